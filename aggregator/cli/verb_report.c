@@ -2,7 +2,7 @@
 #include "cli/figures.h"
 #include "cli/listing.h"
 #include "cli/verbs.h"
-#include "views/reports.h"
+#include "views/held_out.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -171,7 +171,7 @@ static void add_events(struct tern_event_file *file, const struct tern_view_rows
     struct tern_view_value of[EVENT_COLUMNS];
     char tag[TERN_TEXT];
     for (size_t i = 0; i < EVENT_COLUMNS; i++) {
-        tern_view_value(rows, &rows->columns[rows->shown[i]], &of[i]);
+        tern_view_value(rows->row, &rows->columns[rows->shown[i]], &of[i]);
     }
     if (strcmp(of[STATE].text, "committed") != 0) {
         return;

@@ -25,7 +25,7 @@
 
 #define PARAMETERS 64 // of one statement
 
-// Of catalog/pg_type.dat, where they stay as they are.
+// Type ids of PostgreSQL, which never change (catalog/pg_type.dat).
 #define BYTEA_OID 17
 #define INT8_OID 20
 #define TEXT_OID 25
@@ -33,83 +33,85 @@
 
 #define BINARY 1
 
-// Keys of advisory locks, which belong to a database that may hold several federations, in a schema each: the
-// number of the table that each has (below 2^32), and more.
+// Keys of advisory locks. A database may hold several federations, each in a schema of its own. So a key is the number of the
+// schema's table, below 2^32, plus a constant.
 #define LOCK_KEY(more) more " + CAST(CAST('schema_version' AS regclass) AS BIGINT)"
 #define WRITER LOCK_KEY("5000000000")
 #define SERVICE LOCK_KEY("10000000000")
-#define FOLLOWER LOCK_KEY("15000000000") // shared, of those that wait for SERVICE
+#define FOLLOWER LOCK_KEY("15000000000") // shared, by followers that wait for SERVICE
 #define WAITER                                                                                     \
-    LOCK_KEY("25000000000") // shared, of all that wait for SERVICE, so that they are listed
-#define USERS LOCK_KEY("20000000000") // shared by all that know the schema; alone, who changes it
-// That of a node leaves room for the others below it, and is taken apart again by those who look for nodes.
+    LOCK_KEY("25000000000") // shared, by all that wait for SERVICE, so that they are listed
+#define USERS                                                                                      \
+    LOCK_KEY("20000000000") // shared by programs that use the schema; exclusive to change it
+// Keys of nodes are above the other keys, so that queries can compute the node from its key.
 #define NODE_SHIFT "8589934592"
 #define NODE(number) LOCK_KEY("(" number " + 16) * " NODE_SHIFT)
 #define FIRST_NODE NODE("1")
-// An advisory lock of 64 bits is listed in two halves; here they are whole.
+// Lists advisory locks with their 64-bit keys, which pg_locks shows in two halves.
 #define HELD                                                                                       \
     "SELECT pid, CAST(classid AS BIGINT) * 4294967296 + CAST(objid AS BIGINT) AS key FROM "        \
     "pg_locks"                                                                                     \
     " WHERE locktype = 'advisory' AND objsubid = 1 AND granted"                                    \
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-// On which all that attend hear.
+// The channel of notices.
 #define CHANNEL "'tern_' || CAST(CAST(CAST('schema_version' AS regclass) AS oid) AS TEXT)"
 
-// What is prepared, bound, and read.
+// A statement, its parameters and its rows.
 struct statement {
     char *text; // with $1, $2, ... for parameters
     int parameters;
     char name[16];       // on the server; "" = it is used once
-    uint32_t generation; // of the connection that knows it
+    uint32_t generation; // of the connection that has prepared it
     Oid types[PARAMETERS];
     const char *values[PARAMETERS];
     int lengths[PARAMETERS];
     int formats[PARAMETERS];      // BINARY, all of them
-    uint64_t numbers[PARAMETERS]; // big-endian, where values points at them
+    uint64_t numbers[PARAMETERS]; // big-endian; `values` points at them
     bool begun;
-    bool loads;       // the head of struct load
-    PGresult *result; // that holds the row
+    bool loads;       // it is the first member of struct load
+    PGresult *result; // with the present row
     int row;
-    PGresult **rest; // taken in because something else was asked
+    PGresult **rest; // read early, because the connection was needed
     size_t rest_count;
     size_t rest_next;
-    bool is_cut; // there was no memory for all of them
+    bool is_cut; // memory was short for some of them
 };
 
-// Writes that are on their way in libpq's pipeline mode, their results not looked at yet: those of the open transaction,
-// in order. Answers to so many small ones fit into the buffers between, so that neither end waits for the other to read.
+// Writes of the open transaction in libpq's pipeline, in order, whose results were not read yet. The answers to this many
+// small writes fit into the buffers, so that neither end waits for the other to read.
 #define QUEUE_MAX 256
 struct queued {
     char what[40]; // the beginning of the statement
-    bool changes;  // it has failed when no row was changed
+    bool changes;  // it fails if no row was changed
 };
 
 struct postgres {
     struct tern_sql base;
     PGconn *connection;
     char *url;                // base.path
-    uint32_t generation;      // of the connection: statements are prepared in each anew
-    uint32_t prepared;        // so many in all, for their names
-    struct statement *active; // that rows may still come of; all else waits for them
-    bool lost;                // the server has said that it ends the connection
-    bool holds;               // tern_sql_hold()
-    bool waits;               // it has said so, by WAITER
-    uint32_t node;            // tern_sql_belong(); 0 = to none
-    bool attends;             // tern_sql_attend()
-    bool follows;             // tern_sql_follow()
-    bool may_have_missed;     // what was told while there was no connection
+    uint32_t generation;      // number of the connection: each prepares its statements anew
+    uint32_t prepared;        // statements prepared so far, for their names
+    struct statement *active; // its rows are still arriving; everything else waits for them
+    bool lost;                // the server has announced the end of the connection
+    bool holds;               // TERN_SQL_SERVED
+    bool waits;               // it holds the lock WAITER
+    uint32_t node;            // tern_db_join_node(); 0 = none
+    bool subscribes;          // tern_db_subscribe()
+    bool follows;             // tern_db_set_follower()
+    bool may_have_missed;     // notices, while there was no connection
     bool shares;              // TERN_SQL_SHARED
     int64_t version;          // of the schema, since then
-    bool is_open;             // a transaction
-    bool is_apart;            // it is one of tern_sql_begin_apart()
-    bool has_written;         // in it
+    bool is_open;             // a transaction is open
+    bool is_apart;            // it is one of tern_db_begin_apart()
+    bool has_written;         // it has written
     struct queued queue[QUEUE_MAX];
     size_t queued;
-    bool is_checked;           // one of the queue has failed when no row was changed
-    enum tern_result given_up; // what became of the queue, after which the transaction cannot go on
-    int64_t commits;           // of all writers, when this transaction began
-    int64_t seen;              // of these, at the last look
-    int64_t own;               // commits of this connection since then
+    bool is_checked; // a queued write fails if it changes no row
+    enum tern_result
+        given_up;    // the failure of a queued write, after which the transaction cannot continue
+    int64_t commits; // of all writers, when this transaction began
+    int64_t seen;    // commits of all writers at the last look
+    int64_t own;     // commits of this connection since then
 };
 
 static struct postgres *postgres_of(struct tern_sql *sql)
@@ -119,7 +121,7 @@ static struct postgres *postgres_of(struct tern_sql *sql)
 
 // A statement without parameters, or one that was prepared and bound.
 struct step {
-    const char *text; // or
+    const char *text; // used if statement is NULL
     struct statement *statement;
 };
 
@@ -136,7 +138,7 @@ static enum tern_result fail_with(struct postgres *pg, enum tern_result result, 
     char *error = pg->base.error;
     snprintf(error, sizeof pg->base.error, "%s%s%.200s", what, what[0] != '\0' ? ": " : "",
              sentence);
-    for (char *at = error; *at != '\0'; at++) { // libpq's have lines
+    for (char *at = error; *at != '\0'; at++) { // libpq's sentences have line breaks
         *at = *at == '\n' ? ' ' : *at;
     }
     for (size_t len = strlen(error); len > 0 && error[len - 1] == ' '; len--) {
@@ -185,7 +187,7 @@ static enum tern_result failed(struct postgres *pg, const PGresult *result)
     if (state != NULL && sentence != NULL) {
         return failed_with(pg, state, sentence);
     }
-    // libpq itself says so. Where it could not send, it may take the connection for a good one.
+    // The failure is libpq's own. If it could not send, it may still report the connection as good.
     pg->lost = pg->lost || PQresultStatus(result) != PGRES_PIPELINE_ABORTED;
     return fail_with(pg, TERN_ERR_IO, "PostgreSQL", PQerrorMessage(pg->connection));
 }
@@ -207,7 +209,7 @@ static uint64_t big_endian(uint64_t number)
 #endif
 }
 
-// A number of another type than an integer's is below all that the store knows.
+// Returns INT64_MIN, which no column accepts, for a value that is not an integer.
 static int64_t integer_of(const PGresult *result, int row, int column)
 {
     const uint8_t *at = (const uint8_t *)PQgetvalue(result, row, column);
@@ -229,9 +231,9 @@ static int64_t integer_of(const PGresult *result, int row, int column)
 
 // --- Pipelines
 //
-// Whatever is sent goes into libpq's pipeline, behind the writes that are queued there; a synchronisation ends it, at
-// which results are taken in the order in which they were asked for. An error skips what follows until then, a
-// COMMIT, too. libpq sends what is queued once it has 64 KiB of it, and reads while it waits to do so.
+// Everything is sent through libpq's pipeline, behind the writes that are queued there. A synchronisation ends it, and then
+// results are read in order. An error skips everything until then, also a COMMIT. libpq sends queued bytes once it has 64
+// KiB, and reads while it waits for that.
 
 static bool enter(struct postgres *pg)
 {
@@ -239,18 +241,18 @@ static bool enter(struct postgres *pg)
            PQenterPipelineMode(pg->connection) == 1;
 }
 
-// Behind all results.
+// Call after all results were read.
 static void leave(struct postgres *pg)
 {
     if (!is_lost(pg)) {
-        PQclear(PQgetResult(pg->connection)); // that it is synchronous
+        PQclear(PQgetResult(pg->connection)); // of the synchronisation
     }
-    // Else results are left, which would be taken for those of what is asked next.
+    // On failure there are results left, which would be taken for those of the next request.
     pg->lost = PQexitPipelineMode(pg->connection) != 1 || pg->lost;
 }
 
-// The result of a statement; behind it comes NULL. libpq leaves the first one of a pipeline in the mode of the
-// query before it: a row then comes by itself, and a result without rows behind it.
+// Reads the result of a statement, which NULL follows. libpq reads the first one of a pipeline in the row mode of the query
+// before it: then a row comes alone, and a result without rows after it.
 static PGresult *take_result(struct postgres *pg)
 {
     PGresult *result = PQgetResult(pg->connection);
@@ -265,7 +267,7 @@ static PGresult *take_result(struct postgres *pg)
     return result;
 }
 
-// What a later statement tells must not be taken for an answer to that one.
+// Keeps the sentence with the failed statement, so that the failure is not attributed to a later one.
 static enum tern_result give_up(struct postgres *pg, const struct queued *queued,
                                 enum tern_result why)
 {
@@ -290,7 +292,7 @@ static enum tern_result check_queued(struct postgres *pg, const struct queued *q
                : TERN_OK;
 }
 
-// A synchronisation was sent.
+// Reads the results of the queue, after a synchronisation was sent.
 static enum tern_result take_queue(struct postgres *pg)
 {
     enum tern_result result = TERN_OK;
@@ -355,7 +357,7 @@ static bool send(struct postgres *pg, const struct statement *statement)
                                    statement->formats, BINARY) == 1;
 }
 
-// What could not be sent leaves the connection, or memory, in no state to go on in.
+// After this the connection cannot be used any more: it is in an unknown state.
 static enum tern_result fail_to_send(struct postgres *pg)
 {
     const enum tern_result result = failed(pg, NULL);
@@ -395,7 +397,7 @@ static enum tern_result queue_write(struct postgres *pg, const struct statement 
     return TERN_OK;
 }
 
-// --- Rows on their way
+// --- Rows that arrive
 
 static enum tern_result ask(struct postgres *pg, struct statement *statement)
 {
@@ -411,7 +413,7 @@ static enum tern_result ask(struct postgres *pg, struct statement *statement)
     return PQsetSingleRowMode(pg->connection) == 1 ? TERN_OK : failed(pg, NULL);
 }
 
-// The rows that are left are of no interest.
+// Drops the rows that were not read.
 static void drop_rows(struct postgres *pg)
 {
     for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL;) {
@@ -487,7 +489,7 @@ static enum tern_result read_numbers(struct postgres *pg, const struct step *ste
     " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"           \
     " AND CAST(l.classid AS BIGINT) * 4294967296 + CAST(l.objid AS BIGINT) = " USERS
 
-// Who has the lock otherwise than is wanted; they may have ended since.
+// Names the programs that hold the lock, some of which may have ended since.
 static void name_others(struct postgres *pg, char names[128])
 {
     PGresult *result = PQexec(pg->connection, OTHERS);
@@ -537,7 +539,7 @@ static enum tern_result use_schema(struct postgres *pg, enum tern_sql_use use)
     }
     pg->shares = true;
     TERN_TRY(read_version(pg, &pg->version));
-    // What was had alone; that it was not is of no interest.
+    // Releases an exclusive lock. A warning that there was none is ignored.
     return run_text(pg, "SELECT pg_advisory_unlock(" USERS ")");
 }
 
@@ -556,11 +558,11 @@ static enum tern_result reclaim_schema(struct postgres *pg)
 
 // --- The life of a connection
 
-#define LEAST_VERSION 130000 // older ones get no mends any more
+#define LEAST_VERSION 130000 // older versions get no fixes any more
 
-// What the store relies on, whatever the server or the role has as its default. That a service's machine or network
-// is gone, the server finds within ten seconds, so that another one may serve. A transaction of a process that was stopped
-// holds the writers' lock for a minute at the most.
+// Settings that the store relies on, whatever the defaults of the server or the role. The server detects within ten seconds
+// that a service's machine or network is gone, so that another one can serve. A transaction of a stopped process holds the
+// writers' lock for a minute at most.
 #define SETTINGS                                                                                   \
     "SET client_encoding = 'UTF8'; SET client_min_messages = warning; SET lock_timeout = '5s';"    \
     "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = '60s'; SET jit = off;"   \
@@ -628,8 +630,8 @@ static enum tern_result list_as_waiting(struct postgres *pg, bool waits)
                               : "SELECT pg_advisory_unlock_shared(" WAITER ")");
 }
 
-// Whether the session that holds the database belongs to another node. Else it may be this one's own, of a connection
-// whose end the server has not noticed yet.
+// Whether the session that holds the database belongs to another node. It may also be a session of this node whose end the
+// server has not noticed yet.
 static enum tern_result look_for_leader(struct postgres *pg, bool *is_led)
 {
     char text[1024];
@@ -645,10 +647,10 @@ static enum tern_result look_for_leader(struct postgres *pg, bool *is_led)
     return TERN_OK;
 }
 
-// Waits as long as a write does: after a kill, the server may not yet know that the other one is gone. One that has held
-// the database waits only for itself: it refuses its clients meanwhile, and another one serves them. It asks again and
-// again, since PostgreSQL cannot drop what became dead after a statement began that still waits: waits that follow each
-// other for days would make all tables and indexes slow.
+// Waits as long as a write does: after a kill, the server may not have noticed that the other service is gone. A service that
+// has held the database waits for its own session only: meanwhile it refuses its clients, and another one may serve them.
+// It polls, because PostgreSQL cannot remove dead rows that an older, still waiting statement may see: long waits would make
+// all tables and indexes slow.
 #define HOLD_TRIES 20
 #define HOLD_PAUSE_MS 250
 
@@ -670,9 +672,9 @@ static enum tern_result take_hold(struct postgres *pg)
                                "another aggregator serves the database, maybe on another machine");
 }
 
-// After the connection was lost. What others wrote meanwhile is not in the memory of who held the database: that is
-// told once, as a failure, upon which all of it is read again.
-static enum tern_result hold_again(struct postgres *pg)
+// Holds the database again after the connection was lost. Writes of others meanwhile are not in the service's memory. They
+// are reported once, as a failure after which the service reads everything again.
+static enum tern_result reclaim_hold(struct postgres *pg)
 {
     const struct step look = {.text = "SELECT commits FROM schema_version"};
     int64_t commits = 0;
@@ -686,11 +688,11 @@ static enum tern_result hold_again(struct postgres *pg)
     pg->seen = commits;
     pg->own = 0;
     return tern_sql_fail(&pg->base, TERN_ERR_IO,
-                         "others have written while there was no connection to PostgreSQL; what is "
-                         "known is read again");
+                         "others wrote while there was no connection to PostgreSQL; the state is "
+                         "read again");
 }
 
-static enum tern_result join_again(struct postgres *pg)
+static enum tern_result lock_node(struct postgres *pg)
 {
     char text[256];
     snprintf(text, sizeof text, "SELECT pg_advisory_lock_shared(" NODE("%lu") ")",
@@ -698,8 +700,8 @@ static enum tern_result join_again(struct postgres *pg)
     return run_text(pg, text);
 }
 
-// Answers come and go: a scan of an index passes over what became dead only once, a bitmap of it every time.
-static enum tern_result subscribe_again(struct postgres *pg)
+// Answers are deleted all the time. An index scan skips a dead row once it has seen it, a bitmap scan reads it every time.
+static enum tern_result listen(struct postgres *pg)
 {
     TERN_TRY(run_text(pg, "DO $$BEGIN EXECUTE 'LISTEN ' || " CHANNEL "; END$$;"
                           "SET synchronous_commit = off; SET enable_bitmapscan = off"));
@@ -707,7 +709,7 @@ static enum tern_result subscribe_again(struct postgres *pg)
     return TERN_OK;
 }
 
-// What a new connection is told before anything else.
+// Prepares a new connection for its first use.
 static enum tern_result set_up(struct postgres *pg)
 {
     pg->lost = false;
@@ -723,10 +725,10 @@ static enum tern_result set_up(struct postgres *pg)
     if (pg->shares) {
         TERN_TRY(reclaim_schema(pg));
     }
-    TERN_TRY(pg->node != 0 ? join_again(pg) : TERN_OK);
-    TERN_TRY(pg->attends ? subscribe_again(pg) : TERN_OK);
+    TERN_TRY(pg->node != 0 ? lock_node(pg) : TERN_OK);
+    TERN_TRY(pg->subscribes ? listen(pg) : TERN_OK);
     TERN_TRY(pg->follows ? run_text(pg, "SELECT pg_advisory_lock_shared(" FOLLOWER ")") : TERN_OK);
-    return pg->holds ? hold_again(pg) : TERN_OK;
+    return pg->holds ? reclaim_hold(pg) : TERN_OK;
 }
 
 static enum tern_result ensure_connected(struct postgres *pg)
@@ -740,11 +742,11 @@ static enum tern_result ensure_connected(struct postgres *pg)
     }
     PQreset(pg->connection);
     const enum tern_result result = set_up(pg);
-    pg->lost = result != TERN_OK; // without what it must be told it is of no use
+    pg->lost = result != TERN_OK; // it is useless without its set-up
     return result;
 }
 
-// Where there is a password, everybody sees it who sees the program's arguments or its settings.
+// Refuses a password in the URL, which everybody sees who sees the program's arguments or its settings.
 static enum tern_result refuse_password(const char *url, char why[256])
 {
     char *error = NULL;
@@ -770,7 +772,7 @@ static enum tern_result refuse_password(const char *url, char why[256])
 #define PROGRAM "tern-aggregator "
 #define NAME_BYTES 64 // PostgreSQL keeps no more of it
 
-// By which people and other aggregators know this one: the machine's name.
+// Sets the name by which people and other aggregators identify this one: the machine's.
 static void name_program(char name[NAME_BYTES])
 {
     const size_t len = (size_t)snprintf(name, NAME_BYTES, PROGRAM);
@@ -784,9 +786,9 @@ static PGconn *connect_to(const char *url, bool hurried)
 {
     char name[NAME_BYTES];
     name_program(name);
-    // The URL may say otherwise, so it comes last. Without these, a network that is cut holds a request for hours;
-    // with them, no longer than the server holds the connection (SETTINGS). Who holds the database must not give up
-    // before: the server would keep it from its own next connection.
+    // The URL may override these, so it comes last. Without them a broken network blocks a request for hours; with them, no
+    // longer than the server keeps the connection (SETTINGS). A service that holds the database must not give up earlier:
+    // the server would still keep the lock from its next connection.
     const char *const keywords[] = {
         "fallback_application_name", "connect_timeout",  "tcp_user_timeout", "keepalives_idle",
         "keepalives_interval",       "keepalives_count", "dbname",           NULL};
@@ -803,7 +805,7 @@ static void close_connection(struct tern_sql *sql)
 {
     struct postgres *pg = postgres_of(sql);
     if (pg->connection != NULL && !is_lost(pg)) {
-        // Now, and not when the server finds that nobody is there any more.
+        // Releases the locks now, not when the server notices the end.
         (void)!settle(pg);
         (void)!run_text(pg, "ROLLBACK; SELECT pg_advisory_unlock_all()");
     }
@@ -855,15 +857,15 @@ static enum tern_result join(struct tern_sql *sql, uint32_t node)
     struct postgres *pg = postgres_of(sql);
     TERN_TRY(ensure_connected(pg));
     pg->node = node;
-    return join_again(pg);
+    return lock_node(pg);
 }
 
 static enum tern_result subscribe(struct tern_sql *sql, uint32_t node)
 {
     struct postgres *pg = postgres_of(sql);
     TERN_TRY(join(sql, node));
-    pg->attends = true;
-    return subscribe_again(pg);
+    pg->subscribes = true;
+    return listen(pg);
 }
 
 // Reads the number that a statement returns. none: without a row
@@ -956,7 +958,7 @@ static int number_parameters(const char *from, char *dst)
     return count;
 }
 
-// The server learns it at its first use, when the types of its parameters are known.
+// Prepares a statement at its first use, when the types of its parameters are known.
 static enum tern_result ensure_prepared(struct postgres *pg, struct statement *statement)
 {
     if (statement->name[0] == '\0' || statement->generation == pg->generation) {
@@ -1070,7 +1072,7 @@ static enum tern_result bind(struct tern_sql *sql, void *handle, int at,
 
 // --- Steps
 
-// Sends it and takes its first row, or that there is none.
+// Sends the statement and reads its first result.
 static enum tern_result send_query(struct postgres *pg, struct statement *statement)
 {
     TERN_TRY(ensure_connected(pg));
@@ -1080,10 +1082,10 @@ static enum tern_result send_query(struct postgres *pg, struct statement *statem
     return worked(statement->result) ? TERN_OK : failed(pg, statement->result);
 }
 
-// Outside of a transaction, what finds the connection lost is asked once more on a new one.
+// Outside of a transaction, repeats the query once on a new connection if the old one was lost.
 static enum tern_result read_first(struct postgres *pg, struct statement *statement)
 {
-    TERN_TRY(ensure_connected(pg)); // where there is no server, that takes seconds: once
+    TERN_TRY(ensure_connected(pg)); // without a server this takes seconds, so only once
     const enum tern_result result = send_query(pg, statement);
     if (result == TERN_OK || !is_lost(pg) || pg->is_open) {
         return result;
@@ -1099,7 +1101,7 @@ static enum tern_result take_back(struct postgres *pg, enum tern_result result)
 {
     char error[sizeof pg->base.error];
     memcpy(error, pg->base.error, sizeof error);
-    // Where this fails, the transaction can no longer be committed, which may_commit() finds.
+    // If this fails, the transaction can no longer be committed, which tern_sql_may_commit() detects.
     (void)!run_text(pg, "ROLLBACK TO SAVEPOINT " SAVEPOINT "; RELEASE SAVEPOINT " SAVEPOINT);
     memcpy(pg->base.error, error, sizeof error);
     return result;
@@ -1134,7 +1136,7 @@ static enum tern_result write_now(struct postgres *pg, struct statement *stateme
     return result;
 }
 
-// Goes on to the result that comes next. NULL: there is none.
+// Steps to the next result. statement->result is NULL if there is none.
 static enum tern_result next_result(struct postgres *pg, struct statement *statement)
 {
     PQclear(statement->result);
@@ -1156,7 +1158,7 @@ static enum tern_result next_result(struct postgres *pg, struct statement *state
     return worked(statement->result) ? TERN_OK : failed(pg, statement->result);
 }
 
-// The result that ends the rows has none, and is followed by nothing.
+// The last result has no rows, and no result follows it.
 static enum tern_result next_row(struct postgres *pg, struct statement *statement, bool *row)
 {
     while (statement->result != NULL && statement->row >= PQntuples(statement->result)) {
@@ -1166,21 +1168,21 @@ static enum tern_result next_row(struct postgres *pg, struct statement *statemen
     return TERN_OK;
 }
 
-// Of a transaction that was given up the sentence stays which says why.
-static enum tern_result may_go_on(struct postgres *pg)
+// Keeps the sentence of the failure that ended a transaction.
+static enum tern_result may_continue(struct postgres *pg)
 {
     if (pg->given_up != TERN_OK) {
         return pg->given_up;
     }
     return pg->base.stop != NULL && atomic_load(pg->base.stop)
-               ? tern_sql_fail(&pg->base, TERN_ERR_IO, "it was told to stop")
+               ? tern_sql_fail(&pg->base, TERN_ERR_IO, "the operation was stopped")
                : TERN_OK;
 }
 
 static enum tern_result post(struct tern_sql *sql, void *handle, bool changes)
 {
     struct postgres *pg = postgres_of(sql);
-    TERN_TRY(may_go_on(pg));
+    TERN_TRY(may_continue(pg));
     TERN_TRY(ensure_connected(pg));
     take_rows(pg);
     TERN_TRY(ensure_prepared(pg, handle));
@@ -1245,7 +1247,7 @@ static uint8_t *put_big_endian(uint8_t *at, uint64_t number, unsigned bytes)
     return at;
 }
 
-// Writes what it begins with, and returns its length.
+// Writes the header and returns its length.
 #define TERN_POSTGRES_COPY_HEADER 19
 static size_t copy_header(uint8_t head[TERN_POSTGRES_COPY_HEADER])
 {
@@ -1302,7 +1304,7 @@ static enum tern_result put_number(struct postgres *pg, struct load *load, uint6
     return put(pg, load, word, bytes);
 }
 
-// From here on the connection takes nothing but rows.
+// From here on the connection accepts only rows. COPY is impossible in a pipeline.
 static enum tern_result begin_copy(struct postgres *pg, const char *table, const char *columns)
 {
     char text[4096];
@@ -1355,19 +1357,24 @@ static enum tern_result send_end(struct postgres *pg, struct load *load)
     return send_gathered(pg, load);
 }
 
-static enum tern_result load_end(struct tern_sql *sql, void *handle, bool whole)
+// result: of sending. Unless it is TERN_OK, PostgreSQL drops what was sent.
+static enum tern_result end_copy(struct postgres *pg, enum tern_result result)
 {
-    struct postgres *pg = postgres_of(sql);
-    enum tern_result result = whole ? send_end(pg, handle) : TERN_OK;
-    const bool complete = whole && result == TERN_OK;
-    PQputCopyEnd(pg->connection, complete ? NULL : "they could not be read");
+    PQputCopyEnd(pg->connection, result == TERN_OK ? NULL : "the rows could not be read");
     for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL; PQclear(next)) {
-        if (complete && result == TERN_OK && !worked(next)) {
+        if (result == TERN_OK && !worked(next)) {
             result = failed(pg, next);
         }
     }
-    free(handle);
     return result;
+}
+
+static enum tern_result load_end(struct tern_sql *sql, void *handle, bool whole)
+{
+    struct postgres *pg = postgres_of(sql);
+    const enum tern_result result = end_copy(pg, whole ? send_end(pg, handle) : TERN_ERR_IO);
+    free(handle);
+    return whole ? result : TERN_OK;
 }
 
 static enum tern_result step(struct tern_sql *sql, void *handle, bool writes, bool *row)
@@ -1378,8 +1385,8 @@ static enum tern_result step(struct tern_sql *sql, void *handle, bool writes, bo
     if (statement->loads) {
         return load_row(pg, handle);
     }
-    TERN_TRY(may_go_on(pg));
-    if (writes) { // its rows, of which note_written() has the number, are for nobody
+    TERN_TRY(may_continue(pg));
+    if (writes) { // nobody reads its rows; note_written() has the id
         return write_now(pg, statement);
     }
     if (statement->begun) {
@@ -1441,7 +1448,7 @@ static enum tern_result copy_to(void *dst, const uint8_t *data, size_t len)
 static enum tern_result read_piece(struct tern_sql *sql, const char *table, const char *column,
                                    uint64_t id, size_t size, size_t at, size_t len, uint8_t *dst)
 {
-    (void)size; // one that is shorter is found by its last piece
+    (void)size; // a shorter value fails at its last piece
     return show_piece(postgres_of(sql), table, column, id, at, len, copy_to, dst);
 }
 
@@ -1458,7 +1465,7 @@ static enum tern_result stream(struct tern_sql *sql, const char *table, const ch
     return TERN_OK;
 }
 
-// What stands in a binary COPY before the bytes of the one row's second field.
+// Writes a binary COPY up to the bytes of the second field of its only row.
 static size_t copy_head(uint8_t head[64], uint64_t id, size_t size)
 {
     uint8_t *at = head;
@@ -1468,56 +1475,38 @@ static size_t copy_head(uint8_t head[64], uint64_t id, size_t size)
     return (size_t)(at - head);
 }
 
-static enum tern_result copy_bytes(struct postgres *pg, const void *bytes, size_t len)
-{
-    return PQputCopyData(pg->connection, bytes, (int)len) == 1 ? TERN_OK : failed(pg, NULL);
-}
-
 static enum tern_result copy_value(struct postgres *pg, uint64_t id, size_t size,
                                    tern_sql_viewer view, void *ctx)
 {
     static const uint8_t end[2] = {0xff, 0xff};
     uint8_t head[64];
-    TERN_TRY(copy_bytes(pg, head, copy_head(head, id, size)));
+    TERN_TRY(send_bytes(pg, head, copy_head(head, id, size)));
     for (size_t done = 0; done < size;) {
         const size_t len = size - done < TERN_SQL_PIECE_BYTES ? size - done : TERN_SQL_PIECE_BYTES;
         const uint8_t *piece = NULL;
         TERN_TRY(view(ctx, done, len, &piece));
-        TERN_TRY(copy_bytes(pg, piece, len));
+        TERN_TRY(send_bytes(pg, piece, len));
         done += len;
     }
-    return copy_bytes(pg, end, sizeof end);
+    return send_bytes(pg, end, sizeof end);
 }
 
-// A COPY takes the value as it comes, where a parameter would need all of it in memory.
+// Uses COPY, which takes the value piece by piece; a parameter would need all of it in memory.
 static enum tern_result put_pieces(struct tern_sql *sql, const char *table, const char *column,
                                    uint64_t id, size_t size, tern_sql_viewer view, void *ctx)
 {
     struct postgres *pg = postgres_of(sql);
-    char text[160];
-    TERN_TRY(may_go_on(pg));
-    TERN_TRY(ensure_connected(pg));
-    TERN_TRY(settle(pg)); // libpq copies in no pipeline
-    pg->has_written = true;
-    snprintf(text, sizeof text, "COPY %s (id, %s) FROM STDIN (FORMAT binary)", table, column);
-    PGresult *begun = PQexec(pg->connection, text);
-    enum tern_result result = PQresultStatus(begun) == PGRES_COPY_IN ? TERN_OK : failed(pg, begun);
-    PQclear(begun);
-    TERN_TRY(result);
-    result = copy_value(pg, id, size, view, ctx);
-    PQputCopyEnd(pg->connection, result == TERN_OK ? NULL : "it could not be read");
-    for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL; PQclear(next)) {
-        if (result == TERN_OK && !worked(next)) {
-            result = failed(pg, next);
-        }
-    }
-    return result;
+    char columns[80];
+    TERN_TRY(may_continue(pg));
+    snprintf(columns, sizeof columns, "id, %s", column);
+    TERN_TRY(begin_copy(pg, table, columns));
+    return end_copy(pg, copy_value(pg, id, size, view, ctx));
 }
 
 // --- Transactions
 
-// The number of the schema; for those who look whether others have written, how many commits there were; and a
-// random number that the last of them drew, by which its writer knows it.
+// The version of the schema; the number of commits, by which programs notice writes of others; and a random number of the
+// last commit, by which its writer recognises it.
 #define TABLE                                                                                      \
     "CREATE TABLE schema_version (version BIGINT NOT NULL, commits BIGINT NOT NULL,"               \
     " last_commit BIGINT NOT NULL);"                                                               \
@@ -1553,7 +1542,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-// A connection that was lost long since says so at once; one that is being lost, after seconds, and a new one most often
+// A connection that was lost long ago fails at once. One that is being lost fails after seconds, and a new one most often
 // takes as long.
 #define AT_ONCE_MS 1000
 
@@ -1576,13 +1565,13 @@ static enum tern_result begin_by(struct postgres *pg, const struct step *steps, 
     return result;
 }
 
-// Each statement sees what is committed by then: nobody else commits once the lock is had.
+// READ COMMITTED suffices: nobody else commits once the lock is held.
 #define BEGIN "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 static const struct step steps_of_writer[] = {{.text = BEGIN},
                                               {.text = "SELECT pg_advisory_xact_lock(" WRITER ")"},
                                               {.text = "SELECT commits FROM schema_version"}};
 
-// Without the writers' lock.
+// Begins a transaction without the writers' lock.
 static enum tern_result begin_apart(struct postgres *pg, bool durable)
 {
     const struct step steps[] = {{.text = BEGIN}, {.text = "SET LOCAL synchronous_commit = off"}};
@@ -1626,8 +1615,8 @@ static enum tern_sql_state state(const struct tern_sql *sql)
 
 enum outcome { OUTCOME_NO_ANSWER, OUTCOME_COMMITTED, OUTCOME_ABORTED, OUTCOME_OVERWRITTEN };
 
-// Whether the last commit is this one's: told by what it wrote, since after a crash PostgreSQL may give the number of a
-// lost transaction to another one. With the writers' lock, so that no server is still at it.
+// Finds out whether the last commit is this one, by the random number that it wrote: after a crash PostgreSQL may give the
+// number of a lost transaction to another one. Takes the writers' lock, so that no server process is still committing.
 static enum outcome find_commit(struct postgres *pg, int64_t commit)
 {
     const struct step steps[] = {
@@ -1654,10 +1643,10 @@ static enum outcome find_commit(struct postgres *pg, int64_t commit)
     return found[1] == pg->commits ? OUTCOME_ABORTED : OUTCOME_OVERWRITTEN;
 }
 
-// The connection was lost while the commit was on its way.
+// Finds the outcome of a commit during which the connection was lost.
 static enum tern_result find_outcome(struct postgres *pg, int64_t commit)
 {
-    const int64_t until_ms = now_ms() + ASK_MS; // to ask may take as long as a connection does
+    const int64_t until_ms = now_ms() + ASK_MS; // one attempt may take as long as a new connection
     end(pg);
     enum outcome outcome = find_commit(pg, commit);
     while (outcome == OUTCOME_NO_ANSWER && now_ms() < until_ms) {
@@ -1686,7 +1675,7 @@ static enum tern_result commit_written(struct postgres *pg)
     snprintf(count, sizeof count,
              "UPDATE schema_version SET commits = commits + 1, last_commit = %lld",
              (long long)commit);
-    if (pg->is_checked) { // else an error keeps COMMIT from being done
+    if (pg->is_checked) { // otherwise an error prevents the COMMIT
         TERN_TRY(settle(pg));
     }
     enum tern_result result = read_numbers(pg, steps, 2, NULL, 0);
@@ -1708,7 +1697,7 @@ static enum tern_result commit(struct tern_sql *sql)
     return result;
 }
 
-// A reading that fails counts as a change: looking once more costs little, missing a revocation much.
+// A failed read counts as a change: reading once more costs little, missing a revocation much.
 static bool changed_by_others(struct tern_sql *sql)
 {
     struct postgres *pg = postgres_of(sql);
@@ -1745,7 +1734,7 @@ static enum tern_result is_there(struct postgres *pg, bool *there)
     return TERN_OK;
 }
 
-// Beside tables of another program a federation would meet names of its own.
+// Refuses a schema with tables of another program, whose names may collide with the federation's.
 static enum tern_result refuse_others(struct postgres *pg)
 {
     int64_t tables = 0;
@@ -1772,7 +1761,7 @@ static enum tern_result fill_new(struct postgres *pg, tern_sql_filler fill, void
     }
     TERN_TRY(refuse_others(pg));
     sql->in_transaction = true;
-    TERN_TRY(run(sql, TABLE)); // of two that do so at once, one waits for the other and fails
+    TERN_TRY(run(sql, TABLE)); // a second program that does so waits for the first and fails
     TERN_TRY(fill(sql, ctx));
     return tern_sql_commit(sql);
 }
@@ -1851,13 +1840,13 @@ static enum tern_result number(struct tern_sql *sql, const char *text, int64_t *
 // --- The driver
 
 #define OID "CAST(CAST('schema_version' AS regclass) AS BIGINT)"
-// For how many ms the server has waited for each, where that is known.
+// Sessions, and for how many ms the server has waited for each; 0 if unknown.
 #define SESSIONS                                                                                   \
     "SELECT pid, application_name, client_addr, backend_start,"                                    \
     " CASE WHEN state = 'active' AND coalesce(wait_event_type, '') <> 'Client' THEN 0"             \
     " ELSE CAST(greatest(0, floor(extract(epoch FROM clock_timestamp() - state_change) * 1000))"   \
     " AS BIGINT) END AS waited FROM pg_stat_activity"
-// Which node's each is.
+// The node of each session.
 #define BELONG                                                                                     \
     "SELECT pid, (key - " OID ") / " NODE_SHIFT " - 16 AS node FROM held"                          \
     " WHERE key >= " FIRST_NODE " AND (key - " OID ") % " NODE_SHIFT " = 0"
@@ -1881,7 +1870,7 @@ static enum tern_result number(struct tern_sql *sql, const char *text, int64_t *
         " FROM nodes n JOIN sessions a ON a.pid = n.pid"                                           \
         " ORDER BY n.leads DESC, a.backend_start, a.pid"
 
-// In one statement, so that it is the one that was looked at.
+// One statement, so that the session that it ends is the one that it examined.
 #define END_LEADER                                                                                 \
     WHO "SELECT CAST(coalesce(sum(CASE WHEN pg_terminate_backend(pid) THEN 1 ELSE 0 END), 0)"      \
         " AS BIGINT) FROM nodes WHERE leads = 1 AND node = ? AND silent >= ?"

@@ -16,7 +16,7 @@
 
 #define PAGE_BYTES 8192
 #define BUSY_TIMEOUT_MS 5000
-#define RESERVE_SUFFIX "-reserve" // of a file beside the database that only keeps room
+#define RESERVE_SUFFIX "-reserve" // of a file beside the database that only reserves space
 #define APPLICATION_ID 0x5465726e // "Tern": SQLite's application_id
 
 struct sqlite {
@@ -156,7 +156,7 @@ static enum tern_result publish(const char *temporary, const char *path, char wh
     return result == TERN_OK ? sync_folder_of(path, why) : result;
 }
 
-// --- Another database in the place of one
+// --- Copying and replacing a database
 
 #define COPY_BYTES 65536
 
@@ -235,7 +235,7 @@ enum tern_result tern_db_copy(const char *from, const char *to, char why[256])
     for (size_t i = 0; i < LOGS; i++) {
         TERN_TRY(beside(from, logs[i], log, why));
         if (access(log, F_OK) == 0) {
-            snprintf(why, 256, "%.200s is beside it: it is in use, no backup", log);
+            snprintf(why, 256, "%.200s is beside it, so that it is in use and no backup", log);
             return TERN_ERR_STATE;
         }
     }
@@ -248,7 +248,7 @@ enum tern_result tern_db_copy(const char *from, const char *to, char why[256])
     return result;
 }
 
-// Gives a file a second name; one that is not there needs none.
+// Links the file to `kept`, if the file exists.
 static enum tern_result keep(const char *path, const char *kept, char why[256])
 {
     if (link(path, kept) == 0 || errno == ENOENT) {
@@ -295,7 +295,7 @@ enum tern_result tern_db_replace(const char *file, const char *path, const char 
 {
     TERN_TRY(sync_path(file, O_RDWR, why));
     TERN_TRY(keep_all(path, kept, why));
-    // On the disk before the new file is: the log of one database would destroy another.
+    // The removal must reach the disk before the new file: the log of one database would destroy another.
     TERN_TRY(remove_logs(path, why));
     TERN_TRY(sync_folder_of(path, why));
     return rename(file, path) == 0 ? sync_folder_of(path, why) : cannot(why, "replace", path);
@@ -305,7 +305,7 @@ void tern_db_remove(const char *path)
 {
     char why[256];
     unlink(path);
-    (void)!remove_logs(path, why); // what is left is in nobody's way
+    (void)!remove_logs(path, why); // a log that stays does no harm
 }
 
 // --- Measuring the disk
@@ -378,7 +378,7 @@ static enum tern_result measure_room(struct tern_sql *sql, struct tern_db_room *
 
 // --- Results of SQLite's calls
 
-// A broken constraint undoes its own statement only; the transaction may go on.
+// A broken constraint undoes its own statement only; the transaction may continue.
 static enum tern_result broken_constraint(struct tern_sql *sql, int code)
 {
     enum tern_result result = TERN_ERR_ARGUMENT;
@@ -409,7 +409,7 @@ static enum tern_result failed(struct tern_sql *sql, int code)
     case SQLITE_NOTADB:
         ((struct sqlite *)sql)->suspect = true;
         snprintf(sql->error, sizeof sql->error,
-                 "the disk did not give the database as it was stored, or the file is damaged: %s",
+                 "the disk returned other bytes than were stored, or the file is damaged: %s",
                  sentence);
         return TERN_ERR_IO;
     case SQLITE_CONSTRAINT:
@@ -646,20 +646,20 @@ static enum tern_result check_by(struct tern_sql *sql, const char *pragma)
     return tern_query_end(&query);
 }
 
-#define STEPS_BETWEEN_LOOKS 10000 // of SQLite's machine, some milliseconds
+#define STEPS_BETWEEN_LOOKS                                                                        \
+    10000 // SQLite's instructions between checks for a stop, some milliseconds
 
-static int is_to_stop(void *ctx)
+static int must_stop(void *ctx)
 {
     const struct tern_sql *sql = ctx;
     return sql->stop != NULL && atomic_load(sql->stop) ? 1 : 0;
 }
 
-// --- Damage, or a disk that does not answer
+// --- Damage, or a disk that cannot be read
 
 #define LOOK_BYTES 65536
 
-// Reads all of a file of the connection by its own handle: to open it once more, and close that, would
-// drop SQLite's locks on it.
+// Reads a whole file of the connection by SQLite's own handle: to open the file and close it again would drop SQLite's locks.
 static bool can_be_read(sqlite3_file *file, uint8_t *buffer)
 {
     sqlite3_int64 size = 0;
@@ -690,7 +690,7 @@ static bool all_can_be_read(struct tern_sql *sql)
     return read;
 }
 
-// quick_check would not look into indexes, which may be what SQLite stumbled on.
+// Uses integrity_check, because quick_check does not check indexes.
 static bool is_sound(struct tern_sql *sql)
 {
     sqlite3_stmt *statement = NULL;
@@ -705,8 +705,7 @@ static bool is_sound(struct tern_sql *sql)
     return sound;
 }
 
-// SQLite answers SQLITE_CORRUPT to a read that fails by EIO, too. Damage is what is found although every
-// byte can be read.
+// SQLite also reports SQLITE_CORRUPT for a read that fails by EIO. So it is damage only if every byte can be read.
 static void look_for_damage(struct tern_sql *sql)
 {
     struct sqlite *lite = (struct sqlite *)sql;
@@ -829,7 +828,7 @@ static const char *column_name(void *handle, int at)
 
 // --- Rows in bulk
 
-#define LOAD_MAX 4096 // of the statement
+#define LOAD_MAX 4096 // bytes of the statement
 
 static enum tern_result load(struct tern_sql *sql, const char *table, const char *columns,
                              int count, void **handle)
@@ -922,7 +921,7 @@ static enum tern_result write_pieces(struct tern_sql *sql, sqlite3_blob *blob, s
     return TERN_OK;
 }
 
-// A row of so many zeros, which are then written over.
+// Adds a row with `size` zeros, which are then overwritten.
 static enum tern_result add_zeros(struct tern_sql *sql, const char *table, const char *column,
                                   uint64_t id, size_t size)
 {
@@ -970,8 +969,8 @@ static void close_connection(struct tern_sql *sql)
     free(sql);
 }
 
-// name: a path, or with SQLITE_OPEN_URI among the flags what SQLite takes for one. Where opening a file for
-// writing fails, SQLite opens it for reading.
+// name: a path, or a URI with SQLITE_OPEN_URI among the flags. If a file cannot be opened for writing, SQLite opens it for
+// reading.
 static struct tern_sql *connect(const char *name, int flags, char why[256])
 {
     struct sqlite *made = calloc(1, sizeof *made);
@@ -989,7 +988,7 @@ static struct tern_sql *connect(const char *name, int flags, char why[256])
     sqlite3_extended_result_codes(made->handle, 1);
     sqlite3_busy_timeout(made->handle, BUSY_TIMEOUT_MS);
     sqlite3_db_config(made->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_progress_handler(made->handle, STEPS_BETWEEN_LOOKS, is_to_stop, sql);
+    sqlite3_progress_handler(made->handle, STEPS_BETWEEN_LOOKS, must_stop, sql);
     sql->path = sqlite3_db_filename(made->handle, "main");
     return sql;
 }
@@ -999,7 +998,7 @@ static bool is_only_read(const struct tern_sql *sql)
     return sqlite3_db_readonly(handle_of(sql), "main") != 0;
 }
 
-// NULL also where each write would fail.
+// NULL also if every write would fail.
 static struct tern_sql *connect_writing(const char *path, char why[256])
 {
     struct tern_sql *sql = connect(path, SQLITE_OPEN_READWRITE, why);
@@ -1012,7 +1011,7 @@ static struct tern_sql *connect_writing(const char *path, char why[256])
     return sql;
 }
 
-// A copy made by tern_sql_backup() comes without a log; from here on it has one.
+// Gives a copy of tern_db_backup(), which has no log, a log.
 static enum tern_result take(struct tern_sql *sql)
 {
     const bool writes = !is_only_read(sql);
@@ -1038,7 +1037,7 @@ static enum tern_result fill_new(struct tern_sql *sql, tern_sql_filler fill, voi
         return result;
     }
     TERN_TRY(tern_sql_commit(sql));
-    // Closing does this as well, and does not say when it fails.
+    // Closing also does this, but does not report a failure.
     return run(sql, "PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
@@ -1075,13 +1074,13 @@ static enum tern_result create(const char *path, tern_sql_filler fill, void *ctx
     return publish(temporary, path, why);
 }
 
-// --- Where nothing can be written
+// --- Where no file can be written
 
 #define URI_PREFIX "file:"
 #define URI_SUFFIX "?immutable=1"
 #define URI_MAX (sizeof URI_PREFIX + 3 * PATH_MAX + sizeof URI_SUFFIX)
 
-// SQLite then makes no files beside this one, and takes no locks.
+// SQLite then makes no files beside the database, and takes no locks.
 static struct tern_sql *connect_immutable(const char *path, char why[256])
 {
     char uri[URI_MAX] = URI_PREFIX;
@@ -1098,8 +1097,8 @@ static struct tern_sql *connect_immutable(const char *path, char why[256])
     return connect(uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, why);
 }
 
-// A database with a log is read through its index of the log, which a service that runs keeps up to date.
-// One without a log nobody has open.
+// A database with a log is read by its index of the log, which a running service keeps up to date. Without a log, nobody has
+// the database open.
 static enum tern_result connect_reading(const char *path, struct tern_sql **out, char why[256])
 {
     bool has_log;
@@ -1169,7 +1168,7 @@ static enum tern_result free_pages(struct tern_sql *sql, int64_t *pages)
     return read_number(sql, "PRAGMA freelist_count", NULL, pages);
 }
 
-// One transaction, unless there is one.
+// Runs in a transaction of its own, unless one is open.
 static enum tern_result shrink(struct tern_sql *sql, uint64_t bytes, bool *more)
 {
     int64_t before = 0;
@@ -1188,8 +1187,7 @@ static bool changed_by_others(struct tern_sql *sql)
 {
     struct sqlite *lite = (struct sqlite *)sql;
     int64_t number = lite->data_version;
-    // A reading that fails counts as a change: looking once more costs little, missing a revocation
-    // much.
+    // A failed read counts as a change: reading once more costs little, missing a revocation much.
     struct tern_query query = tern_query_read(sql, "PRAGMA data_version");
     if (tern_query_row(&query)) {
         number = (int64_t)tern_query_u64(&query);

@@ -2,7 +2,6 @@
 // history, which transactions gather and their commits write.
 #include "store/tables.h"
 
-#include "hosted/growing.h"
 #include "util/crc32c.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,7 +271,7 @@ static enum tern_result load_evaluators(struct tern_db *db)
         tern_query_read(db->sql, "SELECT id FROM clients WHERE evaluator = 1 ORDER BY id");
     evaluators->count = 0;
     while (tern_query_row(&query)) {
-        uint64_t *ids = tern_grown(evaluators->ids, evaluators->count, sizeof ids[0]);
+        uint64_t *ids = realloc(evaluators->ids, (evaluators->count + 1) * sizeof ids[0]);
         if (ids == NULL) {
             query.result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "memory could not be had");
             break;

@@ -273,7 +273,8 @@ TERN_MUST_USE enum tern_result tern_schema_complete(struct tern_sql *sql);
 // version is released, the tables of tables.c may change only together with a step here.
 extern const char *const tern_schema_steps[];
 
-// Checks that the schema is the newest. TERN_ERR_STATE  it is older; TERN_ERR_UNKNOWN  it is newer than this program
+// Checks that the schema is the newest.
+// TERN_ERR_STATE  it is older; TERN_ERR_UNKNOWN  it is newer than this program
 TERN_MUST_USE enum tern_result tern_schema_current(struct tern_sql *sql, const char *const *steps);
 // Brings the database up to date, all steps in one transaction, while nobody else has it open. The caller holds it.
 // TERN_ERR_STATE  other programs, which the sentence names, have it open

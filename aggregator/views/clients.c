@@ -6,39 +6,36 @@
 #include "rounds/reliability.h"
 #include <string.h>
 
-#define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
-
-// What is left of a budget: less what the tasks since the client reported it are expected to take.
+// Returns the bytes left of a budget, less the estimated bytes of tasks since the client reported it.
 static uint64_t budget_left(const struct tern_db_client *client)
 {
     return client->budget_left > client->budget_spent ? client->budget_left - client->budget_spent
                                                       : 0;
 }
 
-// --- Clients, with what other tables have of each
+// --- Clients, with their rows of other tables
 
 struct client_row {
     struct tern_db_client client;
     struct tern_db_schedule schedule;
     struct tern_db_ledger ledger;
     struct tern_db_client_total total;
-    struct tern_db_replica replica; // of the view held
+    struct tern_db_replica replica; // only in the view `held`
     bool has_schedule;
     bool has_ledger;
     bool has_replica;
     uint32_t usual;  // tag of most clients' column names
-    uint32_t closed; // rounds that are over
+    uint32_t closed; // number of closed rounds
 };
 
 struct clients_state {
-    struct tern_db_rows *clients; // NULL: not begun
+    struct tern_db_rows *clients;
     struct tern_view_beside schedules;
     struct tern_view_beside ledgers;
     struct tern_view_beside totals;
-    struct client_row next; // of the tables beside the clients
+    struct client_row next; // next rows of the other tables
     uint32_t usual;
     uint32_t closed;
-    enum tern_result result;
 };
 
 static const char *state_of(const struct client_row *row)
@@ -66,16 +63,16 @@ static enum tern_result open_clients(struct tern_view_rows *rows)
     const struct tern_view_query *query = &rows->query;
     const uint64_t after = query->client != 0 ? query->client - 1 : query->after;
     const bool all =
-        query->limit == 0 || rows->view->next != next_client; // others leave clients out
+        query->limit == 0 || rows->view->next != next_client; // other views skip clients
     const uint32_t most = query->client != 0 ? 1 : all ? UINT32_MAX : query->limit;
     TERN_TRY(tern_db_column_names(rows->db, &names));
     TERN_TRY(tern_db_may_miss(tern_db_round_last(rows->db, &last)));
     state->usual = names.usual;
     state->closed = last.state == TERN_ROUND_OPEN ? last.round - 1 : last.round;
-    state->clients = tern_db_clients_after(rows->db, after, most);
-    state->schedules.rows = tern_db_schedules_after(rows->db, after);
-    state->ledgers.rows = tern_db_ledgers_after(rows->db, after);
-    state->totals.rows = tern_db_client_totals_from(rows->db, after + 1);
+    state->clients = tern_view_read(rows, tern_db_clients_after(rows->db, after, most));
+    state->schedules.rows = tern_view_read(rows, tern_db_schedules_after(rows->db, after));
+    state->ledgers.rows = tern_view_read(rows, tern_db_ledgers_after(rows->db, after));
+    state->totals.rows = tern_view_read(rows, tern_db_client_totals_from(rows->db, after + 1));
     return TERN_OK;
 }
 
@@ -99,24 +96,11 @@ static bool next_client(struct tern_view_rows *rows, void *at)
     return true;
 }
 
-static enum tern_result close_clients(struct tern_view_rows *rows)
-{
-    const struct clients_state *state = rows->state;
-    struct tern_db_rows *const lists[] = {state->clients, state->schedules.rows,
-                                          state->ledgers.rows, state->totals.rows};
-    enum tern_result result = state->result;
-    for (size_t i = 0; state->clients != NULL && i < COUNT(lists); i++) {
-        const enum tern_result ended = tern_db_end(lists[i]);
-        result = result == TERN_OK ? ended : result;
-    }
-    return result;
-}
-
-// A view of such rows.
+// A view of struct client_row.
 #define CLIENTS_VIEW(view)                                                                         \
-    .columns = view##_columns, .count = COUNT(view##_columns),                                     \
-    .row_size = sizeof(struct client_row), .state_size = sizeof(struct clients_state),             \
-    .open = open_clients, .close = close_clients
+    TERN_VIEW_COLUMNS(view##_columns), .row_size = sizeof(struct client_row),                      \
+                                       .state_size = sizeof(struct clients_state),                 \
+                                       .open = open_clients
 
 #define VALUE(...) TERN_VIEW_GETTER(client_row, clients, __VA_ARGS__)
 #define STORED(...)
@@ -189,7 +173,7 @@ static const struct tern_view_column ledger_columns[] = {
 #include "views/ledger.def"
 };
 
-// A row without any of this only shows that its client had a task.
+// A ledger row without any of these values only shows that its client had a task.
 static bool has_buffer(const struct tern_db_ledger *row)
 {
     return row->generation != 0 || row->sequence > 0 || row->norm != 0.0F || row->round > 0 ||
@@ -228,10 +212,9 @@ static const struct tern_view_column held_columns[] = {
 #include "views/held.def"
 };
 
-// All clients that are not revoked, or the one of the query.
+// Returns all clients that are not revoked, or the client of the query.
 static bool next_held(struct tern_view_rows *rows, void *at)
 {
-    struct clients_state *state = rows->state;
     struct client_row *row = at;
     do {
         if (!next_client(rows, at)) {
@@ -241,8 +224,8 @@ static bool next_held(struct tern_view_rows *rows, void *at)
     const enum tern_result found =
         tern_db_replica_get(rows->db, row->client.replica, &row->replica);
     row->has_replica = found == TERN_OK;
-    state->result = tern_db_may_miss(found);
-    return state->result == TERN_OK;
+    rows->result = tern_db_may_miss(found);
+    return rows->result == TERN_OK;
 }
 
 const struct tern_view tern_view_held = {
@@ -259,9 +242,8 @@ struct client_round_row {
 };
 
 struct client_rounds_state {
-    uint32_t round; // that was searched last
+    uint32_t round; // the last round that was searched
     uint32_t end;
-    enum tern_result result;
 };
 
 static const char *assignment_state(enum tern_db_assignment_state state)
@@ -283,7 +265,7 @@ static const struct tern_view_column client_round_columns[] = {
 #include "views/client_rounds.def"
 };
 
-// `limit` counts the rounds that are searched.
+// `limit` counts the searched rounds.
 static enum tern_result open_client_rounds(struct tern_view_rows *rows)
 {
     struct client_rounds_state *state = rows->state;
@@ -302,21 +284,16 @@ static bool next_client_round(struct tern_view_rows *rows, void *at)
     struct client_rounds_state *state = rows->state;
     struct client_round_row *row = at;
     const uint64_t client = rows->query.client;
-    while (state->round < state->end && state->result == TERN_OK) {
+    while (state->round < state->end && rows->result == TERN_OK) {
         const enum tern_result found =
             tern_db_assignment_get(rows->db, ++state->round, client, &row->assignment);
-        state->result = tern_db_may_miss(found);
+        rows->result = tern_db_may_miss(found);
         if (found == TERN_OK) {
-            state->result = tern_db_meter_of(rows->db, client, state->round, &row->meter);
-            return state->result == TERN_OK;
+            rows->result = tern_db_meter_of(rows->db, client, state->round, &row->meter);
+            return rows->result == TERN_OK;
         }
     }
     return false;
-}
-
-static enum tern_result close_client_rounds(struct tern_view_rows *rows)
-{
-    return ((const struct client_rounds_state *)rows->state)->result;
 }
 
 const struct tern_view tern_view_client_rounds = {
@@ -324,11 +301,9 @@ const struct tern_view tern_view_client_rounds = {
     .key = "round",
     .usual = "round,state,local_steps,tasked_ms,reported_ms,wire_up,wire_down",
     .nothing = "was not selected by any round yet",
-    .columns = client_round_columns,
-    .count = COUNT(client_round_columns),
+    TERN_VIEW_COLUMNS(client_round_columns),
     .row_size = sizeof(struct client_round_row),
     .state_size = sizeof(struct client_rounds_state),
     .open = open_client_rounds,
     .next = next_client_round,
-    .close = close_client_rounds,
 };

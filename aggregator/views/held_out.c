@@ -12,8 +12,8 @@ static bool is_of(const struct tern_held_out *held_out, const struct tern_db_met
     return held_out->version == row->version && strcmp(held_out->name, row->name) == 0;
 }
 
-// The figure that the row is of: the last one, or a new one.
-static struct tern_held_out *place(struct tern_held_outs *all, const struct tern_db_metric *row)
+// Returns the figure of the row: the last one, or a new one. NULL: no memory.
+static struct tern_held_out *figure_of(struct tern_held_outs *all, const struct tern_db_metric *row)
 {
     if (all->count > 0 && is_of(&all->list[all->count - 1], row)) {
         return &all->list[all->count - 1];
@@ -49,7 +49,7 @@ static int compare_claims(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-// The most examples that count for one client.
+// Sets the most examples that count for one client.
 static enum tern_result bound_claims(const struct loading *loading, uint32_t *most)
 {
     *most = UINT32_MAX;
@@ -70,7 +70,7 @@ static enum tern_result bound_claims(const struct loading *loading, uint32_t *mo
     return TERN_OK;
 }
 
-// Requires that every client's value of the last figure has been read.
+// Adds up the last figure, once every client's value of it was read.
 static enum tern_result add_up(struct loading *loading)
 {
     uint32_t most;
@@ -92,12 +92,12 @@ static enum tern_result add(struct loading *loading, const struct tern_db_metric
     if (all->count > 0 && !is_of(&all->list[all->count - 1], row)) {
         TERN_TRY(add_up(loading));
     }
-    struct tern_held_out *of = place(all, row);
+    struct tern_held_out *of = figure_of(all, row);
     if (of == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
     of->model = row->model == TERN_EVALUATED_REPLICA ? row->model : of->model;
-    if (loading->count == loading->room) { // it is emptied after each figure
+    if (loading->count == loading->room) { // the list is emptied after each figure
         struct reported *reported =
             tern_grown(loading->reported, loading->room, sizeof reported[0]);
         if (reported == NULL) {
@@ -156,7 +156,7 @@ static void add_one(cJSON *row, const struct tern_held_out *of)
     tern_json_u64(row, key, spread->worst_client);
 }
 
-// The first of the version's, in order of versions; all->count: behind the last.
+// Returns the index of the version's first figure, or of the next version's.
 static size_t first_of(const struct tern_held_outs *all, uint32_t version)
 {
     size_t first = 0;

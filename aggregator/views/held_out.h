@@ -1,5 +1,5 @@
-// What clients that train found of the versions they were given, on held-out data of their own
-// (train.evaluate): for rounds, report fairness and the admin API. Reentrant.
+// Figures of versions that clients which train measured on their own held-out data (train.evaluate). Used by the view of
+// rounds, `report fairness` and the command line. Reentrant.
 #ifndef TERN_VIEW_HELD_OUT_H
 #define TERN_VIEW_HELD_OUT_H
 
@@ -12,11 +12,11 @@
 #define TERN_HELD_OUT_LEAST 3
 #define TERN_HELD_OUT_BOUND 16
 
-// One figure of a version, over the clients that told it.
+// One figure of a version, over the clients that reported it.
 struct tern_held_out {
     uint32_t version;
     char name[TERN_DB_METRIC_MAX];
-    enum tern_db_evaluated model; // of some of them the replica; else of all the global model
+    enum tern_db_evaluated model; // the replica, if any client measured that
     struct tern_spread spread;
 };
 
@@ -25,8 +25,8 @@ struct tern_held_outs {
     size_t count;
 };
 
-// Those of the versions first to last, without the worst classes, which have no mean (rounds/spread.h).
-// TERN_ERR_NO_MEMORY, TERN_ERR_IO; nothing is held then.
+// Loads the figures of versions first to last, without the worst classes, which have no mean (rounds/spread.h).
+// TERN_ERR_NO_MEMORY, TERN_ERR_IO; nothing is allocated then.
 TERN_MUST_USE enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t first,
                                                    uint32_t last, struct tern_held_outs *all);
 void tern_held_outs_free(struct tern_held_outs *all);

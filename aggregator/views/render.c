@@ -52,7 +52,7 @@ cJSON *tern_view_object(const struct tern_view_rows *rows)
     cJSON *object = cJSON_CreateObject();
     for (size_t i = 0; object != NULL && i < rows->shown_count; i++) {
         struct tern_view_value value;
-        tern_view_value(rows, shown(rows, i), &value);
+        tern_view_value(rows->row, shown(rows, i), &value);
         cJSON *item = json_of(&value);
         if (!cJSON_AddItemToObject(object, shown(rows, i)->name, item)) {
             cJSON_Delete(item);
@@ -63,7 +63,7 @@ cJSON *tern_view_object(const struct tern_view_rows *rows)
     return object;
 }
 
-// Adds to an array; false: no memory, and the item is gone.
+// Adds an item to an array. False: no memory, and the item is freed.
 static bool add(cJSON *array, cJSON *item)
 {
     const bool added = array != NULL && item != NULL && cJSON_AddItemToArray(array, item);
@@ -91,7 +91,7 @@ static bool add_row(cJSON *object, const struct tern_view_rows *rows)
     cJSON *array = object->child;
     for (size_t i = 0; added && i < rows->shown_count; i++) {
         struct tern_view_value value;
-        tern_view_value(rows, shown(rows, i), &value);
+        tern_view_value(rows->row, shown(rows, i), &value);
         added = add(array, json_of(&value));
         array = array->next;
     }
@@ -184,7 +184,7 @@ enum tern_result tern_view_write_csv(struct tern_view_rows *rows, FILE *out)
     while (tern_view_next(rows)) {
         for (size_t i = 0; i < rows->shown_count; i++) {
             struct tern_view_value value;
-            tern_view_value(rows, shown(rows, i), &value);
+            tern_view_value(rows->row, shown(rows, i), &value);
             fputs(i > 0 ? "," : "", out);
             TERN_TRY(write_value(&value, out));
         }
@@ -196,7 +196,7 @@ enum tern_result tern_view_write_csv(struct tern_view_rows *rows, FILE *out)
 // --- Tables for people
 
 #define CELL_MAX 256
-#define NONE "-" // not known, or nothing
+#define NONE "-" // an unknown or empty value
 
 // "last_seen_ms" as "last seen".
 static const char *label_of(const struct tern_view_column *column, char text[CELL_MAX])
@@ -264,7 +264,7 @@ static void write_cell(const struct tern_view_rows *rows, const struct tern_view
                        char text[CELL_MAX])
 {
     struct tern_view_value value;
-    tern_view_value(rows, column, &value);
+    tern_view_value(rows->row, column, &value);
     switch (value.kind) {
     case TERN_VIEW_NUMBER:
         write_number(rows, column->format, value.number, text);
@@ -293,7 +293,7 @@ static void write_cell(const struct tern_view_rows *rows, const struct tern_view
     }
 }
 
-// Words of states that are good news, or news to look at.
+// Returns the colour of a state.
 static enum tern_colour colour_of(const struct tern_view_column *column, const char *text)
 {
     static const struct {
@@ -319,7 +319,7 @@ static bool is_format_of(const struct tern_view_column *column, enum tern_view_f
     return column->format >= first && column->format <= last;
 }
 
-// asked: the query names its columns, so that none is left out.
+// asked: the query names its columns, so that empty columns stay, too.
 static enum tern_text_kind text_kind_of(const struct tern_view_column *column, bool asked)
 {
     if (column->format == TERN_VIEW_LONG || column->format == TERN_VIEW_NOTE) {
@@ -338,7 +338,7 @@ static const char *unit_of(const struct tern_view_column *column)
                                                                  : "";
 }
 
-// The headings of the shown columns; malloc'ed, as one block with their texts. NULL: no memory.
+// Returns the headings of the shown columns, malloc'ed as one block with their texts. NULL: no memory.
 static struct tern_text_column *make_headings(const struct tern_view_rows *rows)
 {
     const size_t size = sizeof(struct tern_text_column) + CELL_MAX;
@@ -389,7 +389,7 @@ enum tern_result tern_view_write_row(struct tern_view_rows *rows, FILE *out)
     return TERN_OK;
 }
 
-// --- What columns there are
+// --- Descriptions of the columns
 
 static const char *type_of(const struct tern_view_column *column)
 {

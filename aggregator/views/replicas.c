@@ -4,29 +4,6 @@
 #include "federation/federation.h"
 #include <string.h>
 
-#define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
-
-struct list_state {
-    struct tern_db_rows *list;
-    bool begun;
-    enum tern_result result; // of a query for one row
-};
-
-static enum tern_result begin(struct tern_view_rows *rows, struct tern_db_rows *list)
-{
-    struct list_state *state = rows->state;
-    state->list = list;
-    state->begun = true;
-    return TERN_OK;
-}
-
-static enum tern_result close_list(struct tern_view_rows *rows)
-{
-    const struct list_state *state = rows->state;
-    const enum tern_result ended = state->begun ? tern_db_end(state->list) : TERN_OK;
-    return state->result == TERN_OK ? ended : state->result;
-}
-
 // --- Replicas
 
 struct replica_row {
@@ -56,30 +33,27 @@ static const struct tern_view_column replica_columns[] = {
 
 static enum tern_result open_replicas(struct tern_view_rows *rows)
 {
-    return begin(rows, tern_db_replicas(rows->db));
+    tern_view_read(rows, tern_db_replicas(rows->db));
+    return TERN_OK;
 }
 
 static bool next_replica(struct tern_view_rows *rows, void *at)
 {
-    struct list_state *state = rows->state;
     struct replica_row *row = at;
-    if (!tern_db_next(state->list, &row->replica)) {
+    if (!tern_db_next(rows->lists[0], &row->replica)) {
         return false;
     }
-    state->result = tern_db_replica_holders(rows->db, row->replica.id, &row->clients);
-    return state->result == TERN_OK;
+    rows->result = tern_db_replica_holders(rows->db, row->replica.id, &row->clients);
+    return rows->result == TERN_OK;
 }
 
 const struct tern_view tern_view_replicas = {
     .name = "replicas",
     .usual = "version,replica,of_version,kept_as,downloads,download_bytes,residual,clients",
-    .columns = replica_columns,
-    .count = COUNT(replica_columns),
+    TERN_VIEW_COLUMNS(replica_columns),
     .row_size = sizeof(struct replica_row),
-    .state_size = sizeof(struct list_state),
     .open = open_replicas,
     .next = next_replica,
-    .close = close_list,
 };
 
 // --- Join codes
@@ -111,30 +85,27 @@ static const struct tern_view_column code_columns[] = {
 
 static enum tern_result open_codes(struct tern_view_rows *rows)
 {
-    return begin(rows, tern_db_codes(rows->db));
+    tern_view_read(rows, tern_db_codes(rows->db));
+    return TERN_OK;
 }
 
 static bool next_code(struct tern_view_rows *rows, void *at)
 {
-    struct list_state *state = rows->state;
     struct code_row *row = at;
-    if (!tern_db_next(state->list, &row->code)) {
+    if (!tern_db_next(rows->lists[0], &row->code)) {
         return false;
     }
     row->now_ms = rows->query.now_ms;
     tern_join_code_id(row->code.hash, row->id);
-    state->result = tern_db_clients_of_code(rows->db, row->id, &row->enrolled);
-    return state->result == TERN_OK;
+    rows->result = tern_db_clients_of_code(rows->db, row->id, &row->enrolled);
+    return rows->result == TERN_OK;
 }
 
 const struct tern_view tern_view_codes = {
     .name = "codes",
     .usual = "id,state,uses,enrolled,expires_ms,evaluator,label",
-    .columns = code_columns,
-    .count = COUNT(code_columns),
+    TERN_VIEW_COLUMNS(code_columns),
     .row_size = sizeof(struct code_row),
-    .state_size = sizeof(struct list_state),
     .open = open_codes,
     .next = next_code,
-    .close = close_list,
 };

@@ -1,21 +1,16 @@
 // Reports: bytes by purpose, client or round, and how evenly rounds use clients.
-#include "views/reports.h"
+#include "views/held_out.h"
+#include "views/view.h"
 
 #include "hosted/growing.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
-
 // --- Bytes
 
 struct bytes_row {
     struct tern_db_meter meter;
-};
-
-struct bytes_state {
-    struct tern_db_rows *sums;
 };
 
 static const char *word_of_purpose(uint32_t purpose)
@@ -25,6 +20,27 @@ static const char *word_of_purpose(uint32_t purpose)
 
 #define STORED(...) TERN_VIEW_STORED(bytes_row, meter, __VA_ARGS__)
 
+static bool next_bytes(struct tern_view_rows *rows, void *at)
+{
+    struct bytes_row *row = at;
+    return tern_db_next(rows->lists[0], &row->meter);
+}
+
+#define BYTES_VIEW(by, group)                                                                      \
+    static enum tern_result open_##by(struct tern_view_rows *rows)                                 \
+    {                                                                                              \
+        tern_view_read(rows, tern_db_meter_sums(rows->db, group));                                 \
+        return TERN_OK;                                                                            \
+    }                                                                                              \
+    const struct tern_view tern_view_##by##_bytes = {                                              \
+        .name = #by "_bytes",                                                                      \
+        .usual = #by ",payload_up,payload_down,http_up,http_down,wire_up,wire_down",               \
+        TERN_VIEW_COLUMNS(by##_columns),                                                           \
+        .row_size = sizeof(struct bytes_row),                                                      \
+        .open = open_##by,                                                                         \
+        .next = next_bytes,                                                                        \
+    }
+
 static const struct tern_view_column purpose_columns[] = {
     STORED(ENUM, purpose, purpose, , ,
            SHOWN("purpose", PLAIN,
@@ -32,6 +48,7 @@ static const struct tern_view_column purpose_columns[] = {
 #define COLUMN STORED
 #include "store/tables/bytes.def"
 };
+BYTES_VIEW(purpose, TERN_METER_BY_PURPOSE);
 
 static const struct tern_view_column client_columns[] = {
     STORED(U64, client, , , ,
@@ -39,70 +56,25 @@ static const struct tern_view_column client_columns[] = {
 #define COLUMN STORED
 #include "store/tables/bytes.def"
 };
+BYTES_VIEW(client, TERN_METER_BY_CLIENT);
 
 static const struct tern_view_column round_columns[] = {
     STORED(U32, round, , , , SHOWN("round", PLAIN, "number of the round; 0 = outside of rounds"))
 #define COLUMN STORED
 #include "store/tables/bytes.def"
 };
-
-static enum tern_result open_purposes(struct tern_view_rows *rows)
-{
-    ((struct bytes_state *)rows->state)->sums = tern_db_meter_sums(rows->db, TERN_METER_BY_PURPOSE);
-    return TERN_OK;
-}
-
-static enum tern_result open_clients(struct tern_view_rows *rows)
-{
-    ((struct bytes_state *)rows->state)->sums = tern_db_meter_sums(rows->db, TERN_METER_BY_CLIENT);
-    return TERN_OK;
-}
-
-static enum tern_result open_rounds(struct tern_view_rows *rows)
-{
-    ((struct bytes_state *)rows->state)->sums = tern_db_meter_sums(rows->db, TERN_METER_BY_ROUND);
-    return TERN_OK;
-}
-
-static bool next_bytes(struct tern_view_rows *rows, void *at)
-{
-    struct bytes_row *row = at;
-    return tern_db_next(((struct bytes_state *)rows->state)->sums, &row->meter);
-}
-
-static enum tern_result close_bytes(struct tern_view_rows *rows)
-{
-    return tern_db_end(((struct bytes_state *)rows->state)->sums);
-}
-
-#define BYTES_VIEW(by, open_)                                                                      \
-    const struct tern_view tern_view_##by##_bytes = {                                              \
-        .name = #by "_bytes",                                                                      \
-        .usual = #by ",payload_up,payload_down,http_up,http_down,wire_up,wire_down",               \
-        .columns = by##_columns,                                                                   \
-        .count = COUNT(by##_columns),                                                              \
-        .row_size = sizeof(struct bytes_row),                                                      \
-        .state_size = sizeof(struct bytes_state),                                                  \
-        .open = (open_),                                                                           \
-        .next = next_bytes,                                                                        \
-        .close = close_bytes,                                                                      \
-    }
-BYTES_VIEW(purpose, open_purposes);
-BYTES_VIEW(client, open_clients);
-BYTES_VIEW(round, open_rounds);
+BYTES_VIEW(round, TERN_METER_BY_ROUND);
 
 // --- Fairness
 
-// Different figures that clients report; one client reports at most loss, accuracy and TERN_METRICS_MAX of
-// client/ports.h.
+// Most different figures of all clients. One client reports at most loss, accuracy and TERN_METRICS_MAX metrics
+// (client/ports.h).
 #define FIGURES_MAX 12
 
-// A client that trains and has been seen; others were never asked.
+// A client that trains and has sent a request; others cannot be selected.
 struct share {
-    uint64_t client;
-    uint32_t invited;
-    uint32_t reported;
-    float figures[FIGURES_MAX]; // of held-out data, the last reported; NAN: never
+    struct tern_db_client_total total;
+    float figures[FIGURES_MAX]; // last figures of its held-out data; NAN: never reported
 };
 
 struct fairness_state {
@@ -115,20 +87,13 @@ struct fairness_state {
     struct tern_fairness_summary summary;
 };
 
+#undef STORED
+#define STORED(...) TERN_VIEW_STORED(share, total, __VA_ARGS__)
 static const struct tern_view_column fairness_columns[] = {
-    {.name = "client",
-     .help = "id of the client",
-     .source = TERN_VIEW_U64,
-     .offset = offsetof(struct share, client)},
-    {.name = "invited",
-     .help = "rounds that selected the client",
-     .source = TERN_VIEW_U32,
-     .offset = offsetof(struct share, invited)},
-    {.name = "reported",
-     .help = "of these, rounds that accepted its update",
-     .source = TERN_VIEW_U32,
-     .offset = offsetof(struct share, reported)},
-};
+    STORED(U64, client, , , , SHOWN("client", PLAIN, "id of the client"))
+        STORED(U32, invited, , , , SHOWN("invited", PLAIN, "rounds that selected the client"))
+            STORED(U32, reported, , , ,
+                   SHOWN("reported", PLAIN, "of these, rounds that accepted its update"))};
 
 static enum tern_result add_client(struct fairness_state *state,
                                    const struct tern_db_client *client)
@@ -142,7 +107,7 @@ static enum tern_result add_client(struct fairness_state *state,
     }
     state->shares = shares;
     struct share *share = &state->shares[state->count++];
-    *share = (struct share){.client = client->id};
+    *share = (struct share){.total.client = client->id};
     for (uint32_t i = 0; i < FIGURES_MAX; i++) {
         share->figures[i] = NAN;
     }
@@ -152,7 +117,7 @@ static enum tern_result add_client(struct fairness_state *state,
 static int compare(const void *key, const void *element)
 {
     const uint64_t wanted = *(const uint64_t *)key;
-    const uint64_t here = ((const struct share *)element)->client;
+    const uint64_t here = ((const struct share *)element)->total.client;
     return (wanted > here) - (wanted < here);
 }
 
@@ -163,7 +128,7 @@ static struct share *find(const struct fairness_state *state, uint64_t client)
                : bsearch(&client, state->shares, state->count, sizeof state->shares[0], compare);
 }
 
-// The column of a figure; FIGURES_MAX: there are too many names.
+// Returns the index of a figure; FIGURES_MAX: there are too many.
 static uint32_t column_of(struct fairness_state *state, const char *name)
 {
     for (uint32_t i = 0; i < state->name_count; i++) {
@@ -178,7 +143,7 @@ static uint32_t column_of(struct fairness_state *state, const char *name)
     return FIGURES_MAX;
 }
 
-// Versions come in their order: the last one stays.
+// Versions come in ascending order, so that the figure of the last one stays.
 static void add_figure(struct fairness_state *state, const struct tern_db_metric *metric)
 {
     struct share *share = find(state, metric->client);
@@ -188,7 +153,7 @@ static void add_figure(struct fairness_state *state, const struct tern_db_metric
     }
 }
 
-// Loss and accuracy, which every client reports, go first: there is room for FIGURES_MAX names, and clients choose them.
+// Loads loss and accuracy first (usual), because clients choose other names and there is room for FIGURES_MAX.
 static enum tern_result load_named(struct tern_view_rows *rows, bool usual)
 {
     struct tern_db_metric metric;
@@ -242,14 +207,13 @@ static enum tern_result load_clients(struct tern_view_rows *rows)
     while (tern_db_next(totals, &total)) {
         struct share *share = find(rows->state, total.client);
         if (share != NULL) {
-            share->invited = total.invited;
-            share->reported = total.reported;
+            share->total = total;
         }
     }
     return tern_db_end(totals);
 }
 
-// How even invitations are, or reports. TERN_ERR_NO_MEMORY
+// Computes how even invitations are, or reports. TERN_ERR_NO_MEMORY
 static enum tern_result summarise(const struct fairness_state *state, bool reported,
                                   struct tern_fairness *fairness)
 {
@@ -258,7 +222,7 @@ static enum tern_result summarise(const struct fairness_state *state, bool repor
         return TERN_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < state->count; i++) {
-        rounds[i] = reported ? state->shares[i].reported : state->shares[i].invited;
+        rounds[i] = reported ? state->shares[i].total.reported : state->shares[i].total.invited;
     }
     *fairness = tern_fairness_of(rounds, state->count);
     free(rounds);
@@ -289,19 +253,17 @@ static bool next_share(struct tern_view_rows *rows, void *at)
     return true;
 }
 
-static enum tern_result close_fairness(struct tern_view_rows *rows)
+static void close_fairness(struct tern_view_rows *rows)
 {
     struct fairness_state *state = rows->state;
     free(state->shares);
     tern_held_outs_free(&state->held_outs);
-    return TERN_OK;
 }
 
 const struct tern_view tern_view_fairness = {
     .name = "fairness",
     .usual = "client,invited,reported,loss*,accuracy*",
-    .columns = fairness_columns,
-    .count = COUNT(fairness_columns),
+    TERN_VIEW_COLUMNS(fairness_columns),
     .row_size = sizeof(struct share),
     .state_size = sizeof(struct fairness_state),
     .open = open_fairness,

@@ -1,4 +1,4 @@
-// Rounds: what the table of rounds, the meter, evaluators and clients' held-out data have of each.
+// The view of rounds: each with its meter, its evaluations and the figures of clients' held-out data.
 #include "views/view.h"
 
 #include "tensor/manifest.h"
@@ -7,38 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
-
 struct round_row {
     struct tern_db_round round;
     struct tern_db_round_total total;
     struct tern_accuracy evaluated;
-    const struct tern_held_outs *held_outs; // NULL: they were not asked for
-    double score;                           // NAN: not known
-    const char *score_of;                   // NULL: nobody reported any
+    const struct tern_held_outs *held_outs;
+    double score;         // NAN: unknown
+    const char *score_of; // NULL: there is no score
     uint64_t model_bytes;
 };
 
-// Rows of four tables side by side, each in the order of rounds.
+// Reads four tables side by side, each in the order of rounds.
 struct rounds_state {
-    bool begun;
     struct tern_db_rows *rounds;
     struct tern_view_beside totals;
-    struct tern_db_round_total total; // the next
+    struct tern_db_round_total total; // the next row
     struct tern_db_rows *evaluations;
-    struct tern_db_evaluation evaluation; // the next
+    struct tern_db_evaluation evaluation; // the next row
     bool has_evaluation;
     struct tern_judges judges;
     struct tern_db_rows *metrics;
-    struct tern_db_metric metric; // the next
+    struct tern_db_metric metric; // the next row
     bool has_metric;
     struct tern_votes votes;
     struct tern_held_outs held_outs;
     bool has_held_outs;
-    const char *score; // by which versions are known: "accuracy", "r2", "auc"
+    const char *score; // metric that rates versions: "accuracy", "r2", "auc"
     uint64_t model_bytes;
     struct held_out_names *names;
-    enum tern_result result;
 };
 
 static bool is_open(const struct round_row *row)
@@ -94,7 +90,7 @@ static enum tern_result take_metrics(struct rounds_state *state, uint32_t versio
     return TERN_OK;
 }
 
-// Takes the figure of a version's global model, or else of its replica. num_examples is 0 when neither counts.
+// Reads the figures of a version's global model, or of its replica if there are none. num_examples is 0 without any.
 static enum tern_result take_accuracy(struct rounds_state *state, uint32_t version,
                                       struct tern_accuracy *accuracy)
 {
@@ -135,19 +131,19 @@ static void take_score(const struct rounds_state *state, struct round_row *row)
 
 // --- Figures of clients' held-out data, as columns
 
-// What is known of a figure, in the order of its columns.
+// The columns of a figure, in their order.
 enum held_out_part { WEIGHTED, MEAN, DEVIATION, WORST, WORST_CLIENT, PARTS };
 
 static const char *const part_names[PARTS] = {"", "_mean", "_deviation", "_worst", "_worst_client"};
 static const char *const part_helps[PARTS] = {
     "mean over the clients' held-out data, weighted by examples",
-    "mean over clients, each alike",
+    "unweighted mean over clients",
     "standard deviation over clients",
     "worst value of a client",
     "client with the worst value",
 };
 
-#define NAMES_MAX 32 // of figures: clients may report others in each round
+#define NAMES_MAX 32 // most figures: clients may report other ones in each round
 #define COLUMN_NAME_MAX (TERN_DB_METRIC_MAX + 32)
 
 struct held_out_names {
@@ -156,7 +152,7 @@ struct held_out_names {
     uint32_t count;
 };
 
-// The figures of the version that the round trained from.
+// Returns the figures of the round's base version.
 static const struct tern_held_out *held_outs_of(const struct round_row *row, size_t *count)
 {
     return tern_held_outs_of(row->held_outs, row->round.base_version, count);
@@ -187,7 +183,7 @@ static void get_held_out(const void *at, const struct tern_view_column *column,
     }
 }
 
-// The figure that most clients reported; NULL: none.
+// Returns the figure that most clients reported; NULL: none.
 static const struct tern_held_out *most_reported(const struct round_row *row)
 {
     size_t count;
@@ -262,7 +258,7 @@ static enum tern_result add_figures(struct tern_view_rows *rows, const struct te
     for (size_t i = 0; i < all->count; i++) {
         TERN_TRY(add_figure(rows, names, all->list[i].name));
     }
-    for (size_t i = 0; i < COUNT(others) && names->count > 0; i++) {
+    for (size_t i = 0; i < sizeof others / sizeof others[0] && names->count > 0; i++) {
         TERN_TRY(tern_view_add_column(rows, &others[i]));
     }
     return TERN_OK;
@@ -288,7 +284,7 @@ static enum tern_result load_model(struct tern_view_rows *rows)
     return TERN_OK;
 }
 
-// "SCORE" becomes ACCURACY, R2 or AUC.
+// Replaces the heading SCORE by ACCURACY, R2 or AUC.
 static void set_heading(struct tern_view_rows *rows, const char *score)
 {
     for (size_t i = 0; i < rows->count; i++) {
@@ -326,11 +322,10 @@ static enum tern_result open_rounds(struct tern_view_rows *rows)
     set_heading(rows, state->score);
     TERN_TRY(load_held_outs(rows, after, last));
     TERN_TRY(tern_judges_load(rows->db, after, last, &state->judges));
-    state->begun = true;
-    state->rounds = tern_db_rounds_after(rows->db, after, limit);
-    state->totals.rows = tern_db_round_totals_after(rows->db, after);
-    state->evaluations = tern_db_evaluations_from(rows->db, after + 1);
-    state->metrics = tern_db_evaluation_metrics_from(rows->db, after + 1);
+    state->rounds = tern_view_read(rows, tern_db_rounds_after(rows->db, after, limit));
+    state->totals.rows = tern_view_read(rows, tern_db_round_totals_after(rows->db, after));
+    state->evaluations = tern_view_read(rows, tern_db_evaluations_from(rows->db, after + 1));
+    state->metrics = tern_view_read(rows, tern_db_evaluation_metrics_from(rows->db, after + 1));
     next_evaluation(state);
     next_metric(state);
     return TERN_OK;
@@ -340,34 +335,26 @@ static bool next_round(struct tern_view_rows *rows, void *at)
 {
     struct rounds_state *state = rows->state;
     struct round_row *row = at;
-    if (state->result != TERN_OK || !tern_db_next(state->rounds, &row->round)) {
+    if (rows->result != TERN_OK || !tern_db_next(state->rounds, &row->round)) {
         return false;
     }
-    state->result = take_accuracy(state, row->round.base_version + 1, &row->evaluated);
+    rows->result = take_accuracy(state, row->round.base_version + 1, &row->evaluated);
     if (tern_view_step(&state->totals, &state->total, sizeof row->round.round, row->round.round)) {
         row->total = state->total;
     }
     row->held_outs = &state->held_outs;
     row->model_bytes = state->model_bytes;
     take_score(state, row);
-    return state->result == TERN_OK;
+    return rows->result == TERN_OK;
 }
 
-static enum tern_result close_rounds(struct tern_view_rows *rows)
+static void close_rounds(struct tern_view_rows *rows)
 {
     struct rounds_state *state = rows->state;
-    enum tern_result result = state->result;
-    struct tern_db_rows *const lists[] = {state->rounds, state->totals.rows, state->evaluations,
-                                          state->metrics};
-    for (size_t i = 0; state->begun && i < COUNT(lists); i++) {
-        const enum tern_result ended = tern_db_end(lists[i]);
-        result = result == TERN_OK ? ended : result;
-    }
     tern_votes_free(&state->votes);
     tern_judges_free(&state->judges);
     tern_held_outs_free(&state->held_outs);
     free(state->names);
-    return result;
 }
 
 static enum tern_result newest_round(struct tern_db *db, uint64_t *key)
@@ -383,8 +370,7 @@ const struct tern_view tern_view_rounds = {
     .key = "round",
     .usual = "round,state,updates,mean_loss,score,score_of,took_ms,wire_up_each,wire_down_each",
     .costly = "score,score_of",
-    .columns = round_columns,
-    .count = COUNT(round_columns),
+    TERN_VIEW_COLUMNS(round_columns),
     .row_size = sizeof(struct round_row),
     .state_size = sizeof(struct rounds_state),
     .open = open_rounds,

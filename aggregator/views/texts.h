@@ -1,4 +1,4 @@
-// Values as people read them, in tables and in sentences, and as JSON has them. Reentrant.
+// Formats values for people, in tables and sentences, and for JSON. Reentrant.
 #ifndef TERN_VIEW_TEXTS_H
 #define TERN_VIEW_TEXTS_H
 
@@ -17,13 +17,12 @@ const char *tern_text_time(uint64_t unix_ms, char text[TERN_TEXT]);
 const char *tern_text_ago(uint64_t then_ms, uint64_t now_ms, char text[TERN_TEXT]);
 // "813 B", "12.7 KB", "1.25 MB" (powers of 1000).
 const char *tern_text_bytes(double bytes, char text[TERN_TEXT]);
-// A text of the network or of a database, with '?' for what steers a terminal or cannot be seen.
+// A text from the network or a database, with '?' in place of control and invisible characters.
 const char *tern_text_name(const char *name, char text[TERN_TEXT]);
 
 // --- Members of a JSON object
 
-// Exact 64-bit numbers and hashes, which cJSON's own numbers (doubles) cannot hold. Where key is "",
-// nothing is added.
+// Adds exact 64-bit numbers and hashes, which cJSON's own numbers (doubles) cannot hold. With key "" nothing is added.
 void tern_json_u64(cJSON *object, const char *key, uint64_t value);
 void tern_json_hash(cJSON *object, const char *key, const uint8_t hash[TERN_SHA256_SIZE]);
 // A float as the shortest decimal that reads back to it: 0.9, not 0.89999997615814209.

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What a row must have in a column, or as one of its tags.
+// A value that a row must have in a column, or as one of its tags.
 struct tern_view_condition {
     size_t column;
     bool is_tag;
@@ -17,8 +17,8 @@ struct tern_view_condition {
     double number;
 };
 
-#define TAG "tag"   // in conditions: one of the tags
-#define TAGS "tags" // the column that they are of
+#define TAG "tag"   // name in conditions, for one of the tags
+#define TAGS "tags" // name of the column with all tags
 
 // --- Values
 
@@ -31,8 +31,8 @@ static void read_hash(const uint8_t *hash, struct tern_view_value *value)
     }
 }
 
-static void read_value(const void *row, const struct tern_view_column *column,
-                       struct tern_view_value *value)
+void tern_view_value(const void *row, const struct tern_view_column *column,
+                     struct tern_view_value *value)
 {
     const char *at = (const char *)row + column->offset;
     uint64_t number;
@@ -69,12 +69,6 @@ static void read_value(const void *row, const struct tern_view_column *column,
         column->get(row, column, value);
         break;
     }
-}
-
-void tern_view_value(const struct tern_view_rows *rows, const struct tern_view_column *column,
-                     struct tern_view_value *value)
-{
-    read_value(rows->row, column, value);
 }
 
 // --- Names of columns
@@ -120,12 +114,18 @@ static enum tern_result refuse_name(const struct tern_view_rows *rows, const cha
     return TERN_ERR_ARGUMENT;
 }
 
-// Whether a name, or a pattern that ends with *, may be of a column that begins with the prefix.
+// Whether a name, or a pattern that ends with *, may match a column that begins with the prefix.
 static bool may_begin_with(const char *item, size_t len, const char *prefix)
 {
     const size_t known = len > 0 && item[len - 1] == '*' ? len - 1 : len;
     const size_t shorter = known < strlen(prefix) ? known : strlen(prefix);
     return (known < len || known >= strlen(prefix)) && strncmp(item, prefix, shorter) == 0;
+}
+
+struct tern_db_rows *tern_view_read(struct tern_view_rows *rows, struct tern_db_rows *list)
+{
+    rows->lists[rows->list_count++] = list;
+    return list;
 }
 
 bool tern_view_wants(const struct tern_view_rows *rows, const char *prefix)
@@ -180,23 +180,13 @@ static enum tern_result show(struct tern_view_rows *rows, size_t column)
     return TERN_OK;
 }
 
-static enum tern_result show_pattern(struct tern_view_rows *rows, const char *prefix, size_t len)
+// Whether a list such as "site=a,line=3" has this item, or one with it as the key.
+static bool has_item(const char *list, const char *item)
 {
-    for (size_t i = 0; i < rows->count; i++) {
-        if (strncmp(rows->columns[i].name, prefix, len) == 0) {
-            TERN_TRY(show(rows, i));
-        }
-    }
-    return TERN_OK;
-}
-
-// Whether a list of names has this one.
-static bool has_name(const char *list, const char *name)
-{
-    const size_t len = strlen(name);
+    const size_t len = strlen(item);
     while (list != NULL && *list != '\0') {
         const size_t of = strcspn(list, ",");
-        if (of == len && strncmp(list, name, len) == 0) {
+        if (of >= len && strncmp(list, item, len) == 0 && (of == len || list[len] == '=')) {
             return true;
         }
         list += of + (list[of] == ',');
@@ -204,10 +194,13 @@ static bool has_name(const char *list, const char *name)
     return false;
 }
 
-static enum tern_result show_cheap(struct tern_view_rows *rows)
+// Shows the columns that begin with the prefix, except those of a list of names.
+static enum tern_result show_pattern(struct tern_view_rows *rows, const char *prefix, size_t len,
+                                     const char *except)
 {
     for (size_t i = 0; i < rows->count; i++) {
-        if (!has_name(rows->view->costly, rows->columns[i].name)) {
+        if (strncmp(rows->columns[i].name, prefix, len) == 0 &&
+            !has_item(except, rows->columns[i].name)) {
             TERN_TRY(show(rows, i));
         }
     }
@@ -218,13 +211,13 @@ static enum tern_result parse_columns(struct tern_view_rows *rows, char why[TERN
 {
     const char *at = rows->query.columns;
     if (at == NULL) {
-        return show_cheap(rows);
+        return show_pattern(rows, "", 0, rows->view->costly);
     }
     for (;; at++) {
         const size_t len = strcspn(at, ",");
         const size_t column = find(rows, at, len);
         if (len > 0 && at[len - 1] == '*') {
-            TERN_TRY(show_pattern(rows, at, len - 1));
+            TERN_TRY(show_pattern(rows, at, len - 1, NULL));
         } else if (column == SIZE_MAX) {
             return refuse_name(rows, at, len, why);
         } else {
@@ -287,7 +280,7 @@ static enum tern_result check_value(const struct tern_view_column *column,
                         : refuse(why, "column '%s' has numbers, not '%s'", column->name, value);
 }
 
-// Whether a condition begins here: a column's name, or "tag", and "=". *column: SIZE_MAX for tags.
+// Whether a condition begins at `at`: the name of a column, or "tag", and "=". *column: SIZE_MAX for tags.
 static bool begins_condition(const struct tern_view_rows *rows, const char *at, size_t *column)
 {
     const size_t len = strcspn(at, "=,");
@@ -297,7 +290,7 @@ static bool begins_condition(const struct tern_view_rows *rows, const char *at, 
     return at[len] == '=' && (*column != SIZE_MAX || is_tag);
 }
 
-// Where the value ends: before a comma that a condition follows, or at the end.
+// Returns the length of a value, which ends before a comma that a condition follows, or at the end.
 static size_t value_length(const struct tern_view_rows *rows, const char *value)
 {
     size_t column;
@@ -353,47 +346,30 @@ static enum tern_result parse_where(struct tern_view_rows *rows, char why[TERN_V
 
 // --- Conditions
 
-// Whether one of "site=a,line=3" is `tag`, or has it as its key.
-static bool has_tag(const char *tags, const char *tag)
-{
-    const size_t len = strlen(tag);
-    while (*tags != '\0') {
-        const size_t of = strcspn(tags, ",");
-        if (of >= len && strncmp(tags, tag, len) == 0 && (of == len || tags[len] == '=')) {
-            return true;
-        }
-        tags += of + (tags[of] == ',');
-    }
-    return false;
-}
-
 static bool fits(const struct tern_view_rows *rows, const struct tern_view_condition *condition)
 {
     const struct tern_view_column *column = &rows->columns[condition->column];
     struct tern_view_value value;
-    read_value(rows->row, column, &value);
-    switch (value.kind) {
-    case TERN_VIEW_NUMBER:
-        return condition->value[0] != '\0' && !((double)value.number < condition->number) &&
-               !((double)value.number > condition->number);
-    case TERN_VIEW_REAL:
-        return condition->value[0] != '\0' && !(value.real < (float)condition->number) &&
-               !(value.real > (float)condition->number);
-    case TERN_VIEW_BOOL:
-        return condition->value[0] != '\0' && value.yes == is_true(condition->value);
-    case TERN_VIEW_TEXT:
-        return condition->is_tag ? has_tag(value.text, condition->value)
+    tern_view_value(rows->row, column, &value);
+    if (value.kind == TERN_VIEW_TEXT) {
+        return condition->is_tag ? has_item(value.text, condition->value)
                : column->source == TERN_VIEW_HASH && condition->value[0] != '\0'
                    ? strncmp(value.text, condition->value, strlen(condition->value)) == 0
                    : strcmp(value.text, condition->value) == 0;
-    case TERN_VIEW_NULL:
-    case TERN_VIEW_FIGURES:
-    default:
-        return condition->value[0] == '\0';
     }
+    if (value.kind == TERN_VIEW_NULL || condition->value[0] == '\0') {
+        return value.kind == TERN_VIEW_NULL && condition->value[0] == '\0';
+    }
+    if (value.kind == TERN_VIEW_BOOL) {
+        return value.yes == is_true(condition->value);
+    }
+    return value.kind == TERN_VIEW_NUMBER ? !((double)value.number < condition->number) &&
+                                                !((double)value.number > condition->number)
+                                          : !(value.real < (float)condition->number) &&
+                                                !(value.real > (float)condition->number);
 }
 
-// Reads the next row that fits into rows->row.
+// Reads the next row that fits all conditions into rows->row.
 static bool read_next(struct tern_view_rows *rows)
 {
     for (;;) {
@@ -415,7 +391,7 @@ static bool read_next(struct tern_view_rows *rows)
     }
 }
 
-// --- Sorted rows, and the last ones
+// --- Sorted rows, and the last rows
 
 struct sort_key {
     struct tern_view_value value;
@@ -441,7 +417,7 @@ static int compare_values(const struct tern_view_value *a, const struct tern_vie
     }
 }
 
-// What is not known comes first in either order, so that --last leaves it out.
+// Unknown values come first in both orders, so that --last leaves them out.
 static int compare_keys(const void *a, const void *b)
 {
     const struct sort_key *one = a;
@@ -455,7 +431,7 @@ static int compare_keys(const void *a, const void *b)
     return order != 0 ? order : (one->at > other->at) - (one->at < other->at);
 }
 
-// Brings the kept rows into the order of the query.
+// Sorts the kept rows in the order of the query.
 static enum tern_result sort(struct tern_view_rows *rows)
 {
     const size_t size = rows->view->row_size;
@@ -472,9 +448,10 @@ static enum tern_result sort(struct tern_view_rows *rows)
     for (size_t i = 0; i < rows->kept_count; i++) {
         keys[i].at = i;
         keys[i].descending = rows->descending;
-        read_value(rows->kept + i * size, &rows->columns[rows->sort], &keys[i].value);
+        tern_view_value(rows->kept + i * size, &rows->columns[rows->sort], &keys[i].value);
         if (rows->columns[rows->sort].source == TERN_VIEW_HASH) {
-            keys[i].value.text = NULL; // it pointed into the key, which qsort() moves
+            keys[i].value.text =
+                NULL; // compare_values() then uses keys[i].value.hash, because qsort() moves the keys
         }
     }
     qsort(keys, rows->kept_count, sizeof keys[0], compare_keys);
@@ -487,7 +464,7 @@ static enum tern_result sort(struct tern_view_rows *rows)
     return TERN_OK;
 }
 
-// Leaves only as many rows as the query wants, the last ones.
+// Sorts the kept rows and keeps only the last ones, as many as the query wants.
 static enum tern_result drop_first(struct tern_view_rows *rows)
 {
     const size_t size = rows->view->row_size;
@@ -500,7 +477,7 @@ static enum tern_result drop_first(struct tern_view_rows *rows)
     return TERN_OK;
 }
 
-// Reads all rows and keeps those that the query wants; with --last never more than twice as many.
+// Reads all rows and keeps those that the query wants. With --last it never keeps more than twice as many.
 static enum tern_result keep_rows(struct tern_view_rows *rows)
 {
     const size_t size = rows->view->row_size;
@@ -525,7 +502,7 @@ static bool keeps(const struct tern_view_rows *rows)
     return rows->query.sort != NULL || rows->query.last != 0;
 }
 
-// Starts at the last rows where keys have no gaps.
+// With --last and keys without gaps, starts at the first wanted row.
 static enum tern_result skip_first(struct tern_view_rows *rows)
 {
     uint64_t newest = 0;
@@ -589,8 +566,14 @@ bool tern_view_next(struct tern_view_rows *rows)
 
 enum tern_result tern_view_close(struct tern_view_rows *rows)
 {
-    const enum tern_result result =
-        rows->state != NULL && rows->row != NULL ? rows->view->close(rows) : TERN_OK;
+    enum tern_result result = rows->result;
+    for (size_t i = 0; i < rows->list_count; i++) {
+        const enum tern_result ended = tern_db_end(rows->lists[i]);
+        result = result == TERN_OK ? ended : result;
+    }
+    if (rows->view->close != NULL && rows->state != NULL) {
+        rows->view->close(rows);
+    }
     for (size_t i = 0; i < rows->condition_count; i++) {
         free(rows->conditions[i].value);
     }

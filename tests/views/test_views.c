@@ -186,7 +186,7 @@ static const char *selected(struct fixture *f, const struct tern_view *view,
     while (tern_view_next(rows)) {
         struct tern_view_value value;
         const size_t len = strlen(text);
-        tern_view_value(rows, &rows->columns[key], &value);
+        tern_view_value(rows->row, &rows->columns[key], &value);
         snprintf(text + len, sizeof text - len, "%s%d", len > 0 ? "," : "", (int)value.number);
     }
     assert_ok(f, tern_view_close(rows));
