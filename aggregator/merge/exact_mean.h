@@ -34,7 +34,7 @@ struct tern_arrival {
     struct tern_contribution contribution;
     struct tern_span container;       // borrowed
     struct tern_reading *reading;     // of the container, or NULL; the receiver may share it
-    double sum_square;                // of its values
+    double sum_square;                // sum of the squares of its values
     uint8_t sha256[TERN_SHA256_SIZE]; // of its stored body
 };
 

@@ -34,7 +34,7 @@ void tern_rule_write(const struct tern_strategy_rule *rule, struct tern_db_round
 
 struct tern_vectors {
     uint32_t count;                 // values of each
-    const char *folder;             // of the files; NULL: all are in memory
+    const char *folder;             // folder of the files; NULL: all vectors are in memory
     uint64_t memory;                // bytes that vectors in memory may take
     uint64_t used;                  // bytes that they take
     float *files[TERN_VECTORS_MAX]; // mapped files; NULL: a free entry
@@ -58,7 +58,7 @@ struct tern_deferred {
     uint64_t client;
     uint32_t num_examples;
     uint32_t local_steps;
-    double sum_square;                // of its values; -1 = not read since the start
+    double sum_square; // sum of the squares of its values; -1 = not read since the start
     uint8_t sha256[TERN_SHA256_SIZE]; // of its stored body
     uint32_t at;                      // index in the merge's bounds
     bool is_in;                       // its values are in the sums

@@ -35,7 +35,7 @@ struct tern_part_update {
     uint64_t client;
     uint32_t num_examples;
     uint32_t local_steps;
-    double sum_square;                // of its values
+    double sum_square;                // sum of the squares of its values
     uint8_t sha256[TERN_SHA256_SIZE]; // of its stored body
 };
 

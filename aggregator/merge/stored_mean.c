@@ -20,7 +20,7 @@ struct place {
     struct tern_exact_key key;
     uint32_t round;
     uint64_t client;
-    double weight; // of the update; below 0: its claimed examples
+    double weight; // weight of a bounded update; below 0: its examples are the weight
 };
 
 struct summing {

@@ -11,7 +11,7 @@ struct tern_update_bound {
     uint64_t client;
     uint32_t round; // the round of the update's task
     struct tern_contribution contribution;
-    double sum_square; // of its values; -1: not read yet
+    double sum_square; // sum of the squares of its values; -1: not read yet
     // Filled in by tern_update_bounds_set():
     double norm;   // Euclidean, times the factor for local steps; 0 where the rule has no bound
     double scale;  // factor of norm_bound; at most 1

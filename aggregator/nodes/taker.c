@@ -19,8 +19,9 @@
 #define FULL_MS 20
 #define SWEEP_MS 30000
 
-#define ROWS_MAX 256u                   // read at once
-#define BYTES_MAX ((uint64_t)128 << 20) // of bodies that wait here; beyond, they wait in the store
+#define ROWS_MAX 256u // read at once
+#define BYTES_MAX                                                                                  \
+    ((uint64_t)128 << 20) // bytes of bodies in the queue; further requests stay in the store
 
 // A request is refused after so many failed transactions: it may be their cause, and delays all others.
 #define TRIES_MAX 5u
@@ -33,7 +34,7 @@ struct mark {
 struct retry {
     uint64_t node;
     uint64_t number;
-    uint32_t tries; // that failed
+    uint32_t tries; // failed tries
 };
 
 // Nodes that sum updates of a round and have not delivered their parts yet.

@@ -48,7 +48,7 @@ struct tern_db_node {
 TERN_MUST_USE enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes,
                                              size_t most, size_t *count);
 
-#define TERN_DB_NODE_NUMBER_MAX 0x1fffffffu // of the numbers of nodes, which begin at 1
+#define TERN_DB_NODE_NUMBER_MAX 0x1fffffffu // largest number of a node; the smallest is 1
 
 // Publishes in the list of nodes whether the aggregator that waits by this connection for tern_db_hold() is a follower.
 TERN_MUST_USE enum tern_result tern_db_set_follower(struct tern_db *db, bool follows);

@@ -100,7 +100,7 @@ struct postgres {
     bool follows;             // tern_db_set_follower()
     bool may_have_missed;     // notices, while there was no connection
     bool shares;              // TERN_SQL_SHARED
-    int64_t version;          // of the schema, since then
+    int64_t version;          // version of the schema when it was shared
     bool is_open;             // a transaction is open
     bool is_apart;            // it is one of tern_db_begin_apart()
     bool has_written;         // it has written

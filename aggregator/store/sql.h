@@ -30,7 +30,7 @@ enum tern_sql_type {
 };
 
 #define TERN_SQL_BLOB_MAX 1000000000u // bytes of one value
-#define TERN_SQL_PIECE_BYTES 262144u  // of a value that is read or written in pieces, at most
+#define TERN_SQL_PIECE_BYTES 262144u  // largest piece of a value that is read or written in pieces
 
 // A parameter or a column; bytes and len are those of a text or blob.
 struct tern_sql_value {
@@ -203,7 +203,7 @@ struct tern_sql {
     const atomic_bool *stop; // tern_db_stop_when(); NULL: nobody stops it
     uint64_t last_id;        // TERN_SQL_ID of the row that was added last
     bool has_changed;        // the last write, unless it was posted, changed a row
-    bool in_transaction;     // that writes
+    bool in_transaction;     // a transaction that writes is open
     bool doomed;             // a write of this transaction failed: it must not be committed
     bool damaged;            // the database was found damaged
     bool displaced;          // tern_db_is_displaced()

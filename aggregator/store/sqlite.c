@@ -313,10 +313,10 @@ void tern_db_remove(const char *path)
 // Each write-back of the log costs two syncs: under load it must not happen every few commits.
 #define LOG_MOST (UINT64_C(64) << 20)
 #define LOG_LEAST (UINT64_C(16) * PAGE_BYTES)
-#define LOG_SHARE 8 // of the free bytes
+#define LOG_SHARE 8 // the log may take 1/8 of the free bytes
 
 #define RESERVE_MOST (UINT64_C(8) << 20)
-#define RESERVE_SHARE 16 // of the disk
+#define RESERVE_SHARE 16 // the reserve may take 1/16 of the disk
 // The reserve is made where this many times its size is free.
 #define RESERVE_ROOM 5
 

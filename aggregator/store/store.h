@@ -811,7 +811,7 @@ TERN_MUST_USE enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t 
 
 // --- Partial sums of the open round, made by follower nodes (merge/part.h), in pieces
 
-#define TERN_DB_PIECE_BYTES (UINT32_C(4) << 20) // of a part, at most
+#define TERN_DB_PIECE_BYTES (UINT32_C(4) << 20) // largest piece of a part
 
 // A piece of a part.
 struct tern_db_part {

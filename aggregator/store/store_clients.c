@@ -1,5 +1,4 @@
-// Clients, their keys, join codes, and what is known of each: error ledger, schedule, evaluations,
-// statistics.
+// Clients with their keys, join codes, error ledgers, schedules, evaluations and statistics.
 #include "store/tables.h"
 
 #include <string.h>

@@ -152,7 +152,7 @@ struct body {
     const struct tern_table *table;
     uint64_t id;
     size_t size;
-    size_t at; // of the window
+    size_t at; // offset of the window in the body
     size_t len;
     struct digest *digest;
 };

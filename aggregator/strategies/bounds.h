@@ -29,7 +29,7 @@
 #define TERN_UPDATE_LOCAL_STEPS_MAX 1000000 // TERN_WIRE_LOCAL_STEPS_MAX
 #define TERN_SERVER_RATE_MAX 1e3
 #define TERN_MOVE_MAX (2.0 * TERN_UPDATE_NORM_MAX * TERN_UPDATE_LOCAL_STEPS_MAX)
-#define TERN_SQUARE_MAX 1e36 // of an adaptive strategy's second moment
+#define TERN_SQUARE_MAX 1e36 // largest second moment of an adaptive strategy
 
 // These bounds leave out the rounding factors 1 + 2^-24 of single operations. tests/strategies compares them with
 // float32's range with a thousandfold margin, which is far more.

@@ -97,7 +97,7 @@ static double rule_norm(const struct tern_strategy_rule *rule, uint32_t steps)
 
 struct kept_norm {
     uint64_t whole;
-    uint32_t part; // of PARTS
+    uint32_t part; // in units of 1 / PARTS
 };
 
 // Integers, whose sums do not depend on the order in which updates arrive.

@@ -198,7 +198,7 @@ enum tern_result tern_view_write_csv(struct tern_view_rows *rows, FILE *out)
 #define CELL_MAX 256
 #define NONE "-" // an unknown or empty value
 
-// "last_seen_ms" as "last seen".
+// Writes the label of a column: "last seen" for "last_seen_ms".
 static const char *label_of(const struct tern_view_column *column, char text[CELL_MAX])
 {
     snprintf(text, CELL_MAX, "%s", column->name);
