@@ -231,7 +231,7 @@ int tern_cli_provision(struct tern_cli *cli)
     TERN_CLI_TRY(take_options(cli, &provision));
     provision.made = calloc(provision.count, sizeof provision.made[0]);
     if (provision.made == NULL) {
-        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "memory could not be had");
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "there is not enough memory");
     }
     int code = run(&provision);
     explicit_bzero(provision.made, provision.count * sizeof provision.made[0]);

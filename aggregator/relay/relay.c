@@ -95,13 +95,12 @@ static void explain(const struct tern_relay *relay, enum tern_result result, cha
     if (result == TERN_ERR_UNAUTHORIZED) {
         snprintf(
             why, 512,
-            "the aggregator at relay.server does not know this gateway (was it revoked, or is it "
-            "another one?); what its devices have learnt is kept in %s. To make a new gateway: "
-            "tern-aggregator join, into another state directory",
+            "the aggregator at relay.server does not know this gateway: it was revoked, or the "
+            "server is another one. Updates of its devices are kept in %s. To make a new gateway, "
+            "run tern-aggregator join with another state directory",
             relay->config.folder);
     } else {
-        snprintf(why, 512, "the client of the aggregator above stopped: %s",
-                 tern_result_sentence(result));
+        snprintf(why, 512, "the upstream client stopped: %s", tern_result_sentence(result));
     }
 }
 

@@ -266,8 +266,7 @@ static enum tern_result init_client(struct tern_relay *relay, char why[512])
     };
     const enum tern_result result = tern_client_init(&relay->client, &config);
     if (result != TERN_OK) {
-        snprintf(why, 512, "the client of the aggregator above cannot start: %s",
-                 tern_result_sentence(result));
+        snprintf(why, 512, "the upstream client cannot start: %s", tern_result_sentence(result));
     }
     return result;
 }
@@ -312,8 +311,9 @@ static void explain_tls(const struct tern_relay *relay, char why[512])
 {
     const char *detail = tern_curl_why(relay->curl);
     const char *ca = relay->config.ca;
-    int len = snprintf(why, 512, "enrolling with %.100s failed, and the code is good still: %.250s",
-                       relay->config.server, detail);
+    int len =
+        snprintf(why, 512, "enrolling with %.100s failed, and the code is still valid: %.250s",
+                 relay->config.server, detail);
     if (strstr(detail, "relay.certificate") == NULL) {
         snprintf(why + len, 512 - (size_t)len,
                  "; relay.ca (%.80s) must be its CA's certificate, or its own, in PEM",
@@ -326,14 +326,13 @@ static enum tern_result explain_enrolling(const struct tern_relay *relay, enum t
 {
     char text[TERN_FAILURE_MAX];
     if (result == TERN_ERR_UNAUTHORIZED) {
-        snprintf(
-            why, 512,
-            "the aggregator above does not take this code: it is wrong, used up or expired; ask "
-            "for one made there by tern-aggregator enroll-code");
+        snprintf(why, 512,
+                 "the upstream aggregator refuses this code: it is wrong, used up or expired; ask "
+                 "for one made there by tern-aggregator enroll-code");
     } else if (result == TERN_ERR_MODEL_MISMATCH) {
         snprintf(why, 512,
-                 "the model above is none that this version builds: use the tern-aggregator of the "
-                 "aggregator above");
+                 "this version cannot build the upstream model: use the version of the upstream "
+                 "aggregator");
     } else if (result == TERN_ERR_TLS) {
         explain_tls(relay, why);
     } else {
@@ -361,7 +360,7 @@ static enum tern_result fetch_manifest(struct tern_relay *relay, struct tern_rel
         model->manifest = NULL;
         snprintf(why, 512,
                  "the description of the model could not be fetched from %s: %s %s; join again to "
-                 "try once more",
+                 "repeat that",
                  relay->config.server, tern_result_sentence(result), tern_curl_why(relay->curl));
     }
     return result;
@@ -429,7 +428,7 @@ enum tern_result tern_relay_upstream_restore(struct tern_relay *relay,
     const enum tern_result result = tern_client_restore(&relay->client, &workspace);
     if (result == TERN_ERR_MODEL_MISMATCH) {
         snprintf(why, 512,
-                 "the federation of this gateway is of another model than the aggregator above it: "
+                 "the federation of this gateway has another model than the upstream aggregator: "
                  "%s does not belong to this state directory",
                  relay->config.folder);
     } else if (result != TERN_OK) {

@@ -515,7 +515,7 @@ static enum tern_result share_schema(struct postgres *pg)
 {
     return lock_schema(
         pg, "SELECT pg_advisory_lock_shared(" USERS ")",
-        "%s changes the database's schema for another version of Tern; try again then");
+        "%s is changing the database's schema for another version of Tern; try again later");
 }
 
 static enum tern_result read_version(struct postgres *pg, int64_t *version)
@@ -602,12 +602,13 @@ static enum tern_result refuse_unwritable(struct postgres *pg)
     TERN_TRY(read_numbers(pg, &ask, 1, &found, 1));
     return found == 0
                ? TERN_OK
-               : tern_sql_fail(&pg->base, TERN_ERR_CONFIG,
-                               found == 1
-                                   ? "PostgreSQL is a replica there, which can only be read; "
-                                     "store.url must lead to the primary server"
-                                   : "the role may not write the federation's tables; serve as the "
-                                     "one that owns them, or let it be granted");
+               : tern_sql_fail(
+                     &pg->base, TERN_ERR_CONFIG,
+                     found == 1
+                         ? "store.url leads to a replica of PostgreSQL, which can only be read; "
+                           "it must lead to the primary server"
+                         : "the role may not write the federation's tables; use the role "
+                           "that owns them, or grant it the right");
 }
 
 static enum tern_result try_hold(struct postgres *pg, bool *taken)
@@ -760,8 +761,8 @@ static enum tern_result refuse_password(const char *url, char why[256])
     for (const PQconninfoOption *option = options; option->keyword != NULL; option++) {
         if (strcmp(option->keyword, "password") == 0 && option->val != NULL) {
             snprintf(why, 256,
-                     "the URL of the database holds a password; put that into ~/.pgpass, or a file "
-                     "that the URL names by passfile=, and leave it out");
+                     "the URL of the database has a password; move it to ~/.pgpass, or to a file "
+                     "that the URL names by passfile=");
             result = TERN_ERR_CONFIG;
         }
     }
@@ -821,7 +822,7 @@ static enum tern_result connect_to_server(const char *url, bool hurried, struct 
     struct postgres *pg = calloc(1, sizeof *pg);
     if (pg == NULL || (pg->url = strdup(url)) == NULL ||
         (pg->connection = connect_to(url, hurried)) == NULL) {
-        snprintf(why, 256, "memory could not be had");
+        snprintf(why, 256, "there is not enough memory");
         if (pg != NULL) {
             free(pg->url);
         }
@@ -1010,7 +1011,7 @@ static enum tern_result prepare(struct tern_sql *sql, const char *text, bool kep
     if (made == NULL || numbered == NULL) {
         free(made);
         free(numbered);
-        return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+        return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
     }
     made->text = numbered;
     made->parameters = number_parameters(text, numbered);
@@ -1145,7 +1146,7 @@ static enum tern_result next_result(struct postgres *pg, struct statement *state
     if (statement->rest_next < statement->rest_count) {
         statement->result = statement->rest[statement->rest_next++];
     } else if (statement->is_cut) {
-        return tern_sql_fail(&pg->base, TERN_ERR_NO_MEMORY, "memory could not be had");
+        return tern_sql_fail(&pg->base, TERN_ERR_NO_MEMORY, "there is not enough memory");
     } else if (pg->active == statement) {
         statement->result = PQgetResult(pg->connection);
     }
@@ -1324,7 +1325,7 @@ static enum tern_result load(struct tern_sql *sql, const char *table, const char
 {
     struct load *load = calloc(1, sizeof *load);
     if (load == NULL) {
-        return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+        return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
     }
     enum tern_result result =
         count > PARAMETERS ? tern_sql_fail(sql, TERN_ERR_ARGUMENT, "a table has too many columns")
@@ -1745,7 +1746,7 @@ static enum tern_result refuse_others(struct postgres *pg)
     return tables == 0
                ? TERN_OK
                : tern_sql_fail(&pg->base, TERN_ERR_CONFLICT,
-                               "the schema holds tables of another program; take a database, or a "
+                               "the schema holds tables of another program; use a database, or a "
                                "schema, of its own");
 }
 

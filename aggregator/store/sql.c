@@ -181,7 +181,7 @@ static enum tern_result make_temporary_statement(struct tern_sql *sql, const cha
 {
     struct tern_sql_statement *made = calloc(1, sizeof *made);
     if (made == NULL) {
-        return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+        return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
     }
     const enum tern_result result = sql->driver->prepare(sql, text, false, &made->handle);
     if (result != TERN_OK) {
@@ -225,7 +225,7 @@ struct tern_query tern_query_load(struct tern_sql *sql, const char *table, const
     struct tern_query query = {.sql = sql, .writes = true, .loads = true};
     struct tern_sql_statement *made = calloc(1, sizeof *made);
     if (made == NULL) {
-        query.result = tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+        query.result = tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
     } else if (!sql->in_transaction) {
         query.result = tern_sql_fail(sql, TERN_ERR_STATE, "a write outside a transaction");
     } else {

@@ -89,11 +89,11 @@ static enum tern_result check_header(const char *path, char why[256])
         return TERN_ERR_IO;
     }
     if (len < HEADER_SIZE || memcmp(header, "SQLite format 3", 16) != 0) {
-        snprintf(why, 256, "%s is not a SQLite database; it was left as it is", path);
+        snprintf(why, 256, "%s is not a SQLite database; it was not changed", path);
         return TERN_ERR_IO;
     }
     if (big_endian32(header + APPLICATION_ID_AT) != APPLICATION_ID) {
-        snprintf(why, 256, "%s is a database of another program; it was left as it is", path);
+        snprintf(why, 256, "%s is a database of another program; it was not changed", path);
         return TERN_ERR_IO;
     }
     return TERN_OK;
@@ -235,7 +235,7 @@ enum tern_result tern_db_copy(const char *from, const char *to, char why[256])
     for (size_t i = 0; i < LOGS; i++) {
         TERN_TRY(beside(from, logs[i], log, why));
         if (access(log, F_OK) == 0) {
-            snprintf(why, 256, "%.200s is beside it, so that it is in use and no backup", log);
+            snprintf(why, 256, "%.200s exists: the database is in use, and no backup", log);
             return TERN_ERR_STATE;
         }
     }
@@ -420,7 +420,7 @@ static enum tern_result failed(struct tern_sql *sql, int code)
                              "the disk is full; nothing of this was stored. Delete files of other "
                              "programs there, or run `tern-aggregator prune --keep 10`");
     case SQLITE_NOMEM:
-        return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+        return tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
     default:
         snprintf(sql->error, sizeof sql->error, "SQLite: %s (%d)", sentence, code);
         return TERN_ERR_IO;
@@ -720,10 +720,9 @@ static void look_for_damage(struct tern_sql *sql)
             "file is sound");
     } else if (!all_can_be_read(sql)) {
         lite->suspect = true;
-        tern_sql_fail(
-            sql, TERN_ERR_IO,
-            "the disk cannot read the database (I/O error): nothing is lost, and work goes "
-            "on once it can; see the kernel's log (dmesg)");
+        tern_sql_fail(sql, TERN_ERR_IO,
+                      "the disk cannot read the database (I/O error): nothing is lost, and work "
+                      "continues once it can; see the kernel's log (dmesg)");
     } else if (!is_sound(sql)) {
         (void)tern_sql_fail_damaged(sql, "SQLite's check of it fails");
     }
@@ -975,7 +974,7 @@ static struct tern_sql *connect(const char *name, int flags, char why[256])
 {
     struct sqlite *made = calloc(1, sizeof *made);
     if (made == NULL) {
-        snprintf(why, 256, "memory could not be had");
+        snprintf(why, 256, "there is not enough memory");
         return NULL;
     }
     struct tern_sql *sql = &made->base;
@@ -1003,8 +1002,8 @@ static struct tern_sql *connect_writing(const char *path, char why[256])
 {
     struct tern_sql *sql = connect(path, SQLITE_OPEN_READWRITE, why);
     if (sql != NULL && is_only_read(sql)) {
-        snprintf(why, 256,
-                 "%s can only be read; look at its owner and permissions, and at the disk", path);
+        snprintf(why, 256, "%s can only be read; check its owner and permissions, and the disk",
+                 path);
         tern_sql_close(sql);
         return NULL;
     }
@@ -1106,8 +1105,8 @@ static enum tern_result connect_reading(const char *path, struct tern_sql **out,
     TERN_TRY(find_log(path, &has_log, &has_index, why));
     if (has_log && !has_index) {
         snprintf(why, 256,
-                 "%.150s has a log, which is not read where no file can be made: copy both to "
-                 "where one can",
+                 "%.150s has a log, which cannot be read where no file can be made: copy "
+                 "both files to another place",
                  path);
         return TERN_ERR_IO;
     }

@@ -89,7 +89,7 @@ enum tern_result tern_db_open(const char *path, unsigned flags, struct tern_db *
 {
     struct tern_db *db = calloc(1, sizeof *db);
     if (db == NULL) {
-        snprintf(why, 256, "memory could not be had");
+        snprintf(why, 256, "there is not enough memory");
         return TERN_ERR_NO_MEMORY;
     }
     enum tern_result result = tern_sql_open(path, flags, &db->sql, why);
@@ -273,7 +273,7 @@ static enum tern_result load_evaluators(struct tern_db *db)
     while (tern_query_row(&query)) {
         uint64_t *ids = realloc(evaluators->ids, (evaluators->count + 1) * sizeof ids[0]);
         if (ids == NULL) {
-            query.result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+            query.result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
             break;
         }
         evaluators->ids = ids;
@@ -456,9 +456,10 @@ enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[2
 enum tern_result tern_db_settle(struct tern_db *db)
 {
     const struct tern_sql_disk *disk = db->sql->driver->disk;
-    return disk != NULL ? disk->settle(db->sql)
-                        : tern_sql_fail(db->sql, TERN_ERR_STATE,
-                                        "the database is in PostgreSQL, which keeps it");
+    return disk != NULL
+               ? disk->settle(db->sql)
+               : tern_sql_fail(db->sql, TERN_ERR_STATE,
+                               "the database is in PostgreSQL, which manages its files itself");
 }
 
 void tern_db_stop_when(struct tern_db *db, const atomic_bool *stop)
@@ -569,7 +570,7 @@ enum tern_result tern_db_check(struct tern_db *db)
     TERN_TRY(check_hashes(db, "SELECT sha256, body FROM statistics",
                           "the stored statistics of a client differ from those received"));
     return check_hashes(db, "SELECT sha256, body FROM files",
-                        "the hash of what came with the model, or of its scaling, is wrong");
+                        "the hash of a file that came with the model, or of its scaling, is wrong");
 }
 
 enum tern_result tern_db_quick_check(struct tern_db *db)

@@ -97,7 +97,7 @@ static void tell(const struct copying *copying, const char *doing, const struct 
 static enum tern_result fail_reading(struct copying *copying, enum tern_result result)
 {
     char sentence[256];
-    snprintf(sentence, sizeof sentence, "what is copied cannot be read: %.200s",
+    snprintf(sentence, sizeof sentence, "the database to copy cannot be read: %.200s",
              copying->from->sql->error);
     return tern_sql_fail(copying->to.sql, result, sentence);
 }
@@ -138,7 +138,7 @@ static enum tern_result do_rows(struct copying *copying, const struct tern_table
 {
     void *row = calloc(1, tern_table_row_bytes(table));
     if (row == NULL) {
-        return tern_sql_fail(copying->to.sql, TERN_ERR_NO_MEMORY, "memory could not be had");
+        return tern_sql_fail(copying->to.sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
     }
     const enum tern_result result = each(copying, table, row, digest);
     free(row);
@@ -278,7 +278,7 @@ static enum tern_result refuse_changed(struct copying *copying)
     tern_db_rollback(copying->from);
     return tern_db_changed_by_others(copying->from)
                ? tern_sql_fail(copying->to.sql, TERN_ERR_STATE,
-                               "another program wrote to what is copied meanwhile; try again")
+                               "another program wrote to the copied database meanwhile; try again")
                : TERN_OK;
 }
 
@@ -321,7 +321,7 @@ enum tern_result tern_db_copy_state(struct tern_db *from, const char *path,
     struct copying *copying = calloc(1, sizeof *copying);
     uint8_t *window = malloc(WINDOW_BYTES);
     enum tern_result result = TERN_ERR_NO_MEMORY;
-    snprintf(why, 256, "memory could not be had");
+    snprintf(why, 256, "there is not enough memory");
     if (copying != NULL && window != NULL) {
         *copying = (struct copying){.from = from, .how = how, .window = window};
         (void)tern_db_changed_by_others(from); // what was written before now is in the copy

@@ -24,7 +24,7 @@ static uint8_t *copy_file(struct tern_query *query, const struct tern_file_row *
     uint8_t sha256[TERN_SHA256_SIZE];
     tern_sha256(row->body.data, row->body.len, sha256);
     if (memcmp(sha256, row->sha256, sizeof sha256) != 0) {
-        tern_query_damaged(query, "the hash of what came with the model is wrong");
+        tern_query_damaged(query, "the hash of a file that came with the model is wrong");
         return NULL;
     }
     uint8_t *copy = malloc(row->body.len + 1);

@@ -295,7 +295,7 @@ static struct tern_query query_of(struct tern_db *db, const struct tern_table *t
     if (text == NULL) {
         return (struct tern_query){
             .sql = db->sql,
-            .result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "memory could not be had")};
+            .result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "there is not enough memory")};
     }
     const bool reads = shape < SHAPE_INSERT;
     return reads ? tern_query_read(db->sql, text) : tern_query_write(db->sql, text);
@@ -926,7 +926,7 @@ static enum tern_result check_known(struct tern_sql *sql, const char *const *ste
     }
     char sentence[160];
     snprintf(sentence, sizeof sentence,
-             "the database has version %lld, this program knows 1 to %d; install a newer Tern",
+             "the database has version %lld, this program supports 1 to %d; install a newer Tern",
              (long long)version, newest(steps));
     return tern_sql_fail(sql, TERN_ERR_UNKNOWN, sentence);
 }
@@ -941,8 +941,8 @@ enum tern_result tern_schema_current(struct tern_sql *sql, const char *const *st
         return TERN_OK;
     }
     snprintf(sentence, sizeof sentence,
-             "the database has version %lld, this program works with %d: `tern-aggregator serve` "
-             "brings it up to date at its start, once no older one has it open",
+             "the database has version %lld, this program needs %d: `tern-aggregator serve` "
+             "brings it up to date at its start, once no older program has it open",
              (long long)version, newest(steps));
     return tern_sql_fail(sql, TERN_ERR_STATE, sentence);
 }

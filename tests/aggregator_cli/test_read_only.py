@@ -82,14 +82,14 @@ def what_is_only_in_the_log_is_read_where_its_index_is_there():
     writer.close()
     assert "only in the log" in whole.stranger.run("clients").stdout
     error = lacking.stranger.run("clients", code=FAILED).stderr
-    assert "has a log, which is not read where no file can be made: copy both" in error, error
+    assert "has a log, which cannot be read where no file can be made: copy both" in error, error
 
 
 def verbs_that_write_say_that_it_can_only_be_read():
     copy = Copy(State(rounds=1), "tern.db")
     for verb in (["enroll-code"], ["revoke", "1"], ["tag", "1", "site=a"], ["prune", "--keep", "1"]):
         error = copy.stranger.run(*verb, code=FAILED).stderr
-        assert "can only be read; look at its owner and permissions" in error, (verb, error)
+        assert "can only be read; check its owner and permissions" in error, (verb, error)
 
 
 main(every_reading_verb_works_and_leaves_nothing, a_backup_is_read,

@@ -313,12 +313,12 @@ def full(sources):
 def of_other_versions(sources):
     for version in (0, 900):
         sources.postgres.sql(f"UPDATE s1.schema_version SET version = {version}")
-        refused(f"the database has version {version}, this program knows 1", sources.file, "--state", sources.state, "--set",
+        refused(f"the database has version {version}, this program supports 1", sources.file, "--state", sources.state, "--set",
                 f"store.url={sources.url}")
         with sqlite3.connect(sources.state / "tern.db") as database:
             database.execute(f"PRAGMA user_version = {version}")
         database.close()
-        refused(f"the database has version {version}, this program knows 1", sources.file, "--state", sources.state)
+        refused(f"the database has version {version}, this program supports 1", sources.file, "--state", sources.state)
     sources.postgres.sql("UPDATE s1.schema_version SET version = 1")
     with sqlite3.connect(sources.state / "tern.db") as database:
         database.execute("PRAGMA user_version = 1")

@@ -612,7 +612,7 @@ def test_misfits():
         kept = workspace.path / "kept"
         (one.state / "above").rename(kept)
         (two.state / "above").rename(one.state / "above")
-        fails(one, "relay", "is of another model than the aggregator above it")
+        fails(one, "relay", "has another model than the upstream aggregator")
         (one.state / "above").rename(two.state / "above")
 
         # There is another federation where the one above was: it knows no such gateway.

@@ -249,7 +249,7 @@ TEST(what_is_refused_leaves_nothing)
     run_sql(f->path, "UPDATE clients SET report_ms = 4294967296 WHERE id = 4");
     copies = (struct copies){.count = 0};
     assert_int_equal(copy(f->db, other, &copies, why), TERN_ERR_IO);
-    assert_non_null(strstr(why, "what is copied cannot be read"));
+    assert_non_null(strstr(why, "the database to copy cannot be read"));
     expect_nothing_at(other);
     run_sql(f->path, "UPDATE clients SET report_ms = 0");
     expect_copied(f->db, other, &copies);

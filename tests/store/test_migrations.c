@@ -70,7 +70,7 @@ TEST(an_older_one_is_left_to_the_service)
                                NULL};
     assert_ok(f, tern_schema_current(f->db->sql, tern_schema_steps));
     assert_int_equal(tern_schema_current(f->db->sql, one), TERN_ERR_STATE);
-    assert_non_null(strstr(tern_db_error(f->db), "has version 1, this program works with 2"));
+    assert_non_null(strstr(tern_db_error(f->db), "has version 1, this program needs 2"));
     assert_false(tern_db_is_older(f->db));
     assert_ok(f, tern_db_upgrade(f->db));
     expect(f->path, "PRAGMA user_version", "1");
