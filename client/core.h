@@ -14,7 +14,7 @@
 #define TERN_CLIENT_MOMENTUM TERN_CODEC_BUILT(TERN_CODEC_DGC)
 #define TERN_CLIENT_SHARING TERN_CODEC_BUILT(TERN_CODEC_SCALECOM)
 
-// The reason in an event; empty in builds without sentences.
+// The reason in an event; empty in builds without TERN_FOR_PEOPLE.
 #define TERN_WHY(sentence) (TERN_FOR_PEOPLE ? (sentence) : "")
 
 // Calls go one way: step.c calls the phases; the phases and assignment.c, which reads answers for them, call exchange.c,
@@ -176,7 +176,7 @@ TERN_MUST_USE enum tern_result tern_record_save_scaling(struct tern_client *clie
 // TERN_ERR_NO_SPACE  above `size` bytes
 TERN_MUST_USE enum tern_result tern_record_load_scaling(const struct tern_client *client,
                                                         uint8_t *dst, size_t size, size_t *len);
-// The anchor, with its step once that exists; loading leaves the step in the store.
+// Saving includes the anchor's step once the step exists; loading leaves the step in the store.
 TERN_MUST_USE enum tern_result tern_record_save_anchor(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_anchor(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_anchor_step(const struct tern_client *client,

@@ -456,7 +456,7 @@ static void report_model(struct check *check, const char *spec, const struct ter
 
 // --- A file alone
 
-// Whether the spec has an option named in `keys`, which ends with NULL.
+// Whether the spec has one of the options `keys` (NULL-terminated).
 static bool has_option(const struct tern_data_spec *spec, const char *const *keys)
 {
     for (uint32_t i = 0; i < spec->option_count; i++) {

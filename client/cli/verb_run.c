@@ -191,7 +191,7 @@ static bool has_failed(const struct narrator *narrator)
     return narrator->watched != NULL && narrator->watched->failed;
 }
 
-// The failed port's explanation, which adds to the event's sentence.
+// Returns the failed port's own explanation, which the log adds to the event's reason.
 static const char *detail_of(const struct narrator *narrator, enum tern_result result)
 {
     if (has_failed(narrator)) {

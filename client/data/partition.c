@@ -40,8 +40,8 @@ static void deal_iid(struct tern_partition *partition, struct tern_prng *rng, ui
 struct pools {
     uint32_t class_count;
     uint32_t *order; // [count] numbers of examples
-    uint32_t *next;  // [class_count] the class's next example to deal
-    uint32_t *end;   // [class_count]
+    uint32_t *next;  // [class_count] index in order[] of the class's next example
+    uint32_t *end;   // [class_count] index in order[] after the class's last example
     float *share;    // [class_count]
 };
 

@@ -166,13 +166,13 @@ static void make_device(uint64_t seed, uint32_t number, struct device *device)
 static float respond(unsigned column, float x, struct tern_prng *rng)
 {
     switch (column % 6) {
-    case 0: // a current, a pressure: linear
+    case 0: // a linear sensor, like one of current or pressure
         return x;
     case 1: // a vibration, log-normal: a heavy tail to the right
         return tern_expf(0.8f * x) - 1.4f;
     case 2: // a thermometer that saturates
         return x < -1.0f ? -1.0f : x > 1.0f ? 1.0f : x;
-    case 3: // a power
+    case 3: // a squared quantity, like an electrical power
         return x * x - 1.0f;
     case 4: // a loose contact: one reading in fifty is a spike
         return tern_prng_below(rng, 50) == 0 ? 10.0f * tern_random_normal(rng) : x;

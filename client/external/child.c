@@ -95,8 +95,8 @@ static void close_from(int first)
 
 // Both ends of the files between parent and child.
 struct pipes {
-    int output[2]; // pipe
-    int talk[2];   // sockets; -1: not a talking child
+    int output[2]; // pipe for standard output and standard error
+    int talk[2];   // sockets for lines and answers; -1: not a talking child
 };
 
 // Turns the forked child into the program, with only calls that are safe between fork and exec. The program has the standard

@@ -160,8 +160,8 @@ static void begin_downloads(struct tern_client *client)
     client->phase = TERN_PHASE_DOWNLOAD;
 }
 
-// Whether the blob has room to make and send an update at the indices of the task. Without it the client chooses its own
-// indices, which the protocol allows.
+// Whether the blob has room to make and send an update at the indices of the task. Without such room the client chooses
+// its own indices, which the protocol allows.
 static bool indices_fit(const struct tern_client *client, const tern_Task *task)
 {
     const size_t size = client->work.blob_size;
