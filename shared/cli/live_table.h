@@ -1,5 +1,5 @@
-// Tables that are printed row by row while they are measured, and kept for JSON. A row is a JSON
-// object; a table's columns say which of its fields are printed, and how.
+// Tables that are printed row by row while they are measured, and kept for JSON. A row is a JSON object; the columns
+// select the fields to print, and their format.
 #ifndef TERN_CLI_TABLE_H
 #define TERN_CLI_TABLE_H
 

@@ -1,5 +1,5 @@
-// Files, for hosted programs: bounded reads of whole ones, writes that survive a power cut. Reentrant.
-// On error errno says more.
+// Reads whole files up to a limit, and writes files so that a power cut leaves the old or the new bytes. On error, errno
+// has the reason. Reentrant.
 #ifndef TERN_FILES_H
 #define TERN_FILES_H
 
@@ -14,13 +14,12 @@
 // TERN_ERR_TOO_LARGE  it has more than `most` bytes; no more than that was read
 TERN_MUST_USE enum tern_result tern_file_read(const char *path, size_t most, uint8_t **data,
                                               size_t *len);
-// Likewise, and of a regular file alone: what a FIFO or a device brings has no end, or waits for
-// one.
-// TERN_ERR_ARGUMENT  it is something else
+// Like tern_file_read(), for regular files only: a FIFO or device may never end, or may block.
+// TERN_ERR_ARGUMENT  it is not a regular file
 TERN_MUST_USE enum tern_result tern_file_read_regular(const char *path, size_t most, uint8_t **data,
                                                       size_t *len);
 
-// The same of a file that is open, which it closes.
+// Like tern_file_read(), for an open file, which it closes.
 TERN_MUST_USE enum tern_result tern_file_read_open(int fd, size_t most, uint8_t **data,
                                                    size_t *len);
 
@@ -31,33 +30,30 @@ TERN_MUST_USE enum tern_result tern_file_read_open(int fd, size_t most, uint8_t 
 TERN_MUST_USE enum tern_result tern_file_write(const char *path, const void *data, size_t len,
                                                mode_t mode);
 
-// Overwrites a regular file that is there, for a small one on a full disk: its bytes take the place of the old ones. A
-// power cut can leave some of both. TERN_ERR_NOT_FOUND, TERN_ERR_NO_SPACE, TERN_ERR_IO
+// Overwrites an existing regular file in place, which works for a small file on a full disk. A power cut can leave a
+// mixture of old and new bytes. TERN_ERR_NOT_FOUND, TERN_ERR_NO_SPACE, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_file_overwrite(const char *path, const void *data, size_t len);
 
-// For a file that a person named to be written: as tern_file_write(), but a symbolic link is
-// followed and its target replaced, and what is not a regular file (a pipe, /dev/null) stays what
-// it is and gets the bytes written into it, of which some may be out on error. Errors as above.
+// Writes a file that the user named. Like tern_file_write(), but replaces the target of a symbolic link, and writes into
+// a pipe or device, which may have received some bytes on error.
 TERN_MUST_USE enum tern_result tern_file_output(const char *path, const void *data, size_t len,
                                                 mode_t mode);
 
-// Removes what tern_file_output() wrote, where that is a regular file; a link to it stays.
+// Removes the regular file that tern_file_output() wrote; a symbolic link to it stays.
 void tern_file_take_back(const char *path);
 
-// Writes all of it to a file that is open; on error some of it may be there. The errors of
-// tern_file_write_error().
+// Writes len bytes to an open file; on error, some of them may be written. Errors of tern_file_write_error().
 TERN_MUST_USE enum tern_result tern_file_write_all(int fd, const void *data, size_t len);
 
-// What errno says of a write that failed: TERN_ERR_NO_SPACE (a full disk, a quota, a limit on the
-// size of files) or TERN_ERR_IO.
+// Returns the result for errno after a failed write: TERN_ERR_NO_SPACE (full disk, quota, limit on the size of files) or
+// TERN_ERR_IO.
 TERN_MUST_USE enum tern_result tern_file_write_error(void);
 
-// Makes a folder and those above it. One that exists is left as it is. TERN_ERR_IO
+// Makes a folder and its missing parents. An existing folder is unchanged. TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_file_make_folders(const char *path, mode_t mode);
 
-// Tests whether tern_file_make_folders() would make `path`, which is not there: makes a folder of a
-// random name in the nearest parent that is there, and removes it. parent: that parent, PATH_MAX
-// bytes. TERN_ERR_IO, and errno says why not
+// Checks whether tern_file_make_folders() can make the missing `path`: makes a folder with a random name in its nearest
+// existing parent, and removes it. parent: receives that parent, PATH_MAX bytes. TERN_ERR_IO; errno has the reason
 TERN_MUST_USE enum tern_result tern_file_can_make_folders(const char *path, char *parent);
 
 #endif

@@ -1,5 +1,5 @@
-// A list that grows by doubling and needs no count of its room: it is full whenever its count is a power of two.
-// Hosted; reentrant.
+// A list that grows by doubling and does not store its capacity: it is full whenever its count is a power of two.
+// Reentrant.
 #ifndef TERN_GROWING_H
 #define TERN_GROWING_H
 

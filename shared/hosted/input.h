@@ -1,6 +1,6 @@
-// Where a reader's bytes come from: a file, through gunzip when it is one, a member of an archive, or
-// memory. Counts the offset for error sentences and never delivers more than its limit, so a small
-// file that unpacks to a huge one is refused. For hosted programs; one thread.
+// The bytes of a reader, from a file (unpacked where it is gzip), a member of an archive, or memory. Counts the offset for
+// messages. Never delivers more bytes than its limit, so that a small file that unpacks to a huge one is refused. One
+// thread.
 #ifndef TERN_INPUT_H
 #define TERN_INPUT_H
 
@@ -23,7 +23,7 @@ struct tern_input {
     const uint8_t *next; // memory
     uint64_t left;       // memory
     uint64_t offset;     // of the next byte, after gunzip
-    uint64_t most;       // bytes that it can hold after gunzip, from the size of the file
+    uint64_t most;       // most bytes after gunzip, from the size of the file
     uint64_t limit;      // bytes that may be read
     char *why;           // [TERN_INPUT_WHY_MAX]; borrowed
 };
@@ -55,8 +55,7 @@ TERN_MUST_USE enum tern_result tern_input_read_exact(struct tern_input *input, v
 // TERN_ERR_CORRUPT when bytes are left.
 TERN_MUST_USE enum tern_result tern_input_expect_end(struct tern_input *input);
 
-// Replaces control characters, which come from the file, so that a sentence stays one line of a
-// log.
+// Replaces control characters from the file, so that the message stays one line of a log.
 void tern_why_finish(char why[TERN_INPUT_WHY_MAX]);
 
 // Writes "NAME: sentence" to input->why and returns `result`.

@@ -32,8 +32,8 @@ void tern_log_set_format(enum tern_log_format format);
 // Returns the format "text" or "json"; TERN_LOG_AS_TEXT for other words.
 enum tern_log_format tern_log_format_named(const char *name);
 
-// The number of the request that this thread works for: each of its lines has it as "request", behind the
-// event, until it is set anew. 0 = for none, as at start.
+// Sets the number of the request that this thread works for. Its lines then have "request=NUMBER" behind the event. 0, as
+// at start: no request.
 void tern_log_set_request(uint64_t request);
 uint64_t tern_log_request(void);
 
@@ -43,8 +43,8 @@ void tern_log_hold(void);
 // Writes the held lines in their order, or drops them where the transaction was rolled back.
 void tern_log_release(bool happened);
 
-// A line that stays below the log where stderr is a terminal, and is written anew behind each event; "" = none.
-// It is cut to the terminal's width. Elsewhere there is none. From one thread.
+// Shows a status line below the log, cut to the terminal's width, and redraws it behind each event; "" removes it. No
+// effect where stderr is not a terminal. From one thread.
 void tern_log_progress(const char *text);
 
 // Keeps the last 64 KiB of log lines in memory for tern_log_recent(). Call once, at start.
@@ -56,15 +56,13 @@ size_t tern_log_recent(char lines[TERN_LOG_RECENT_MAX]);
 
 #define TERN_LOG_TEXT_MAX 256 // bytes of one quoted text, with the terminating NUL
 
-// Writes one event. format: "key=%d other=%s", or NULL for none. Text that may hold spaces, quotes
-// or anything from outside goes through TERN_LOG_TEXT(). Control characters never reach the log. In
-// JSON a value is a number where the format has %d, %u, %g and the like for it, and text otherwise, so
-// that no key is now the one and now the other.
+// Writes one event. format: "key=%d other=%s", or NULL. Texts with spaces or quotes, and all texts from outside, need
+// TERN_LOG_TEXT(). Control characters never reach the log. In JSON, the values of %d, %u, %g and the like are numbers and
+// all others texts, so that each key has one type.
 void tern_log(enum tern_log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Makes a text one value: as it is, or in double quotes with \" and \\ where it needs them; cut at
-// TERN_LOG_TEXT_MAX. NULL is "". Returns dst.
+// Quotes a text where it needs quotes, with \" and \\, and cuts it at TERN_LOG_TEXT_MAX. NULL is "". Returns dst.
 const char *tern_log_text(char dst[TERN_LOG_TEXT_MAX], const char *text);
 
 // Like tern_log_text(), into a buffer that lives until the end of the enclosing block.

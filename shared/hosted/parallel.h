@@ -1,5 +1,5 @@
-// Threads that a program lends to the encoder of large tensors (struct tern_parallel, codec.h).
-// They sleep between jobs. Any thread may run jobs; those of several threads take turns.
+// A pool of threads for the encoder of large tensors (struct tern_parallel, codec.h). The threads sleep between jobs. Any
+// thread may run jobs; the pool runs one job at a time.
 #ifndef TERN_HOSTED_PARALLEL_H
 #define TERN_HOSTED_PARALLEL_H
 
@@ -19,10 +19,10 @@ unsigned tern_workers_available(void);
 TERN_MUST_USE enum tern_result tern_worker_pool_create(unsigned workers,
                                                        struct tern_worker_pool **pool);
 
-// What to put into a tern_encode_context; valid as long as the pool.
+// Returns the value for `parallel` of a tern_encode_context; valid as long as the pool.
 const struct tern_parallel *tern_worker_pool_parallel(const struct tern_worker_pool *pool);
 
-// Ends the threads. No job may run. NULL is nothing to do.
+// Ends the threads. No job may be running. NULL is allowed.
 void tern_worker_pool_free(struct tern_worker_pool *pool);
 
 #endif

@@ -1,4 +1,4 @@
-// Parts of one piece of memory that the caller owns, handed out one after the other. Pure; reentrant.
+// Divides one block of memory, which the caller owns, into consecutive parts. Pure; reentrant.
 #ifndef TERN_ARENA_H
 #define TERN_ARENA_H
 
