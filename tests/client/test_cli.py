@@ -54,7 +54,7 @@ class Check(unittest.TestCase):
                     l7="1700000005,1e30,1,3,worn", l9="1,2", l10="1700000008,x,1,3,brokn")
         found = self.check(bad, ",label=state,classes=good|worn")
         for part in ("line 10, column 'rpm': 'x' is not a finite number (1 of",
-                     "line 7, column 'rpm': '1e30' is no measurement", "line 9 has 2 fields, the first line 5"):
+                     "line 7, column 'rpm': '1e30' is a mark of a missing value", "line 9 has 2 fields, the first line 5"):
             self.assertEqual(len([s for s in found["data", "problem"] if part in s]), 1, (part, found))
         self.assertIn("2 values in 2 columns are missing, the first in line 3, column 'rpm'", found["missing", "warning"][0])
         self.assertIn("line 10, column 'state': the label 'brokn' (1 row)", found["classes", "problem"][0])
