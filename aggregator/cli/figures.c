@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// --- Over all rounds
-
 static void take_bytes(struct tern_round_bytes *bytes, const struct tern_db_meter *meter)
 {
     bytes->up = meter->up;
@@ -34,9 +32,7 @@ double tern_figures_mean(uint64_t total, uint32_t participants)
     return participants == 0 ? 0.0 : (double)total / (double)participants;
 }
 
-// --- Printing
-
-// How figures are shown.
+// --- Output
 
 const char *tern_accuracy_of(const struct tern_accuracy *accuracy, char text[TERN_ACCURACY_OF_MAX])
 {
@@ -76,12 +72,13 @@ void tern_figures_print_outside(const struct tern_figures *figures, const char *
     }
     tern_text_bytes((double)outside->up.wire, up);
     tern_text_bytes((double)outside->down.wire, down);
-    printf("%sin it, outside of rounds (enrolment, first handshakes, idle check-ins): %s up, %s "
-           "down in all\n",
-           indent, up, down);
+    printf(
+        "%sof this, in total outside of rounds (enrolment, first handshakes, idle check-ins): %s "
+        "up, %s down\n",
+        indent, up, down);
 }
 
-// Divided by the divisor; exact when that is 1.
+// Adds the totals divided by `divisor`; exact integers if it is 1.
 static void add_numbers(cJSON *object, const struct tern_round_bytes *bytes, uint32_t divisor)
 {
     const struct {

@@ -15,23 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TERN_STATE_ABOVE "above" // that folder
-
 // --- Running as a gateway
 
-static void folder_of(const struct tern_cli *cli, char path[PATH_MAX])
-{
-    tern_state_path(cli, TERN_STATE_ABOVE, path);
-}
-
-bool tern_gateway_is_one(const struct tern_cli *cli)
-{
-    char path[PATH_MAX];
-    folder_of(cli, path);
-    return access(path, F_OK) == 0;
-}
-
-// Another aggregator on the same database would lead the rounds below without the one above.
+// Another aggregator on the same database could lead the rounds without the upstream aggregator.
 int tern_gateway_check(struct tern_cli *cli)
 {
     if (!tern_state_is_postgres(cli)) {
@@ -39,7 +25,7 @@ int tern_gateway_check(struct tern_cli *cli)
     }
     return tern_cli_fail(
         cli, TERN_ERR_CONFIG,
-        "store.url is set, and a gateway's database is the file " TERN_STATE_DATABASE
+        "store.url is set, but a gateway's database must be the file " TERN_STATE_DATABASE
         " in its state directory: leave store.url empty");
 }
 
@@ -49,10 +35,11 @@ int tern_gateway_check_joined(const struct tern_cli *cli)
     tern_state_path(cli, TERN_STATE_DATABASE, path);
     return access(path, F_OK) == 0
                ? TERN_EXIT_OK
-               : tern_cli_fail(cli, TERN_ERR_CONFIG,
-                               "join has not come to its end in %s: tern-aggregator join CODE goes "
-                               "on there",
-                               tern_state_settings(cli)->federation_state);
+               : tern_cli_fail(
+                     cli, TERN_ERR_CONFIG,
+                     "join was interrupted in %s: run `tern-aggregator join CODE` again to "
+                     "finish it",
+                     tern_state_settings(cli)->federation_state);
 }
 
 int tern_gateway_open(struct tern_cli *cli, int *lock, struct tern_relay **relay)
@@ -64,11 +51,11 @@ int tern_gateway_open(struct tern_cli *cli, int *lock, struct tern_relay **relay
     if (s->relay_server[0] == '\0') {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
-            "relay.server is not set: name the aggregator above with --config FILE "
+            "relay.server is not set: name the upstream aggregator with --config FILE "
             "or --set relay.server=https://host:port");
     }
     TERN_CLI_TRY(tern_state_lock(cli, lock));
-    folder_of(cli, folder);
+    tern_state_path(cli, TERN_STATE_UPSTREAM, folder);
     const struct tern_relay_config config = {
         .folder = folder,
         .server = s->relay_server,
@@ -88,18 +75,18 @@ void tern_gateway_above(const struct tern_cli *cli, struct tern_service_upstream
 {
     char folder[PATH_MAX];
     *above = (struct tern_service_upstream){.is_known = false};
-    if (tern_gateway_is_one(cli) && tern_state_is_served(cli)) {
-        folder_of(cli, folder);
+    if (tern_state_is_gateway(cli) && tern_state_is_served(cli)) {
+        tern_state_path(cli, TERN_STATE_UPSTREAM, folder);
         tern_relay_link_look(folder, above);
     }
 }
 
-// --- What status shows
+// --- Status
 
-static bool look(const struct tern_cli *cli, struct tern_relay_facts *facts)
+static bool load_facts(const struct tern_cli *cli, struct tern_relay_facts *facts)
 {
     char folder[PATH_MAX];
-    folder_of(cli, folder);
+    tern_state_path(cli, TERN_STATE_UPSTREAM, folder);
     return tern_relay_look(folder, facts) == TERN_OK;
 }
 
@@ -109,7 +96,7 @@ void tern_gateway_print(const struct tern_cli *cli)
     char up[TERN_TEXT];
     char down[TERN_TEXT];
     char server[TERN_TEXT];
-    if (!look(cli, &facts)) {
+    if (!load_facts(cli, &facts)) {
         return;
     }
     const char *name = tern_state_settings(cli)->relay_server;
@@ -119,10 +106,10 @@ void tern_gateway_print(const struct tern_cli *cli)
     tern_gateway_above(cli, &above);
     tern_text_bytes((double)tern_meter_total(&facts.meter, TERN_UP).wire, up);
     tern_text_bytes((double)tern_meter_total(&facts.meter, TERN_DOWN).wire, down);
-    printf("Gateway     client %" PRIu64 " of %s: %" PRIu64 " updates answered there;\n"
-           "            on that link since it joined: %s up, %s down (the other bytes here are "
+    printf("Gateway     client %" PRIu64 " of %s: %" PRIu64 " updates accepted there;\n"
+           "            upstream link since join: %s up, %s down (all other bytes here are "
            "local)\n",
-           facts.client, name[0] != '\0' ? tern_text_name(name, server) : "the aggregator above",
+           facts.client, name[0] != '\0' ? tern_text_name(name, server) : "the upstream aggregator",
            facts.rounds, up, down);
     if (above.silent_ms != 0) {
         printf("            %s, since %s\n", tern_upstream_sentence(&above, tern_now_ms(), silent),
@@ -130,7 +117,7 @@ void tern_gateway_print(const struct tern_cli *cli)
     }
 }
 
-// "answers" is null where no gateway runs; the other two where the aggregator above answers.
+// "answers" is null while the gateway does not run. The other members are null while the upstream aggregator answers.
 static void add_above(cJSON *gateway, const struct tern_service_upstream *above)
 {
     if (!above->is_known) {
@@ -150,7 +137,7 @@ static void add_above(cJSON *gateway, const struct tern_service_upstream *above)
 void tern_gateway_json(const struct tern_cli *cli, cJSON *object)
 {
     struct tern_relay_facts facts;
-    if (!look(cli, &facts)) {
+    if (!load_facts(cli, &facts)) {
         cJSON_AddNullToObject(object, "gateway");
         return;
     }
@@ -169,27 +156,9 @@ void tern_gateway_json(const struct tern_cli *cli, cJSON *object)
     tern_json_u64(gateway, "month_wire", facts.month_spent);
 }
 
-// --- The verb join
+// --- The verb join: enrols upstream, and makes a federation of that model for the gateway's devices
 
-// tern-aggregator join: enrols above, and makes a federation of that model for the devices of a gateway.
-
-static bool is_made(const struct tern_cli *cli)
-{
-    struct tern_db *db;
-    char database[PATH_MAX];
-    char why[256];
-    tern_state_database(cli, database);
-    if (!tern_db_is_url(database)) {
-        return access(database, F_OK) == 0;
-    }
-    const bool made = tern_db_open(database, 0, &db, why) == TERN_OK;
-    if (made) {
-        tern_db_close(db);
-    }
-    return made;
-}
-
-// What of a model only its first weights say, or only a device has, cannot come through a gateway.
+// Refuses tensors that are never sent after the start (skip), or that each device keeps for itself (local).
 static int check_tensors(const struct tern_cli *cli, const struct tern_model *model)
 {
     for (uint32_t i = 0; i < model->tensor_count; i++) {
@@ -197,15 +166,15 @@ static int check_tensors(const struct tern_cli *cli, const struct tern_model *mo
         if (rule == TERN_RULE_SKIP || rule == TERN_RULE_LOCAL) {
             return tern_cli_fail(
                 cli, TERN_ERR_CONFIG,
-                "the tensor %s of the model above has the rule %s, whose values no "
-                "gateway is sent: let its devices join the aggregator above itself",
+                "tensor %s of the upstream model has the rule %s, and its values are not sent to "
+                "gateways: enrol the devices with the upstream aggregator itself",
                 model->tensors[i].name, tern_tensor_rule_name(rule));
         }
     }
     return TERN_EXIT_OK;
 }
 
-// The client whose updates bring the model from above: the first one. Nobody has its token.
+// Adds the first client, which stands for the upstream aggregator: its updates carry the upstream model. Nobody has its token.
 static enum tern_result add_follower(struct tern_db *db)
 {
     uint8_t token[TERN_WIRE_TOKEN_BYTES];
@@ -220,7 +189,7 @@ static enum tern_result add_follower(struct tern_db *db)
     return result != TERN_OK || row.id == TERN_RELAY_FOLLOWER ? result : TERN_ERR_STATE;
 }
 
-static int has_follower(struct tern_cli *cli)
+static int ensure_follower(struct tern_cli *cli)
 {
     struct tern_db *db;
     struct tern_db_counts counts;
@@ -253,10 +222,10 @@ static int make_database(struct tern_cli *cli, const struct tern_relay_model *ab
     tern_state_path(cli, TERN_STATE_ADMIN_TOKEN, token);
     enum tern_result result = tern_state_make_token(token, &made);
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", token, strerror(errno)));
-    // What devices begin with comes from above before their first round.
+    // The upstream model replaces the zeros before the first round.
     float *zeros = tern_db_is_seeded(&federation) ? NULL : calloc(model->count, sizeof(float));
     if (zeros == NULL && !tern_db_is_seeded(&federation)) {
-        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "there is no memory for the model");
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the model");
     }
     result = tern_db_create(database, &federation, zeros, model->count, why);
     free(zeros);
@@ -279,9 +248,9 @@ static int report_made(struct tern_cli *cli, const struct tern_relay_model *abov
     }
     printf("Joined %s: %s is a gateway for its model, %s (%" PRIu32 " values).\n"
            "Next, with the same options:\n"
-           "  tern-aggregator relay          # runs it\n"
-           "  tern-aggregator enroll-code    # a join code for its devices, --uses 10 for ten\n"
-           "  tern-aggregator status         # what it waits for, and bytes on both sides\n",
+           "  tern-aggregator relay          # runs the gateway\n"
+           "  tern-aggregator enroll-code    # prints a join code; --uses 10: for ten devices\n"
+           "  tern-aggregator status         # shows what it waits for, and bytes on both sides\n",
            server, state, above->spec, model->count);
     return TERN_EXIT_OK;
 }
@@ -291,37 +260,38 @@ static int make(struct tern_cli *cli, struct tern_relay *relay, struct tern_rela
     static struct tern_model model;
     char why[512] = "";
     if (cli->arguments[0][0] == '\0') {
-        return tern_cli_fail(
-            cli, TERN_ERR_CONFIG,
-            "the join code is empty; tern-aggregator enroll-code above prints one");
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "the join code is empty; `tern-aggregator enroll-code` prints one on "
+                             "the upstream aggregator");
     }
     enum tern_result result = tern_relay_enroll(relay, cli->arguments[0], above, why);
     TERN_CLI_TRY(tern_cli_check(cli, result, "%s", why));
     result =
         tern_model_build(&model, above->spec, above->manifest, above->manifest_len, above->hash);
     TERN_CLI_TRY(tern_cli_check(
-        cli, result, "the model above, %s, is none that this version builds", above->spec));
+        cli, result, "this version cannot build the upstream model, %s: upgrade the gateway",
+        above->spec));
     TERN_CLI_TRY(check_tensors(cli, &model));
-    if (!is_made(cli)) {
+    if (!tern_state_has_federation(cli)) {
         TERN_CLI_TRY(make_database(cli, above, &model));
     }
-    TERN_CLI_TRY(has_follower(cli));
+    TERN_CLI_TRY(ensure_follower(cli));
     return report_made(cli, above, &model);
 }
 
-// A join that was cut short is gone on with: the identity is kept, and the database made when it is missing.
+// Resumes an interrupted join: keeps the identity, and makes the database if it is missing.
 int tern_cli_join(struct tern_cli *cli)
 {
     struct tern_relay *relay = NULL;
     struct tern_relay_model above = {.manifest = NULL};
     const char *state = tern_state_settings(cli)->federation_state;
     TERN_CLI_TRY(tern_gateway_check(cli));
-    if (is_made(cli)) {
-        const bool gateway = tern_gateway_is_one(cli);
+    if (tern_state_has_federation(cli)) {
+        const bool gateway = tern_state_is_gateway(cli);
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              gateway
-                                 ? "%s is a gateway's already: run it with tern-aggregator relay"
-                                 : "%s holds a federation already; choose another --state",
+                                 ? "%s already belongs to a gateway: run `tern-aggregator relay`"
+                                 : "%s already holds a federation; choose another --state",
                              state);
     }
     const enum tern_result result = tern_file_make_folders(state, 0700);

@@ -1,15 +1,12 @@
-// A gateway: an aggregator whose state directory has, in a folder, the records of its client of the upstream aggregator.
-// The verb `join` makes one; `serve` and the verbs that describe a service use it. On the main thread only.
+// A gateway: an aggregator that is one client of an upstream aggregator. Its state directory holds the records of that client.
+// The verb `join` makes a gateway; `serve`, `status` and `doctor` use these functions. From the main thread.
 #ifndef TERN_CLI_GATEWAY_H
 #define TERN_CLI_GATEWAY_H
 
 #include "cli/state.h"
 #include "relay/relay.h"
 
-// Returns whether the state directory is that of a gateway.
-bool tern_gateway_is_one(const struct tern_cli *cli);
-
-// Refuses settings that no gateway can have. Returns an exit code.
+// Refuses a gateway whose database is not a file. Returns an exit code.
 int tern_gateway_check(struct tern_cli *cli);
 
 // Refuses a state directory in which `join` was interrupted. Returns an exit code.

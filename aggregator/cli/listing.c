@@ -9,7 +9,7 @@ struct listing {
     const struct tern_listing_sums *sums;
     struct tern_view_query query;
     bool csv;
-    bool one; // the row of a client
+    bool one; // only the row of one client
 };
 
 int tern_list_query(struct tern_cli *cli, struct tern_view_query *query)
@@ -27,7 +27,7 @@ int tern_list_query(struct tern_cli *cli, struct tern_view_query *query)
     return TERN_EXIT_OK;
 }
 
-// Writes the rows as the members of an object, with the sums beside them.
+// Writes an object with the member "rows" and the members that sums->add() adds.
 static enum tern_result write_object(struct tern_view_rows *rows,
                                      const struct tern_listing_sums *sums)
 {
@@ -38,7 +38,7 @@ static enum tern_result write_object(struct tern_view_rows *rows,
     char *text = cJSON_PrintUnformatted(object);
     cJSON_Delete(object);
     if (text != NULL) {
-        printf(",%s", text + 1); // without its brace
+        printf(",%s", text + 1); // without the opening brace
     }
     cJSON_free(text);
     return text != NULL ? result : TERN_ERR_NO_MEMORY;
@@ -71,7 +71,7 @@ static enum tern_result write_rows(const struct listing *listing, struct tern_vi
     return sums != NULL && sums->print != NULL ? sums->print(rows) : TERN_OK;
 }
 
-// Returns the exit code, and closes both.
+// Closes the rows and the database, and returns an exit code.
 static int finish(const struct listing *listing, struct tern_db *db, struct tern_view_rows *rows,
                   enum tern_result result)
 {
@@ -120,7 +120,7 @@ static int list(const struct listing *listing, struct tern_db *db)
                         : finish(listing, db, rows, write_rows(listing, rows));
 }
 
-// A table for people has the usual columns, a row alone and everything else has all.
+// A table for people has the usual columns; a single row, CSV and JSON have all columns.
 static const char *default_columns(const struct listing *listing)
 {
     const bool table = !listing->one && !listing->csv && !listing->cli->json;

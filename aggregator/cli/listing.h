@@ -1,5 +1,5 @@
-// Verbs that print a list (views/view.h): as a table for people, as CSV or as JSON, with the options --columns, --where,
-// --sort and --last. Used from the main thread only.
+// Prints a list (views/view.h) for a verb: as a table for people, as CSV or as JSON, with the options --columns, --where,
+// --sort and --last. From the main thread.
 #ifndef TERN_AGGREGATOR_LISTING_H
 #define TERN_AGGREGATOR_LISTING_H
 
@@ -9,9 +9,9 @@
 // The options of a verb that prints a list.
 #define TERN_OPTIONS_LISTING                                                                       \
     TERN_OPTION_STATE, {"columns", "A,B", "only these columns, in this order; help lists them"},   \
-        {"where", "COLUMN=VALUE", "only rows that have it; tag=KEY=VALUE: that tag"},              \
-        {"sort", "COLUMN", "in the order of a column; -COLUMN: descending"},                       \
-        {"last", "N", "only the last N rows of these"},                                            \
+        {"where", "COLUMN=VALUE", "only rows with this value; tag=KEY=VALUE: with this tag"},      \
+        {"sort", "COLUMN", "sort by a column; -COLUMN: descending"},                               \
+        {"last", "N", "only the last N rows"},                                                     \
     {                                                                                              \
         "csv", NULL, "comma-separated values with a header line"                                   \
     }
@@ -24,10 +24,10 @@ struct tern_listing_sums {
     enum tern_result (*add)(cJSON *object, struct tern_view_rows *rows);
 };
 
-// Prints a list or, if the verb's first argument is a client, that client's row. sums: NULL = none. Returns the exit code.
+// Prints the list, or the row of the client that is the verb's first argument. sums: NULL: none. Returns an exit code.
 int tern_list(struct tern_cli *cli, const struct tern_view *view,
               const struct tern_listing_sums *sums);
-// Reads the options of a list. Returns the exit code.
+// Reads the options of a list. Returns an exit code.
 int tern_list_query(struct tern_cli *cli, struct tern_view_query *query);
 
 #endif

@@ -1,65 +1,75 @@
-// What init --data proposes for a table: the model, its classes, what to leave out, and how columns
-// are scaled, and the settings' files that say so.
+// The proposal of `init --data` for a sample of the clients' data: the model, the classes, the columns to leave out, their
+// scaling, and the settings files that follow from these. From the main thread.
 #ifndef TERN_CLI_PROPOSAL_H
 #define TERN_CLI_PROPOSAL_H
 
 #include "cli/settings.h"
 #include "hosted/cli.h"
 #include "hosted/csv_profile.h"
+#include "tensor/model.h"
 #include <cjson/cJSON.h>
 
-#define TERN_PROPOSAL_LIST_MAX 900
+#define TERN_PROPOSAL_LIST_MAX 900 // bytes of a list of columns or classes
 
-// What the model is to learn.
+// What the model learns.
 enum tern_proposal_task {
     TERN_TASK_CLASSIFICATION = 0,
-    TERN_TASK_REGRESSION, // the label's column is a target
-    TERN_TASK_ANOMALY, // every row's values again; the label's column, if any, says which are anomalies
+    TERN_TASK_REGRESSION, // the values of the label column
+    TERN_TASK_ANOMALY,    // to reconstruct a row; the label column, if any, marks anomalies
 };
 
 // A proposed setting of the aggregator.
 struct tern_proposed_setting {
     char assignment[400]; // "section.key=value"
-    const char *why;      // static, printed before the setting as a comment; NULL: none
+    const char *why;      // static: a comment above the setting; NULL: none
 };
 
 #define TERN_PROPOSAL_SETTINGS_MAX 12
 
 struct tern_proposal {
     enum tern_proposal_task task;
-    bool decided;                         // by the sample, and not by --task
-    bool unlabelled;                      // anomalies, and --label names no column
-    const char *data;                     // the sample
-    char model[64];                       // spec
+    bool decided;                         // the sample decided the task, not --task
+    bool unlabelled;                      // anomalies without a label column
+    const char *data;                     // path of the sample; NULL: no proposal
+    char model[64];                       // spec string
     char source[TERN_PROPOSAL_LIST_MAX];  // data.source of the clients
-    char drop[TERN_PROPOSAL_LIST_MAX];    // columns that are left out, between '|'
-    char classes[TERN_PROPOSAL_LIST_MAX]; // between '|'; empty: labels are class numbers
+    char drop[TERN_PROPOSAL_LIST_MAX];    // columns left out, separated by '|'
+    char classes[TERN_PROPOSAL_LIST_MAX]; // separated by '|'; empty: labels are class numbers
     uint32_t features;
     uint32_t class_count;
     uint64_t rows;
     struct tern_csv_profile profile;
-    struct tern_proposed_setting settings[TERN_PROPOSAL_SETTINGS_MAX]; // empty if a file has them
+    struct tern_proposed_setting settings[TERN_PROPOSAL_SETTINGS_MAX];
     size_t setting_count;
-    bool shares;        // statistics.columns = clients: they scale, and no scaling.csv is written
-    bool writes_server; // the settings come from no file: aggregator.ini is written, too
+    bool
+        shares; // statistics.columns = clients: clients compute the scaling, so that there is no scaling.csv
+    bool writes_server; // no --config was given, so that aggregator.ini is written
 };
 
-// Looks at the sample that --data names, by --label, --task, --group and --drop, and says on stdout what it
-// found and proposes; nothing is written. Returns an exit code. *proposal is to be freed in any case.
+// Reads the sample and fills in *proposal. Writes no file. Prints the columns that are left out. The caller calls
+// tern_proposal_free() in any case. Returns an exit code.
 int tern_proposal_make(const struct tern_cli *cli, struct tern_proposal *proposal);
 
-// Writes client.ini, scaling.csv (unless clients share statistics) and, where the settings come from no file, aggregator.ini into the
-// current folder, where none of them may be yet; the settings are then read again with the last.
-// Returns an exit code.
+// Writes client.ini, scaling.csv (unless proposal->shares) and aggregator.ini (if proposal->writes_server) into the current
+// folder, and reads aggregator.ini back into the settings. Refuses to replace a file. Returns an exit code.
 int tern_proposal_write(struct tern_cli *cli, struct tern_proposal *proposal);
 
-// Removes what was written, when init fails after it.
-void tern_proposal_take_back(const struct tern_proposal *proposal);
+// Removes the written files, after a later step of init has failed.
+void tern_proposal_remove_files(const struct tern_proposal *proposal);
 
-// What was found, proposed and written: for people; for scripts, as "data" of the object.
+// Print the proposal and the written files: for people, and as the member "data" of a JSON object.
 void tern_proposal_print(const struct tern_proposal *proposal);
 void tern_proposal_json(cJSON *object, const struct tern_proposal *proposal);
 
 void tern_proposal_free(struct tern_proposal *proposal);
+
+// Fills in proposal->model for its features and task: one small hidden layer; for anomalies two with a narrow one between.
+void tern_proposal_choose_model(struct tern_proposal *proposal);
+
+// Returns whether a built-in model learns the proposal's task.
+bool tern_proposal_suits(const struct tern_proposal *proposal, const struct tern_model *model);
+
+// Returns the model of the federation: --model, else --set federation.model, else the proposed one.
+const char *tern_proposal_model(const struct tern_cli *cli, const struct tern_proposal *proposal);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "admin/rows.h"
 #include "hosted/growing.h"
+#include "rounds/ending.h"
 #include "rounds/spread.h"
 #include "tensor/model.h"
 #include "util/text.h"
@@ -13,12 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TERN_QUALITY_WINDOW 10u // versions in each of the two windows whose means are compared
+#define WINDOW 10u // versions; the trend compares the means of the last two windows
 
 // --- The worst class
-
-// Combines the worst classes that clients or evaluators report, each its own, into one for status. From the main
-// thread.
 
 #define CLASSES_MAX 65536 // labels have 16 bits
 
@@ -31,7 +29,7 @@ struct report {
 struct reports {
     struct report *list; // ascending by client
     size_t count;
-    size_t next; // the report whose recall is read next
+    size_t next; // index of the report whose recall is read next
 };
 
 static enum tern_result add_class(struct reports *reports, const struct tern_db_metric *row)
@@ -48,8 +46,8 @@ static enum tern_result add_class(struct reports *reports, const struct tern_db_
     return TERN_OK;
 }
 
-// Rows of one name arrive in the order of clients, and a client's class before its recall.
-static enum tern_result add(struct reports *reports, const struct tern_db_metric *row)
+// Rows are ordered by metric name, then by client. All worst classes arrive before the recalls.
+static enum tern_result add_metric(struct reports *reports, const struct tern_db_metric *row)
 {
     if (strcmp(row->name, TERN_METRIC_WORST_CLASS) == 0) {
         return add_class(reports, row);
@@ -66,14 +64,14 @@ static enum tern_result add(struct reports *reports, const struct tern_db_metric
     return TERN_OK;
 }
 
-static int compare(const void *a, const void *b)
+static int by_class(const void *a, const void *b)
 {
     const uint32_t one = ((const struct report *)a)->class_number;
     const uint32_t other = ((const struct report *)b)->class_number;
     return (one > other) - (one < other);
 }
 
-static void choose(const struct reports *reports, struct tern_worst_class *worst)
+static void choose_worst(const struct reports *reports, struct tern_worst_class *worst)
 {
     struct tern_worst_class at = {.clients = 0};
     uint32_t of_clients = 0;
@@ -96,20 +94,20 @@ static void choose(const struct reports *reports, struct tern_worst_class *worst
     worst->of_clients = of_clients;
 }
 
-static enum tern_result finish(struct tern_db_rows *rows, struct reports *reports,
-                               struct tern_worst_class *worst)
+static enum tern_result finish_reports(struct tern_db_rows *rows, struct reports *reports,
+                                       struct tern_worst_class *worst)
 {
     const enum tern_result result = tern_db_end(rows);
     *worst = (struct tern_worst_class){.clients = 0};
     if (result == TERN_OK && reports->count > 0) {
-        qsort(reports->list, reports->count, sizeof reports->list[0], compare);
-        choose(reports, worst);
+        qsort(reports->list, reports->count, sizeof reports->list[0], by_class);
+        choose_worst(reports, worst);
     }
     free(reports->list);
     return result;
 }
 
-// Finds the worst class by the reports of the clients that train on that version.
+// Finds the worst class that training clients report for a version.
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO
 static enum tern_result worst_class_of_clients(struct tern_db *db, uint32_t version,
                                                struct tern_worst_class *worst)
@@ -118,12 +116,12 @@ static enum tern_result worst_class_of_clients(struct tern_db *db, uint32_t vers
     struct tern_db_metric row;
     struct tern_db_rows *rows = tern_db_metrics_from(db, version);
     while (tern_db_next(rows, &row) && row.version == version) {
-        tern_db_check_row(rows, add(&reports, &row));
+        tern_db_check_row(rows, add_metric(&reports, &row));
     }
-    return finish(rows, &reports, worst);
+    return finish_reports(rows, &reports, worst);
 }
 
-// Finds the worst class by the evaluators whose figures `newest` holds (tern_accuracy_newest()).
+// Finds the worst class that the evaluators behind `newest` report.
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO
 static enum tern_result worst_class_of_evaluators(struct tern_db *db,
                                                   const struct tern_accuracy *newest,
@@ -134,63 +132,58 @@ static enum tern_result worst_class_of_evaluators(struct tern_db *db,
     struct tern_db_rows *rows = tern_db_evaluation_metrics_of(db, newest->version);
     while (tern_db_next(rows, &row)) {
         if (row.model == newest->model && row.late == newest->late) {
-            tern_db_check_row(rows, add(&reports, &row));
+            tern_db_check_row(rows, add_metric(&reports, &row));
         }
     }
-    return finish(rows, &reports, worst);
+    return finish_reports(rows, &reports, worst);
 }
-
-// --- Quality of the model
-
-// The trend is flat where the windows' means differ by less than this, or by less than twice the
-// standard error.
-#define LEAST 0.001
-
-#define NO_BETTER 0.01      // R2, or AUC above 0.5
-#define NO_BETTER_LOSS 0.95 // of an autoencoder: predicting the means of scaled columns has loss 1
 
 // --- Trend
 
-// Figures of the last 2 * TERN_QUALITY_WINDOW versions, in a ring.
+// The trend is flat if the windows' means differ by less than this, or by less than twice the standard error.
+#define LEAST_GAIN 0.001
+
+// Ring buffer of the metrics of the last 2 * WINDOW versions.
 struct series {
-    double values[2 * TERN_QUALITY_WINDOW];
-    uint32_t count; // added in total, overwritten ones included
+    double values[2 * WINDOW];
+    uint32_t count; // values added, including overwritten ones
 };
 
 static void add_value(struct series *series, double value)
 {
-    series->values[series->count++ % (2 * TERN_QUALITY_WINDOW)] = value;
+    series->values[series->count++ % (2 * WINDOW)] = value;
 }
 
+// Computes the mean and variance of the window that begins with value number `first`.
 static void window(const struct series *series, uint32_t first, double *mean, double *variance)
 {
     double sum = 0;
     double squares = 0;
-    for (uint32_t i = 0; i < TERN_QUALITY_WINDOW; i++) {
-        const double value = series->values[(first + i) % (2 * TERN_QUALITY_WINDOW)];
+    for (uint32_t i = 0; i < WINDOW; i++) {
+        const double value = series->values[(first + i) % (2 * WINDOW)];
         sum += value;
         squares += value * value;
     }
-    *mean = sum / TERN_QUALITY_WINDOW;
-    *variance = fmax(0, squares / TERN_QUALITY_WINDOW - *mean * *mean);
+    *mean = sum / WINDOW;
+    *variance = fmax(0, squares / WINDOW - *mean * *mean);
 }
 
-// series: higher is better.
+// Sets quality->trend. Values are such that higher is better.
 static void judge_trend(const struct series *series, struct tern_quality *quality)
 {
     double before;
     double now;
     double spread_before;
     double spread;
-    if (series->count < 2 * TERN_QUALITY_WINDOW) {
+    if (series->count < 2 * WINDOW) {
         return;
     }
     window(series, series->count, &before, &spread_before);
-    window(series, series->count + TERN_QUALITY_WINDOW, &now, &spread);
-    const double error = sqrt((spread + spread_before) / TERN_QUALITY_WINDOW);
-    const bool improves = now - before > fmax(LEAST, 2 * error);
-    quality->trend = improves ? TERN_QUALITY_IMPROVES : TERN_QUALITY_STANDS;
-    quality->a_round = improves ? (now - before) / TERN_QUALITY_WINDOW : 0;
+    window(series, series->count + WINDOW, &now, &spread);
+    const double error = sqrt((spread + spread_before) / WINDOW);
+    const bool improves = now - before > fmax(LEAST_GAIN, 2 * error);
+    quality->trend = improves ? TERN_QUALITY_IMPROVING : TERN_QUALITY_FLAT;
+    quality->gain_per_round = improves ? (now - before) / WINDOW : 0;
 }
 
 static double value_of(const struct tern_accuracy *accuracy)
@@ -200,62 +193,87 @@ static double value_of(const struct tern_accuracy *accuracy)
 
 // --- Evaluators
 
-static uint32_t first_of_trend(uint32_t version)
-{
-    const uint32_t most = 2 * TERN_QUALITY_WINDOW;
-    return version >= most ? version + 1 - most : 0;
-}
+typedef void (*take_metrics)(void *ctx, const struct tern_accuracy *metrics);
 
-// Rows are ordered by version, then model. A version's replica and global model are two figures; the last one
-// counts.
-static enum tern_result add_evaluations(struct tern_db *db, uint32_t first,
-                                        struct tern_judges *judges, struct tern_votes *votes,
-                                        struct series *series)
+static enum tern_result read_evaluations(struct tern_db_rows *rows, struct tern_judges *judges,
+                                         struct tern_votes *votes, take_metrics take, void *ctx)
 {
+    struct tern_accuracy at = {.num_examples = 0};
     struct tern_db_evaluation row;
-    struct tern_accuracy at = {0};
-    struct tern_db_rows *rows = tern_db_evaluations_from(db, first);
     while (tern_judges_next(judges, rows, &row)) {
         if (row.version != at.version || row.model != at.model) {
             tern_votes_decide(votes, &at);
-        }
-        if (row.version != at.version && at.num_examples > 0) {
-            add_value(series, value_of(&at));
-        }
-        if (row.version != at.version || row.model != at.model) {
+            take(ctx, &at);
             at = (struct tern_accuracy){.version = row.version, .model = row.model};
         }
         tern_db_check_row(rows, tern_votes_add(votes, &at, &row));
     }
-    TERN_TRY(tern_db_end(rows));
     tern_votes_decide(votes, &at);
-    if (at.num_examples > 0) {
-        add_value(series, value_of(&at));
+    take(ctx, &at);
+    return tern_db_end(rows);
+}
+
+// Passes the metrics of both models of all versions from `first` to `last`, which is `first` or UINT32_MAX. num_examples
+// is 0 where too few evaluators reported.
+static enum tern_result each_evaluated(struct tern_db *db, uint32_t first, uint32_t last,
+                                       take_metrics take, void *ctx)
+{
+    struct tern_votes votes = {NULL, 0, 0};
+    struct tern_judges judges;
+    enum tern_result result = tern_judges_load(db, first, last, &judges);
+    if (result == TERN_OK) {
+        struct tern_db_rows *rows =
+            first == last ? tern_db_evaluations_of(db, first) : tern_db_evaluations_from(db, first);
+        result = read_evaluations(rows, &judges, &votes, take, ctx);
     }
-    return TERN_OK;
+    tern_votes_free(&votes);
+    tern_judges_free(&judges);
+    return result;
+}
+
+// Returns the first version of the two windows that end with `version`.
+static uint32_t first_trend_version(uint32_t version)
+{
+    const uint32_t most = 2 * WINDOW;
+    return version >= most ? version + 1 - most : 0;
+}
+
+struct evaluated {
+    struct series series;
+    struct tern_accuracy last; // of the version whose value is added next
+};
+
+static void add_last(struct evaluated *evaluated)
+{
+    if (evaluated->last.num_examples > 0) {
+        add_value(&evaluated->series, value_of(&evaluated->last));
+    }
+}
+
+// Adds one value per version: that of its last evaluated model.
+static void take_for_trend(void *ctx, const struct tern_accuracy *metrics)
+{
+    struct evaluated *evaluated = ctx;
+    if (metrics->version != evaluated->last.version) {
+        add_last(evaluated);
+    }
+    evaluated->last = *metrics;
 }
 
 static enum tern_result load_evaluations(struct tern_db *db, struct tern_quality *quality)
 {
-    struct tern_votes votes = {NULL, 0, 0};
-    struct series series = {.count = 0};
-    struct tern_judges judges;
-    const uint32_t first = first_of_trend(quality->newest.version);
-    enum tern_result result = tern_judges_load(db, first, UINT32_MAX, &judges);
-    if (result == TERN_OK) {
-        result = add_evaluations(db, first, &judges, &votes, &series);
-    }
-    tern_votes_free(&votes);
-    tern_judges_free(&judges);
-    TERN_TRY(result);
-    judge_trend(&series, quality);
+    struct evaluated evaluated = {.series = {.count = 0}};
+    TERN_TRY(each_evaluated(db, first_trend_version(quality->newest.version), UINT32_MAX,
+                            take_for_trend, &evaluated));
+    add_last(&evaluated);
+    judge_trend(&evaluated.series, quality);
     return TERN_OK;
 }
 
-// --- Clients that train
+// --- Training clients
 
-// Returns the newest version from which a whole round began: clients may still report on the newest of
-// all.
+// Returns the newest version before `newest` that was reported, or else the newest reported one: clients may still be
+// reporting `newest`.
 static uint32_t choose_version(const struct tern_held_outs *all, uint32_t newest)
 {
     uint32_t chosen = newest;
@@ -274,7 +292,7 @@ static void take_held_out(const struct tern_held_outs *all, uint32_t newest,
     struct series series = {.count = 0};
     size_t count;
     const uint32_t version = choose_version(all, newest);
-    for (uint32_t v = first_of_trend(version); v <= version; v++) {
+    for (uint32_t v = first_trend_version(version); v <= version; v++) {
         struct tern_accuracy at;
         if (tern_held_outs_accuracy(all, v, &at)) {
             add_value(&series, value_of(&at));
@@ -293,7 +311,7 @@ static enum tern_result load_held_out(struct tern_db *db, uint32_t version,
                                       struct tern_quality *quality)
 {
     struct tern_held_outs all;
-    const uint32_t first = first_of_trend(version);
+    const uint32_t first = first_trend_version(version);
     TERN_TRY(tern_held_outs_load(db, first > 0 ? first - 1 : 0, version, &all));
     if (all.count > 0) {
         take_held_out(&all, version, quality);
@@ -303,6 +321,10 @@ static enum tern_result load_held_out(struct tern_db *db, uint32_t version,
 }
 
 // --- Comparison with guessing
+
+// A model that is not better than these is no better than guessing.
+#define LEAST_SCORE 0.01           // R2, or AUC above 0.5
+#define MOST_AUTOENCODER_LOSS 0.95 // predicting the mean of each scaled column has loss 1
 
 static const struct tern_figure *figure(const struct tern_accuracy *accuracy, const char *name)
 {
@@ -320,7 +342,7 @@ static void judge_classes(struct tern_quality *quality)
     if (!quality->newest.no_accuracy && largest != NULL &&
         quality->newest.accuracy <= largest->value) {
         quality->guess = "naming the largest class every time";
-        quality->guess_right = largest->value;
+        quality->guess_accuracy = largest->value;
     }
 }
 
@@ -331,18 +353,19 @@ static void judge_guess(enum tern_loss loss, struct tern_quality *quality)
     if (loss == TERN_LOSS_CROSS_ENTROPY) {
         judge_classes(quality);
     } else if (loss == TERN_LOSS_RECONSTRUCTION) {
-        quality->guess = auc != NULL && auc->value <= 0.5 + NO_BETTER ? "drawing lots"
-                         : quality->newest.loss >= NO_BETTER_LOSS
-                             ? "the mean of every column, where columns are scaled"
+        quality->guess = auc != NULL && auc->value <= 0.5 + LEAST_SCORE ? "random guessing"
+                         : quality->newest.loss >= MOST_AUTOENCODER_LOSS
+                             ? "predicting the mean of every scaled column"
                              : NULL;
-    } else if (r2 != NULL && r2->value <= NO_BETTER) {
-        quality->guess = "the mean of the target";
+    } else if (r2 != NULL && r2->value <= LEAST_SCORE) {
+        quality->guess = "predicting the mean of the target";
     }
 }
 
 // --- Names of classes
 
-// Reads the name out of what init --data notes for export: "classes", the text of a JSON array.
+// Returns the name of a class, malloc'ed by cJSON, or NULL. metadata: notes of `init --data`; its member "classes" is the
+// text of a JSON array.
 static char *name_of_class(const char *metadata, uint32_t number)
 {
     cJSON *notes = metadata != NULL ? cJSON_Parse(metadata) : NULL;
@@ -351,7 +374,7 @@ static char *name_of_class(const char *metadata, uint32_t number)
     cJSON *name = cJSON_GetArrayItem(names, (int)number);
     char *text = cJSON_IsString(name) ? name->valuestring : NULL;
     if (text != NULL) {
-        name->valuestring = NULL; // it outlives the array
+        name->valuestring = NULL; // so that cJSON_Delete() does not free it
         tern_utf8_show(text, strlen(text));
     }
     cJSON_Delete(names);
@@ -398,7 +421,7 @@ static void print_classes(const struct tern_quality *quality)
     const struct tern_worst_class *worst = &quality->worst;
     if (worst->clients > 0) {
         const char *name = quality->worst_name;
-        printf("; worst class: %s%s%" PRIu32 " (from 0), %.4f of its examples are right",
+        printf("; worst class: %s%s%" PRIu32 " (from 0), with recall %.4f",
                name != NULL ? name : "", name != NULL ? ", number " : "", worst->class_number,
                worst->recall);
     }
@@ -411,13 +434,14 @@ static void print_classes(const struct tern_quality *quality)
 
 static void print_trend(const struct tern_quality *quality, bool finished)
 {
-    if (quality->trend == TERN_QUALITY_STANDS) {
-        printf("            no longer improving: the last %u versions are no better than the %u "
-               "before\n",
-               TERN_QUALITY_WINDOW, TERN_QUALITY_WINDOW);
-    } else if (quality->trend == TERN_QUALITY_IMPROVES) {
+    if (quality->trend == TERN_QUALITY_FLAT) {
+        printf(
+            "            no longer improving: the last %u versions are no better than the previous "
+            "%u\n",
+            WINDOW, WINDOW);
+    } else if (quality->trend == TERN_QUALITY_IMPROVING) {
         printf("            still improving: %s by %.2g a round%s\n", quality->trend_of,
-               quality->a_round, finished ? "; raise round.rounds to go on" : "");
+               quality->gain_per_round, finished ? "; raise round.rounds to continue" : "");
     }
 }
 
@@ -426,7 +450,7 @@ void tern_quality_print_pending(const struct tern_quality *quality)
     const struct tern_judged *pending = &quality->pending;
     if (pending->reports > 0) {
         printf("            %s of version %" PRIu32 ": %" PRIu32 " of %" PRIu32
-               " evaluators reported; half have to\n",
+               " evaluators reported; half must report\n",
                pending->model == TERN_EVALUATED_GLOBAL ? "global model" : "replica",
                pending->version, pending->reports, pending->expected);
     }
@@ -442,8 +466,8 @@ void tern_quality_print(const struct tern_quality *quality, bool finished)
         printf("            version 0 is the model before the first round\n");
     } else if (quality->guess != NULL) {
         printf("            WARNING: the model is no better than %s", quality->guess);
-        if (quality->guess_right > 0) {
-            printf(", right for %.4f", quality->guess_right);
+        if (quality->guess_accuracy > 0) {
+            printf(" (accuracy %.4f)", quality->guess_accuracy);
         }
         printf("\n");
     }
@@ -475,9 +499,9 @@ void tern_quality_json(cJSON *object, const struct tern_quality *quality)
     if (quality->trend == TERN_QUALITY_UNKNOWN) {
         cJSON_AddNullToObject(json, "improving");
     } else {
-        cJSON_AddBoolToObject(json, "improving", quality->trend == TERN_QUALITY_IMPROVES);
+        cJSON_AddBoolToObject(json, "improving", quality->trend == TERN_QUALITY_IMPROVING);
     }
-    cJSON_AddNumberToObject(json, "a_round", quality->a_round);
+    cJSON_AddNumberToObject(json, "a_round", quality->gain_per_round);
     if (quality->guess != NULL) {
         tern_json_text(json, "no_better_than", quality->guess);
     } else {
@@ -494,4 +518,144 @@ void tern_quality_json(cJSON *object, const struct tern_quality *quality)
         cJSON_AddNullToObject(json, "worst_recall");
     }
     tern_json_u64(json, "worst_class_clients", quality->worst.clients);
+}
+
+// --- The best version
+
+// Least differences by which export prefers the replica.
+#define POINTS_AHEAD 0.002
+#define LOSS_AHEAD 0.01 // relative
+
+// The best metrics of replicas and of global models.
+struct found {
+    struct tern_best best[TERN_BEST_MODELS];
+    uint32_t versions[TERN_BEST_MODELS]; // versions with a metric of this model
+    uint32_t evaluated;                  // versions with a metric of either model
+    uint32_t last;                       // the last of these
+};
+
+static void take_best(void *ctx, const struct tern_accuracy *metrics)
+{
+    struct found *found = ctx;
+    struct tern_best *best = &found->best[metrics->model];
+    const enum tern_best_by by =
+        metrics->no_accuracy ? TERN_BEST_BY_HELD_OUT_LOSS : TERN_BEST_BY_ACCURACY;
+    const double value = metrics->no_accuracy ? metrics->loss_most : metrics->accuracy_least;
+    const bool better = metrics->no_accuracy ? value <= best->value : value >= best->value;
+    if (metrics->num_examples == 0) {
+        return;
+    }
+    if (best->by != by || better) {
+        *best =
+            (struct tern_best){by, metrics->version, value, metrics->model, .by_clients = false};
+    }
+    found->versions[metrics->model]++;
+    found->evaluated += found->evaluated == 0 || found->last != metrics->version;
+    found->last = metrics->version;
+}
+
+static enum tern_result find_best(struct tern_db *db, uint32_t first, uint32_t last,
+                                  struct found *found)
+{
+    *found = (struct found){.evaluated = 0};
+    return each_evaluated(db, first, last, take_best, found);
+}
+
+// Finds the version with the best metric on the held-out rows of training clients. The clients of one round measure a
+// version.
+static enum tern_result best_by_clients(struct tern_db *db, struct tern_best *best)
+{
+    struct tern_held_outs all;
+    TERN_TRY(tern_held_outs_load(db, 0, UINT32_MAX, &all));
+    for (size_t i = 0; i < all.count; i++) {
+        struct tern_accuracy of;
+        if ((i > 0 && all.list[i].version == all.list[i - 1].version) ||
+            !tern_held_outs_accuracy(&all, all.list[i].version, &of)) {
+            continue;
+        }
+        const enum tern_best_by by =
+            of.no_accuracy ? TERN_BEST_BY_HELD_OUT_LOSS : TERN_BEST_BY_ACCURACY;
+        const double value = of.no_accuracy ? of.loss : of.accuracy;
+        const bool better = of.no_accuracy ? value <= best->value : value >= best->value;
+        if (best->by != by || better) {
+            *best = (struct tern_best){by, of.version, value, of.model, .by_clients = true};
+        }
+    }
+    tern_held_outs_free(&all);
+    return TERN_OK;
+}
+
+// Returns whether `one` is better than `other` by more than `points` of accuracy, or by more than the share `loss` of the
+// other's loss.
+static bool is_ahead(const struct tern_best *one, const struct tern_best *other, double points,
+                     double loss)
+{
+    if (one->by != other->by) {
+        return one->by != TERN_BEST_NONE && other->by == TERN_BEST_NONE;
+    }
+    return one->by == TERN_BEST_BY_ACCURACY ? one->value > other->value + points
+                                            : one->value < other->value - loss * other->value;
+}
+
+// Finds the best version without evaluators: by the metrics of training clients, else by training losses.
+static enum tern_result best_without_evaluators(struct tern_db *db, struct tern_best *best)
+{
+    TERN_TRY(best_by_clients(db, best));
+    if (best->by != TERN_BEST_NONE) {
+        return TERN_OK;
+    }
+    const struct tern_ending_policy never = {0, 0};
+    struct tern_losses losses = {0};
+    struct tern_db_round row;
+    struct tern_db_rows *rows = tern_db_rounds(db);
+    while (tern_db_next(rows, &row)) {
+        if (row.state == TERN_ROUND_COMMITTED) {
+            tern_losses_add(&losses, &never, row.base_version, tern_db_round_loss(&row));
+        }
+    }
+    if (losses.rounds > 0) {
+        *best = (struct tern_best){.by = TERN_BEST_BY_TRAINING_LOSS,
+                                   .version = losses.lowest_version,
+                                   .value = (double)losses.lowest,
+                                   .model = TERN_EVALUATED_GLOBAL};
+    }
+    return tern_db_end(rows);
+}
+
+enum tern_result tern_best_find(struct tern_db *db, enum tern_db_evaluated wanted,
+                                struct tern_best *best)
+{
+    struct found found;
+    TERN_TRY(find_best(db, 0, UINT32_MAX, &found));
+    const enum tern_db_evaluated other =
+        wanted == TERN_EVALUATED_GLOBAL ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
+    const bool has_all = found.versions[wanted] == found.evaluated;
+    *best = found.best[has_all || found.versions[wanted] > found.versions[other] ? wanted : other];
+    return best->by == TERN_BEST_NONE ? best_without_evaluators(db, best) : TERN_OK;
+}
+
+enum tern_result tern_best_find_any(struct tern_db *db, struct tern_best *best)
+{
+    struct found found;
+    TERN_TRY(find_best(db, 0, UINT32_MAX, &found));
+    const struct tern_best *replica = &found.best[TERN_EVALUATED_REPLICA];
+    const struct tern_best *global = &found.best[TERN_EVALUATED_GLOBAL];
+    *best = is_ahead(replica, global, 0, 0) ? *replica : *global;
+    return best->by == TERN_BEST_NONE ? best_without_evaluators(db, best) : TERN_OK;
+}
+
+enum tern_result tern_best_models(struct tern_db *db, uint32_t version,
+                                  struct tern_best best[TERN_BEST_MODELS])
+{
+    struct found found;
+    TERN_TRY(find_best(db, version, version, &found));
+    memcpy(best, found.best, sizeof found.best);
+    return TERN_OK;
+}
+
+bool tern_best_prefers_replica(const struct tern_best best[TERN_BEST_MODELS])
+{
+    const struct tern_best *global = &best[TERN_EVALUATED_GLOBAL];
+    return global->by != TERN_BEST_NONE &&
+           is_ahead(&best[TERN_EVALUATED_REPLICA], global, POINTS_AHEAD, LOSS_AHEAD);
 }

@@ -1,41 +1,44 @@
-// Rates the model for status: newest figures, by evaluators or else by training clients (train.evaluate); whether
-// they still improve; whether they exceed guessing. From the main thread.
+// Rates the model for `status` and `export`: the newest metrics, from evaluators or else from training clients
+// (train.evaluate); whether they still improve; whether the model is better than guessing; which version is the best, and
+// which of a version's two models. From the main thread.
 #ifndef TERN_CLI_QUALITY_H
 #define TERN_CLI_QUALITY_H
 
 #include "federation/accuracy.h"
 #include "store/store.h"
+
 #include <cjson/cJSON.h>
 
-// The class that most clients report as their worst; of several with as many clients, the one with the lowest
-// recall. Each client has one vote.
+// The class that most clients report as their worst. Among classes with equally many clients, the one with the lowest mean
+// recall.
 struct tern_worst_class {
     uint32_t class_number; // from 0
     double recall;         // mean over the clients that report this class
-    uint32_t clients;      // that report this class; 0: no client reports any
-    uint32_t of_clients;   // that report any class
+    uint32_t clients;      // clients that report this class; 0: no client reports a class
+    uint32_t of_clients;   // clients that report any class
 };
 
 enum tern_quality_trend {
-    TERN_QUALITY_UNKNOWN = 0, // fewer than two windows of versions were evaluated
-    TERN_QUALITY_IMPROVES,
-    TERN_QUALITY_STANDS, // the difference is within the usual variation between versions
+    TERN_QUALITY_UNKNOWN = 0, // too few versions were evaluated
+    TERN_QUALITY_IMPROVING,
+    TERN_QUALITY_FLAT, // the difference is within the usual variation between versions
 };
 
 struct tern_quality {
-    struct tern_accuracy newest; // num_examples is 0: no evaluation
-    struct tern_judged pending;  // a later version that too few evaluators reported; or none
-    uint32_t clients;            // training clients that reported; 0: evaluators reported
+    struct tern_accuracy newest; // num_examples is 0: no version was evaluated
+    struct tern_judged
+        pending;      // a later version that too few evaluators reported; reports is 0: none
+    uint32_t clients; // training clients that reported `newest`; 0: evaluators reported it
     enum tern_quality_trend trend;
-    const char *trend_of; // static: "accuracy" or "loss"
-    double a_round;       // improvement per round, above 0
-    const char *guess;  // static: the guess that is as good as the model; NULL: the model is better
-    double guess_right; // the share of examples that the guess gets right, where it names a class
+    const char *trend_of;  // static: "accuracy" or "loss"
+    double gain_per_round; // above 0 if the trend is improving
+    const char *guess; // static: a guess that is as good as the model; NULL: the model is better
+    double guess_accuracy; // of a guess that names a class
     struct tern_worst_class worst;
-    char *worst_name; // malloc'ed by cJSON; NULL: the federation knows no names of classes
+    char *worst_name; // of the worst class, malloc'ed by cJSON; NULL: classes have no names
 };
 
-// evaluated and pending: from tern_accuracy_newest(). version: the newest. *quality is to be freed in any case.
+// evaluated, pending: from tern_accuracy_newest(). version: the newest. The caller calls tern_quality_free() in any case.
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO
 TERN_MUST_USE enum tern_result
 tern_quality_load(struct tern_db *db, const struct tern_db_federation *federation, uint32_t version,
@@ -44,10 +47,50 @@ tern_quality_load(struct tern_db *db, const struct tern_db_federation *federatio
 
 void tern_quality_free(struct tern_quality *quality);
 
-// Prints how many evaluators reported the version that has no figure yet, if any.
+// Prints how many evaluators reported the pending version, if there is one.
 void tern_quality_print_pending(const struct tern_quality *quality);
-// Prints the lines after the figures. finished: no round will follow.
+// Prints the worst class, the warning about guessing, and the trend. finished: no round will follow.
 void tern_quality_print(const struct tern_quality *quality, bool finished);
 void tern_quality_json(cJSON *object, const struct tern_quality *quality);
+
+// The metric by which a version is the best.
+enum tern_best_by {
+    TERN_BEST_NONE,
+    TERN_BEST_BY_ACCURACY,
+    TERN_BEST_BY_HELD_OUT_LOSS, // of models without classes
+    TERN_BEST_BY_TRAINING_LOSS
+};
+
+struct tern_best {
+    enum tern_best_by by;
+    uint32_t version;
+    double value;                 // of the metric `by`
+    enum tern_db_evaluated model; // the evaluated model; global for training losses
+    bool by_clients;              // measured by training clients, not by evaluators
+};
+
+// Finds the best version by the first of these metrics that exists:
+// 1. evaluators' metrics of versions that at least half of the evaluators reported (federation/accuracy.h): the median, or
+//    the worse of the middle two;
+// 2. metrics of training clients on their held-out rows, averaged with the numbers of rows as weights;
+// 3. the lowest training loss of a round, for the version that the round began with.
+// The best has the highest accuracy, or the lowest loss if the model has no accuracy; of equals, the newest. Evaluators'
+// metrics are those of the model `wanted` if every evaluated version has one, else those of the model that more versions
+// have. Returns errors of the store.
+TERN_MUST_USE enum tern_result tern_best_find(struct tern_db *db, enum tern_db_evaluated wanted,
+                                              struct tern_best *best);
+
+// Like tern_best_find(), but compares the metrics of both models, and prefers the global model of equals.
+TERN_MUST_USE enum tern_result tern_best_find_any(struct tern_db *db, struct tern_best *best);
+
+// Finds evaluators' metrics of both models of one version. best[] has an element for each enum tern_db_evaluated, with
+// TERN_BEST_NONE if evaluators did not report that model. Returns errors of the store.
+#define TERN_BEST_MODELS (TERN_LAST_evaluated + 1)
+TERN_MUST_USE enum tern_result tern_best_models(struct tern_db *db, uint32_t version,
+                                                struct tern_best best[TERN_BEST_MODELS]);
+
+// Returns whether the replica is better than the global model by more than 0.2 points of accuracy or 1 % of the loss, which
+// is the usual difference between neighbouring versions. False if a metric is missing.
+bool tern_best_prefers_replica(const struct tern_best best[TERN_BEST_MODELS]);
 
 #endif

@@ -15,11 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// Requests go first.
-#define NICENESS 10
-
-// After a check that could not be done.
-#define RETRY_MS 3600000
+#define NICENESS 10      // requests have priority over the check
+#define RETRY_MS 3600000 // after a check that failed
 
 struct tern_self_check {
     char database[PATH_MAX];
@@ -28,14 +25,14 @@ struct tern_self_check {
     pthread_mutex_t lock;
     pthread_cond_t woken;
     atomic_bool stopping;
-    uint64_t interval_ms; // under the lock, as what follows
+    uint64_t interval_ms; // under the lock, as are the fields below
     bool damaged;
     char why[256];
 };
 
 // --- One check
 
-static enum tern_result check_all(struct tern_db *db)
+static enum tern_result check_database(struct tern_db *db)
 {
     TERN_TRY(tern_db_begin_reading(db));
     const enum tern_result result = tern_db_check(db);
@@ -49,7 +46,7 @@ static enum tern_result record(struct tern_db *db, uint64_t now_ms)
     return tern_db_conclude(db, tern_db_set_checked(db, now_ms));
 }
 
-static void found_damage(struct tern_self_check *check, const char *why)
+static void report_damage(struct tern_self_check *check, const char *why)
 {
     tern_log(TERN_LOG_ERROR, "database-damaged", "why=%s", TERN_LOG_TEXT(why));
     pthread_mutex_lock(&check->lock);
@@ -58,11 +55,11 @@ static void found_damage(struct tern_self_check *check, const char *why)
     pthread_mutex_unlock(&check->lock);
 }
 
-static enum tern_result look(struct tern_self_check *check, struct tern_db *db)
+static enum tern_result check_and_record(struct tern_self_check *check, struct tern_db *db)
 {
     const uint64_t begun_ms = tern_now_ms();
     tern_db_stop_when(db, &check->stopping);
-    const enum tern_result result = check_all(db);
+    const enum tern_result result = check_database(db);
     const uint64_t now_ms = tern_now_ms();
     if (atomic_load(&check->stopping)) {
         return TERN_OK;
@@ -73,19 +70,19 @@ static enum tern_result look(struct tern_self_check *check, struct tern_db *db)
         return record(db, now_ms);
     }
     if (tern_db_damaged(db)) {
-        found_damage(check, tern_db_error(db));
+        report_damage(check, tern_db_error(db));
     }
     return result;
 }
 
-// The most until the next check.
+// Returns the most milliseconds until the next check.
 static uint64_t check_once(struct tern_self_check *check)
 {
     struct tern_db *db = NULL;
     char why[256] = "";
     enum tern_result result = tern_db_open(check->database, TERN_DB_SECOND, &db, why);
     if (result == TERN_OK) {
-        result = look(check, db);
+        result = check_and_record(check, db);
         snprintf(why, sizeof why, "%s", tern_db_error(db));
     }
     tern_db_close(db);
@@ -99,7 +96,7 @@ static uint64_t check_once(struct tern_self_check *check)
 
 // --- The thread
 
-// Under the lock. Until it is woken, or so much later.
+// Sleeps for `ms`, or until it is woken. Call under the lock.
 static void sleep_for(struct tern_self_check *check, uint64_t ms)
 {
     struct timespec until;
@@ -110,18 +107,19 @@ static void sleep_for(struct tern_self_check *check, uint64_t ms)
     pthread_cond_timedwait(&check->woken, &check->lock, &until);
 }
 
-// Until the interval is over, of which over_ms were before, or most_ms are; without an interval, until there is one.
-static void wait_for_next(struct tern_self_check *check, uint64_t over_ms, uint64_t most_ms)
+// Waits for the rest of the interval, of which elapsed_ms have already passed, and at most until most_ms have. Without an
+// interval, waits until one is set.
+static void wait_for_next(struct tern_self_check *check, uint64_t elapsed_ms, uint64_t most_ms)
 {
     const uint64_t begun_ms = tern_monotonic_ms();
     pthread_mutex_lock(&check->lock);
     while (!atomic_load(&check->stopping)) {
         const uint64_t interval_ms = check->interval_ms < most_ms ? check->interval_ms : most_ms;
-        const uint64_t gone_ms = over_ms + (tern_monotonic_ms() - begun_ms);
+        const uint64_t passed_ms = elapsed_ms + (tern_monotonic_ms() - begun_ms);
         if (check->interval_ms == 0) {
             pthread_cond_wait(&check->woken, &check->lock);
-        } else if (gone_ms < interval_ms) {
-            sleep_for(check, interval_ms - gone_ms);
+        } else if (passed_ms < interval_ms) {
+            sleep_for(check, interval_ms - passed_ms);
         } else {
             break;
         }
@@ -129,8 +127,8 @@ static void wait_for_next(struct tern_self_check *check, uint64_t over_ms, uint6
     pthread_mutex_unlock(&check->lock);
 }
 
-// Since the last check. Where the time of day was set back, nothing is over.
-static uint64_t over_at_start(const struct tern_self_check_config *config)
+// Returns the milliseconds since the last check; 0 if the clock was set back.
+static uint64_t elapsed_at_start(const struct tern_self_check_config *config)
 {
     const uint64_t now_ms = tern_now_ms();
     return now_ms > config->last_ms ? now_ms - config->last_ms : 0;
@@ -141,7 +139,7 @@ static void *run(void *arg)
     struct tern_self_check *check = arg;
     char why[256];
     setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
-    wait_for_next(check, over_at_start(&check->config), UINT64_MAX);
+    wait_for_next(check, elapsed_at_start(&check->config), UINT64_MAX);
     while (!atomic_load(&check->stopping)) {
         const uint64_t most_ms = check_once(check);
         if (tern_self_check_damaged(check, why)) {
@@ -153,7 +151,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-// --- Life
+// --- Start and stop
 
 static void free_check(struct tern_self_check *check)
 {

@@ -1,20 +1,15 @@
-// tern-aggregator serve and relay: settings into a service, a public listener and an admin listener, and of a gateway
-// the link to the aggregator above, until a signal says stop.
+// tern-aggregator serve and relay: run the service with its public and admin listeners, and a gateway's upstream link, until
+// a signal ends them.
 #include "admin/admin.h"
-#include "cli/disk_need.h"
+#include "cli/estimates.h"
 #include "cli/gateway.h"
 #include "cli/process.h"
-#include "cli/reload.h"
 #include "cli/self_check.h"
+#include "cli/serve_config.h"
 #include "cli/service_advice.h"
-#include "cli/serving.h"
-#include "cli/shared_settings.h"
-#include "cli/shared_tickets.h"
-#include "cli/spending.h"
-#include "cli/standby.h"
+#include "cli/shared_database.h"
 #include "cli/starting_model.h"
 #include "cli/state.h"
-#include "cli/tls_files.h"
 #include "cli/verbs.h"
 #include "hosted/files.h"
 #include "hosted/log.h"
@@ -34,13 +29,10 @@
 #include <time.h>
 #include <unistd.h>
 
-// --- This process's settings
+// --- Exporting the settings of this process
 
-// Exports this process's settings: as options for a child that runs a verb, and as JSON for the dashboard. From the
-// main thread.
-
-// Returns the options by which another verb of this program finds the same federation, NULL-terminated. The
-// caller frees the array; the texts belong to the command line. NULL: out of memory.
+// Returns the options that give a child process, which runs a verb, the same settings; NULL-terminated, malloc'ed. The
+// texts belong to the command line. NULL: out of memory.
 static const char **own_options(const struct tern_cli *cli)
 {
     const char **options = calloc(2 * (size_t)cli->set_count + 5, sizeof *options);
@@ -61,9 +53,9 @@ static const char **own_options(const struct tern_cli *cli)
     return options;
 }
 
-static cJSON *json_of(const struct tern_setting *setting,
-                      const struct tern_aggregator_settings *settings,
-                      const struct tern_aggregator_settings *defaults)
+static cJSON *setting_json(const struct tern_setting *setting,
+                           const struct tern_aggregator_settings *settings,
+                           const struct tern_aggregator_settings *defaults)
 {
     static const char *const changes[] = {[TERN_SETTING_RESTART] = "restart",
                                           [TERN_SETTING_LIVE] = "live",
@@ -82,14 +74,14 @@ static cJSON *json_of(const struct tern_setting *setting,
     return object;
 }
 
-static bool is_accuracy(const struct tern_setting *setting)
+static bool is_codec_accuracy(const struct tern_setting *setting)
 {
     return strcmp(setting->section, "codec") == 0 && strcmp(setting->key, "accuracy") == 0;
 }
 
-// Returns an array of one object per setting: section, key, value, default, whether they differ, when a
-// change takes effect ("restart", "live" or "init"), and documentation; codec.accuracy has "estimates", too
-// (tern_spending_accuracies_json()). The caller frees the array.
+// Returns the settings for the dashboard, as an array of objects: section, key, value, default, whether they differ, when a
+// change takes effect ("restart", "live" or "init"), and documentation; codec.accuracy also has "estimates"
+// (tern_spending_accuracies_json()). The caller deletes the array.
 static cJSON *own_settings_json(struct tern_cli *cli, const struct tern_model *model)
 {
     static struct tern_aggregator_settings defaults;
@@ -98,8 +90,8 @@ static cJSON *own_settings_json(struct tern_cli *cli, const struct tern_model *m
     cJSON *list = cJSON_CreateArray();
     tern_settings_defaults(table, &defaults);
     for (size_t i = 0; i < table->count; i++) {
-        cJSON *row = json_of(&table->table[i], settings, &defaults);
-        if (is_accuracy(&table->table[i])) {
+        cJSON *row = setting_json(&table->table[i], settings, &defaults);
+        if (is_codec_accuracy(&table->table[i])) {
             const struct tern_spending_accuracies all = tern_spending_accuracies(cli, model);
             cJSON_AddItemToObject(row, "estimates", tern_spending_accuracies_json(&all));
         }
@@ -110,42 +102,80 @@ static cJSON *own_settings_json(struct tern_cli *cli, const struct tern_model *m
 
 // --- Serving
 
-// Time for requests and replies under way when the service is told to stop.
-#define GRACE_MS 5000
+#define GRACE_MS 5000 // for requests and replies under way when the service stops
 
 #define DAY_MS 86400000u
 
 struct serving {
     struct tern_cli *cli;
     const struct tern_aggregator_settings *settings;
-    struct tern_cli_serving made; // of the settings
-    sigset_t signals;             // blocked in all threads
-    bool stopped;                 // by one of them, before it listened
-    int lock;                     // -1 = not opened
+    struct tern_service_config config;
+    struct tern_http_limits limits; // of the clients' listener
+    sigset_t signals;               // blocked in all threads
+    bool stopped;                   // by a signal during the start
+    int lock;                       // descriptor of the state directory's lock; -1: none
     struct tern_db *db;
     struct tern_db_federation federation;
-    struct tern_model *model; // of the federation
-    struct tern_relay *relay; // of a gateway
+    struct tern_model *model;
+    struct tern_relay *relay; // NULL: not a gateway
     struct tern_service *service;
     struct tern_self_check *check;
     struct tern_http_server *server;
-    struct tern_manager manager;
-    struct tern_shared_tickets *tickets; // NULL: nobody else has this database
-    struct tern_leader_watch *watch;     // likewise
+    struct tern_systemd systemd;
+    struct tern_shared_tickets *tickets; // NULL: the database is a file
+    struct tern_leader_watch *watch;     // NULL: the database is a file
     struct tern_admin *admin;
     const char **tool_options; // for the verbs that the admin listener runs
 };
 
-// --- Starting, in order
+// --- Expiry of certificates
 
-// A service that has halted ends the program as a signal would; what waits for it is below.
+#define DAY_S 86400u
+#define WARN_DAYS 14u
+
+// event: name of the log event. consequence: what happens after the end.
+static void log_end(const char *event, const char *path, uint64_t ends_s, const char *consequence)
+{
+    char when[TERN_TEXT];
+    char expired[32];
+    const uint64_t now_s = (uint64_t)time(NULL);
+    tern_text_time(ends_s * 1000, when);
+    if (ends_s <= now_s) {
+        snprintf(expired, sizeof expired, "%s-expired", event);
+        tern_log(TERN_LOG_ERROR, expired,
+                 "file=%s expired=\"%s\" advice=\"%s: replace the file, then send SIGHUP\"",
+                 TERN_LOG_TEXT(path), when, consequence);
+        return;
+    }
+    const uint64_t days = (ends_s - now_s) / DAY_S;
+    tern_log(days < WARN_DAYS ? TERN_LOG_WARN : TERN_LOG_INFO, event,
+             "file=%s expires=\"%s\" days=%" PRIu64, TERN_LOG_TEXT(path), when, days);
+}
+
+// Logs when the certificate and the first of the clients' CAs expire: an error if they have, a warning in the last two weeks.
+static void log_certificate(const struct serving *serving)
+{
+    struct tern_http_counters counters;
+    struct tern_serve_tls_files files;
+    tern_http_counters(serving->server, &counters);
+    tern_serve_tls_files(serving->cli, &files);
+    log_end("certificate", files.certificate, counters.certificate_ends_s, "clients refuse it");
+    if (files.names.client_ca != NULL) {
+        log_end("client-ca", files.names.client_ca, counters.client_ca_ends_s,
+                "clients with certificates of this CA are refused");
+    }
+}
+
+// --- Starting
+
+// Ends the program as SIGTERM does.
 static void end_program(void *ctx)
 {
     (void)ctx;
     kill(getpid(), SIGTERM);
 }
 
-// Told before anything is started, with what makes up for it: a new federation has no certificate.
+// Checks a TLS file before anything starts, and explains how to make it: a new federation has no certificate.
 static int check_file(const struct serving *serving, const char *what, const char *key,
                       const char *configured, const char *name)
 {
@@ -157,7 +187,7 @@ static int check_file(const struct serving *serving, const char *what, const cha
     return tern_cli_fail(
         serving->cli, TERN_ERR_CONFIG,
         "the %s %s cannot be read: %s\n"
-        "Name the file by server.%s, or make a certificate for this host:\n"
+        "Set server.%s to the file, or make a certificate for this host:\n"
         "  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 \\\n"
         "    -subj /CN=localhost -addext subjectAltName=DNS:localhost \\\n"
         "    -keyout %s/" TERN_STATE_PRIVATE_KEY " -out %s/" TERN_STATE_CERTIFICATE,
@@ -174,12 +204,17 @@ static int check_files(const struct serving *serving)
                       TERN_STATE_PRIVATE_KEY);
 }
 
+static void apply_log_settings(const struct tern_aggregator_settings *s)
+{
+    tern_log_set_level(tern_log_level_named(s->log_level));
+    tern_log_set_format(tern_log_format_named(s->log_format));
+}
+
 static void log_advice(const char *sentence)
 {
     tern_log(TERN_LOG_WARN, "settings", "advice=%s", TERN_LOG_TEXT(sentence));
 }
 
-// What "default" came to.
 static void log_codecs(const struct tern_federation_config *config)
 {
     char up[TERN_CODEC_SPEC_MAX];
@@ -200,7 +235,7 @@ static void log_need(const struct serving *serving, const struct tern_model *mod
 {
     struct tern_disk_need need;
     char text[TERN_DISK_NEED_MAX];
-    if (tern_disk_need_of(serving->settings, &serving->made.service.federation, model, serving->db,
+    if (tern_disk_need_of(serving->settings, &serving->config.federation, model, serving->db,
                           &need) == TERN_OK &&
         tern_disk_need_is_short(&need, text)) {
         tern_log(TERN_LOG_WARN, "disk-small", "what=%s advice=%s", TERN_LOG_TEXT(text),
@@ -208,6 +243,19 @@ static void log_need(const struct serving *serving, const struct tern_model *mod
     }
 }
 
+static int fit_to_model(const struct serving *serving, struct tern_service_config *config,
+                        struct tern_http_limits *limits)
+{
+    TERN_CLI_TRY(tern_serve_config_fit_model(
+        serving->cli, serving->model, serving->federation.model_spec, &config->federation, limits));
+    tern_cli_advise(serving->settings, &config->federation, log_advice);
+    if (serving->relay != NULL) {
+        tern_relay_adapt(serving->relay, config);
+    }
+    return TERN_EXIT_OK;
+}
+
+// Reads the model, and fits the configuration to it.
 static int read_model(struct serving *serving)
 {
     const struct tern_db_federation *federation = &serving->federation;
@@ -218,44 +266,40 @@ static int read_model(struct serving *serving)
                                   federation->manifest_len, federation->model_hash);
     }
     if (result != TERN_OK) {
-        return TERN_EXIT_OK; // starting the service says better what is wrong
+        return TERN_EXIT_OK; // tern_service_start() explains the failure
     }
     serving->model = &model;
-    TERN_CLI_TRY(tern_cli_fit_serving(serving->cli, &model, federation->model_spec, log_advice,
-                                      &serving->made));
-    if (serving->relay != NULL) {
-        tern_relay_adapt(serving->relay, &serving->made.service);
-    }
-    log_codecs(&serving->made.service.federation);
+    TERN_CLI_TRY(fit_to_model(serving, &serving->config, &serving->limits));
+    log_codecs(&serving->config.federation);
     log_need(serving, &model);
     const struct tern_spending spending =
-        tern_spending_of(serving->settings, &serving->made.service.federation, &model);
+        tern_spending_of(serving->settings, &serving->config.federation, &model);
     tern_spending_log(&spending);
     return TERN_EXIT_OK;
 }
 
-// Of several aggregators on one database this one takes a number, by which others tell it from all others.
+// Enters this aggregator into the node table, under a random number.
 static int join_others(struct serving *serving)
 {
-    struct tern_service_config *config = &serving->made.service;
+    struct tern_service_config *config = &serving->config;
     uint32_t number = 0;
     enum tern_result result = tern_random_fill(&number, sizeof number);
-    TERN_CLI_TRY(tern_cli_check(serving->cli, result, "there are no random bytes"));
+    TERN_CLI_TRY(tern_cli_check(serving->cli, result, "the system provides no random bytes"));
     config->node = number % TERN_DB_NODE_NUMBER_MAX + 1;
     result = tern_db_join_node(serving->db, config->node);
     TERN_CLI_TRY(tern_cli_check(serving->cli, result, "%s", tern_db_error(serving->db)));
     result = tern_leader_watch_start(tern_db_path(serving->db), config->node, &serving->watch);
-    TERN_CLI_TRY(tern_cli_check(serving->cli, result, "there is no memory to watch who leads"));
+    TERN_CLI_TRY(tern_cli_check(serving->cli, result, "no memory for the watch of the leader"));
     config->sharing = &tern_nodes_sharing;
     config->is_led = tern_leader_watch_is_led;
     config->led_ctx = serving->watch;
     return tern_shared_settings_check(serving->cli, serving->db);
 }
 
-// Where nobody leads yet, and two start at once, one of them follows.
+// Leads or follows. If two nodes start at once, one of them follows.
 static int lead_or_follow(struct serving *serving)
 {
-    struct tern_service_config *config = &serving->made.service;
+    struct tern_service_config *config = &serving->config;
     const bool shares = tern_state_is_postgres(serving->cli);
     TERN_CLI_TRY(shares ? join_others(serving) : TERN_EXIT_OK);
     if (!shares || !serving->settings->store_follow) {
@@ -263,7 +307,9 @@ static int lead_or_follow(struct serving *serving)
         return tern_standby(serving->cli, serving->db, &ports, &serving->stopped);
     }
     enum tern_result result = TERN_OK;
-    config->follows = tern_standby_is_led(serving->db, config->node);
+    struct tern_db_node leader;
+    config->follows =
+        tern_standby_find_leader(serving->db, &leader) && leader.number != config->node;
     if (!config->follows) {
         result = tern_db_hold(serving->db);
         config->follows = result == TERN_ERR_STATE;
@@ -278,8 +324,8 @@ static bool is_upgraded(void *ctx)
     return tern_db_take_upgraded(serving->db) == TERN_OK;
 }
 
-// An older program may lead until then; and another one of this version may be the first to lead after that, which is
-// followed then.
+// Waits until this node may upgrade the database, because an older program may still lead, or until another node of this
+// version has upgraded it, which is then followed.
 static int stand_by_and_upgrade(struct serving *serving)
 {
     const struct tern_standby_ports ports = {
@@ -293,16 +339,16 @@ static int stand_by_and_upgrade(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
-static void report_settings(const struct serving *serving)
+static void publish_settings(const struct serving *serving)
 {
-    if (serving->made.service.sharing != NULL) {
-        tern_shared_settings_tell(serving->cli, serving->made.service.node);
+    if (serving->config.sharing != NULL) {
+        tern_shared_settings_publish(serving->cli, serving->config.node);
     }
 }
 
 static int open_store(struct serving *serving)
 {
-    // The lock first: `restore` may be putting another file in the place of the database.
+    // First the lock, because `restore` may be replacing the database.
     if (serving->lock < 0) {
         TERN_CLI_TRY(tern_state_lock(serving->cli, &serving->lock));
     }
@@ -320,20 +366,19 @@ static int open_store(struct serving *serving)
         return TERN_EXIT_OK;
     }
     TERN_CLI_TRY(tern_state_refuse_copied(serving->cli, serving->db, ""));
-    report_settings(serving);
+    publish_settings(serving);
     return TERN_EXIT_OK;
 }
 
 static int start_service(struct serving *serving)
 {
     char why[256];
-    serving->made.service.on_halted = end_program;
+    serving->config.on_halted = end_program;
     enum tern_result result =
-        tern_service_start(&serving->made.service, serving->db, &serving->service, why);
+        tern_service_start(&serving->config, serving->db, &serving->service, why);
     return tern_cli_check(serving->cli, result, "%s", why);
 }
 
-// Of a gateway: once devices may come.
 static int start_relay(struct serving *serving)
 {
     char why[512] = "";
@@ -345,7 +390,7 @@ static int start_relay(struct serving *serving)
     return tern_cli_check(serving->cli, result, "%s", why);
 }
 
-static void note_check(void *ctx, uint64_t now_ms)
+static void record_check(void *ctx, uint64_t now_ms)
 {
     const struct serving *serving = ctx;
     tern_service_set_checked(serving->service, now_ms);
@@ -361,13 +406,13 @@ static int start_check(struct serving *serving)
         .database = database,
         .interval_ms = serving->settings->server_check_interval,
         .last_ms = checked_ms > made_ms ? checked_ms : made_ms,
-        .on_sound = note_check,
+        .on_sound = record_check,
         .on_damaged = end_program,
         .ctx = serving,
     };
     tern_service_set_checked(serving->service, checked_ms);
     return tern_cli_check(serving->cli, tern_self_check_start(&config, &serving->check),
-                          "there is no memory for the check of the database");
+                          "no memory for the check of the database");
 }
 
 static int make_uploads(const struct serving *serving, char path[PATH_MAX])
@@ -377,7 +422,6 @@ static int make_uploads(const struct serving *serving, char path[PATH_MAX])
                           "the folder %s cannot be made: %s", path, strerror(errno));
 }
 
-// Of several aggregators on one database.
 static int share_tickets(struct serving *serving, const struct tern_shared_tickets_config *config)
 {
     if (!tern_db_is_url(config->database)) {
@@ -385,25 +429,25 @@ static int share_tickets(struct serving *serving, const struct tern_shared_ticke
     }
     const enum tern_result result = tern_shared_tickets_start(
         config, tern_http_ticket_keys(serving->server), &serving->tickets);
-    return tern_cli_check(serving->cli, result, "there is no memory to share ticket keys");
+    return tern_cli_check(serving->cli, result, "no memory for sharing ticket keys");
 }
 
 static int start_listener(struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
-    struct tern_cli_tls_files files;
+    struct tern_serve_tls_files files;
     char ticket_keys[PATH_MAX];
     char ticket_clients[PATH_MAX];
     char folder[PATH_MAX];
     char why[256];
-    tern_cli_tls_files(serving->cli, s, &files);
+    tern_serve_tls_files(serving->cli, &files);
     tern_state_path(serving->cli, TERN_STATE_TICKET_KEYS, ticket_keys);
     tern_state_path(serving->cli, TERN_STATE_TICKET_CLIENTS, ticket_clients);
     TERN_CLI_TRY(make_uploads(serving, folder));
     const struct tern_shared_tickets_config shared = {
         .database = s->store_url, .private_key = files.private_key, .file = ticket_keys};
     if (tern_db_is_url(shared.database)) {
-        tern_shared_tickets_begin(&shared);
+        tern_shared_tickets_merge_file(&shared);
     }
     struct tern_http_config config = {.address = s->server_address,
                                       .port = (uint16_t)s->server_port,
@@ -414,14 +458,14 @@ static int start_listener(struct serving *serving)
                                       .proxy_from = s->server_proxy_from,
                                       .cache_from = s->server_cache_from,
                                       .spool_folder = folder,
-                                      .limits = serving->made.limits};
+                                      .limits = serving->limits};
     struct tern_http_handler handler = tern_service_handler(serving->service);
     enum tern_result result = tern_http_start(&config, &handler, &serving->server, why);
     TERN_CLI_TRY(tern_cli_check(serving->cli, result, "%s", why));
     return share_tickets(serving, &shared);
 }
 
-// A lost token is made anew: it is a secret of this machine, and nothing else depends on it.
+// Replaces a missing token: it is a secret of this machine, on which nothing else depends.
 static int find_token(struct serving *serving, char path[PATH_MAX])
 {
     bool made = false;
@@ -458,7 +502,7 @@ static int start_admin(struct serving *serving)
     return tern_cli_check(serving->cli, result, "admin: %s", why);
 }
 
-// A full disk must not keep the service from starting. The port of an earlier start must not stay in the file.
+// Writes the port without free space, so that a full disk does not prevent the start. Never leaves an old port in the file.
 static enum tern_result write_port_on_full_disk(const char *path, const char *text, size_t len)
 {
     enum tern_result result = tern_file_overwrite(path, text, len);
@@ -466,12 +510,12 @@ static enum tern_result write_port_on_full_disk(const char *path, const char *te
         return TERN_OK;
     }
     (void)unlink(path);
-    result = tern_file_write(path, text, len, 0644); // with the room of the old one
+    result = tern_file_write(path, text, len, 0644); // in the space of the old file
     if (result == TERN_ERR_NO_SPACE) {
         tern_log(TERN_LOG_WARN, "no-port-file", "file=%s port=%.*s advice=%s", TERN_LOG_TEXT(path),
                  (int)len - 1, text,
-                 TERN_LOG_TEXT("the disk is full: make room, then start the service anew, or name "
-                               "a fixed port"));
+                 TERN_LOG_TEXT("the disk is full: free space and restart the service, or set a "
+                               "fixed port"));
         return TERN_OK;
     }
     return result;
@@ -491,14 +535,14 @@ static int write_port(const struct serving *serving, const char *path, uint16_t 
     return tern_cli_check(serving->cli, result, "%s cannot be written: %s", path, strerror(errno));
 }
 
-// An IPv6 address stands in brackets in a URL.
+// Writes an IPv6 address in brackets, as a URL requires.
 static void print_address(const char *scheme, const char *address, uint16_t port)
 {
     bool six = strchr(address, ':') != NULL;
     printf("%s://%s%s%s:%u", scheme, six ? "[" : "", address, six ? "]" : "", port);
 }
 
-// Behind a unix socket there is no address to enter: who has a proxy there knows its own.
+// Prints no URL for a unix socket: a proxy in front of it has its own.
 static void announce_dashboard(const struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
@@ -534,37 +578,175 @@ static int start_all(struct serving *serving)
 {
     struct tern_service_facts facts;
     const struct tern_aggregator_settings *s = serving->settings;
-    TERN_CLI_TRY(tern_cli_read_serving(serving->cli, &serving->made));
-    tern_cli_take_logging(&serving->made.logging);
+    TERN_CLI_TRY(tern_serve_config_read(serving->cli, &serving->config));
+    apply_log_settings(serving->settings);
     tern_log_keep();
     TERN_CLI_TRY(open_store(serving));
     if (serving->stopped) {
         return TERN_EXIT_OK;
     }
     TERN_CLI_TRY(start_service(serving));
-    if (serving->model == NULL) { // a failure that passed before the service was started
-        return tern_cli_fail(serving->cli, TERN_ERR_IO,
-                             "the federation could not be read at the start, and can be read now: "
-                             "start again");
+    if (serving->model == NULL) { // reading it failed before, and the service has read it now
+        return tern_cli_fail(
+            serving->cli, TERN_ERR_IO,
+            "the federation could not be read at first, but can be read now: start "
+            "again");
     }
     tern_service_facts(serving->service, &facts);
     tern_cli_raise_file_limit(serving->cli, facts.federation.clients);
     tern_service_set_disk_needed(serving->service,
-                                 tern_disk_need_bytes(s, &serving->made.service.federation,
+                                 tern_disk_need_bytes(s, &serving->config.federation,
                                                       serving->model, facts.federation.clients));
-    TERN_CLI_TRY(serving->made.service.follows ? TERN_EXIT_OK : start_check(serving));
+    TERN_CLI_TRY(serving->config.follows ? TERN_EXIT_OK : start_check(serving));
     TERN_CLI_TRY(start_listener(serving));
     TERN_CLI_TRY(start_admin(serving));
     TERN_CLI_TRY(start_relay(serving));
-    tern_cli_log_certificate(serving->cli, serving->server);
-    tern_cli_log_permissions(serving->cli);
+    log_certificate(serving);
+    tern_cli_log_exposed_secrets(serving->cli);
     TERN_CLI_TRY(write_port(serving, s->server_port_file, tern_http_port(serving->server)));
     return serving->admin == NULL
                ? TERN_EXIT_OK
                : write_port(serving, s->admin_port_file, tern_admin_port(serving->admin));
 }
 
-// --- Stopping, in the opposite order: no request may come to a service that is gone
+// --- Reloading: TLS files, and the settings that may change in a running service
+
+static enum tern_result reread_settings(const struct tern_cli *cli,
+                                        struct tern_aggregator_settings *fresh, char why[512])
+{
+    const struct tern_settings *table = &tern_aggregator_settings_table;
+    tern_settings_defaults(table, fresh);
+    if (cli->config != NULL) {
+        TERN_TRY(tern_settings_load(table, fresh, cli->config, why));
+    }
+    for (unsigned i = 0; i < cli->set_count; i++) {
+        TERN_TRY(tern_settings_set(table, fresh, cli->sets[i], why));
+    }
+    if (tern_cli_flag(cli, "state")) { // overrides both
+        memcpy(fresh->federation_state, tern_state_settings(cli)->federation_state,
+               sizeof fresh->federation_state);
+    }
+    return TERN_OK;
+}
+
+// Swaps the values of the settings that may change in a running service. Other threads read the other settings.
+static void swap_live(struct tern_aggregator_settings *a, struct tern_aggregator_settings *b)
+{
+    const struct tern_settings *table = &tern_aggregator_settings_table;
+    uint8_t kept[sizeof *a];
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tern_setting *setting = &table->table[i];
+        if (setting->change == TERN_SETTING_LIVE) {
+            uint8_t *x = (uint8_t *)a + setting->offset;
+            uint8_t *y = (uint8_t *)b + setting->offset;
+            memcpy(kept, x, setting->size);
+            memcpy(x, y, setting->size);
+            memcpy(y, kept, setting->size);
+        }
+    }
+}
+
+static void log_changed(const struct tern_setting *setting,
+                        const struct tern_aggregator_settings *old,
+                        const struct tern_aggregator_settings *fresh)
+{
+    char from[TERN_SETTING_TEXT_MAX];
+    char to[TERN_SETTING_TEXT_MAX];
+    tern_setting_format(setting, old, from);
+    tern_setting_format(setting, fresh, to);
+    tern_log(TERN_LOG_INFO, "setting-changed", "key=%s.%s from=%s to=%s", setting->section,
+             setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to));
+}
+
+static void log_not_taken(const struct tern_setting *setting,
+                          const struct tern_aggregator_settings *running,
+                          const struct tern_aggregator_settings *refused)
+{
+    char from[TERN_SETTING_TEXT_MAX];
+    char to[TERN_SETTING_TEXT_MAX];
+    tern_setting_format(setting, running, from);
+    tern_setting_format(setting, refused, to);
+    tern_log(TERN_LOG_WARN, "setting-not-taken", "key=%s.%s from=%s to=%s reason=\"%s\"",
+             setting->section, setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to),
+             setting->change == TERN_SETTING_INIT ? "only init reads it" : "needs a restart");
+}
+
+// Logs the differences after swap_live(): of live settings, `other` has the old values; of the rest, the new ones.
+static void log_settings(const struct tern_aggregator_settings *settings,
+                         const struct tern_aggregator_settings *other)
+{
+    const struct tern_settings *table = &tern_aggregator_settings_table;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tern_setting *setting = &table->table[i];
+        if (tern_setting_equal(setting, settings, other)) {
+            continue;
+        }
+        if (setting->change == TERN_SETTING_LIVE) {
+            log_changed(setting, other, settings);
+        } else {
+            log_not_taken(setting, settings, other);
+        }
+    }
+}
+
+// Applies the new settings. Everything that can fail comes before the first effect.
+static enum tern_result apply_settings(struct serving *serving, char why[512])
+{
+    static struct tern_service_config config;
+    struct tern_http_limits limits;
+    struct tern_service_facts facts;
+    struct tern_serve_tls_files files;
+    memset(&config, 0, sizeof config);
+    if (tern_serve_config_read(serving->cli, &config) != TERN_EXIT_OK ||
+        fit_to_model(serving, &config, &limits) != TERN_EXIT_OK) {
+        return TERN_ERR_CONFIG; // cli->message has the reason
+    }
+    TERN_TRY(tern_service_check_config(serving->service, &config, why));
+    tern_serve_tls_files(serving->cli, &files);
+    TERN_TRY(tern_http_reload_files(serving->server, &files.names, why));
+    tern_service_facts(serving->service, &facts);
+    tern_cli_raise_file_limit(serving->cli, facts.federation.clients);
+    tern_http_set_limits(serving->server, &limits);
+    tern_service_configure(serving->service, &config);
+    tern_service_set_disk_needed(serving->service,
+                                 tern_disk_need_bytes(serving->settings, &config.federation,
+                                                      serving->model, facts.federation.clients));
+    if (serving->check != NULL) {
+        tern_self_check_set_interval(serving->check, serving->settings->server_check_interval);
+    }
+    apply_log_settings(serving->settings);
+    return TERN_OK;
+}
+
+// Reads the settings and TLS files again. Applies live settings (settings.def), and logs each setting that differs. If
+// anything is wrong with settings or files, logs the reason and changes nothing.
+static void reload_settings(struct serving *serving)
+{
+    static struct tern_aggregator_settings other;
+    struct tern_cli *cli = serving->cli;
+    struct tern_aggregator_settings *settings = cli->program->values;
+    char why[512] = "";
+    enum tern_result result = reread_settings(cli, &other, why);
+    if (result == TERN_OK) {
+        swap_live(settings, &other);
+        cli->message = why;
+        cli->message_size = sizeof why;
+        result = apply_settings(serving, why);
+        cli->message = NULL;
+        if (result != TERN_OK) {
+            swap_live(settings, &other);
+        }
+    }
+    if (result != TERN_OK) {
+        tern_log(TERN_LOG_ERROR, "reload-failed", "reason=%s", TERN_LOG_TEXT(why));
+        return;
+    }
+    log_settings(settings, &other);
+    tern_log(TERN_LOG_INFO, "reloaded", NULL);
+    log_certificate(serving);
+}
+
+// --- Stopping, in the reverse order: no request may reach a service that has ended
 
 static void stop_all(struct serving *serving)
 {
@@ -594,7 +776,7 @@ static void stop_all(struct serving *serving)
     }
 }
 
-// Blocked in every thread, so that only sigwait() below sees them.
+// Blocks the signals in every thread, so that only sigtimedwait() receives them.
 static sigset_t block_signals(void)
 {
     sigset_t set;
@@ -607,87 +789,77 @@ static sigset_t block_signals(void)
     return set;
 }
 
-static void reload(struct serving *serving)
+static void reload(void *ctx)
 {
-    const struct tern_cli_running running = {.server = serving->server,
-                                             .service = serving->service,
-                                             .check = serving->check,
-                                             .model = serving->model,
-                                             .model_spec = serving->federation.model_spec,
-                                             .relay = serving->relay,
-                                             .say = log_advice};
-    tern_manager_reloading();
-    tern_cli_reload(serving->cli, &running);
-    report_settings(serving);
+    struct serving *serving = ctx;
+    tern_systemd_reloading();
+    reload_settings(serving);
+    publish_settings(serving);
     if (serving->admin != NULL) {
         tern_admin_set_settings(serving->admin, own_settings_json(serving->cli, serving->model));
     }
-    tern_manager_reloaded();
-}
-
-static void reload_following(void *ctx)
-{
-    reload(ctx);
+    tern_systemd_reloaded();
 }
 
 static bool lives(void *ctx)
 {
     struct serving *serving = ctx;
-    return tern_manager_is_alive(&serving->manager);
+    return tern_systemd_is_alive(&serving->systemd);
 }
 
-// While another one leads; then this one does.
+// Follows until the leader has ended; then leads.
 static int follow(struct serving *serving)
 {
     const struct tern_standby_ports ports = {.signals = &serving->signals,
                                              .follows = true,
-                                             .reload = reload_following,
+                                             .reload = reload,
                                              .lives = lives,
                                              .ctx = serving};
-    serving->manager =
-        (struct tern_manager){.service = serving->service, .server = serving->server};
+    serving->systemd =
+        (struct tern_systemd){.service = serving->service, .server = serving->server};
     enum tern_result result = tern_db_set_follower(serving->db, true);
     TERN_CLI_TRY(tern_cli_check(serving->cli, result, "%s", tern_db_error(serving->db)));
     TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &ports, &serving->stopped));
     if (serving->stopped) {
         return TERN_EXIT_OK;
     }
-    TERN_CLI_TRY(tern_state_refuse_copied(serving->cli, serving->db, "")); // while it waited
-    (void)!tern_db_set_follower(serving->db, false); // only who looks would see it
+    TERN_CLI_TRY(tern_state_refuse_copied(serving->cli, serving->db,
+                                          ""));      // a copy may have been made meanwhile
+    (void)!tern_db_set_follower(serving->db, false); // on failure, only lists of nodes are wrong
     tern_service_promote(serving->service);
-    report_settings(serving);
+    publish_settings(serving);
     printf("leading\n");
     fflush(stdout);
     return start_check(serving);
 }
 
-// The certificate is looked at once a day, so that its end comes announced.
+// Logs the certificate once a day, to announce its end.
 static void wait_for_stop(struct serving *serving)
 {
-    serving->manager =
-        (struct tern_manager){.service = serving->service, .server = serving->server};
-    const uint64_t wait_ms = tern_manager_wait_ms();
+    serving->systemd =
+        (struct tern_systemd){.service = serving->service, .server = serving->server};
+    const uint64_t wait_ms = tern_systemd_wait_ms();
     const struct timespec wait = {.tv_sec = (time_t)(wait_ms / 1000),
                                   .tv_nsec = (long)(wait_ms % 1000 * 1000000)};
-    uint64_t looked_ms = tern_monotonic_ms();
+    uint64_t logged_ms = tern_monotonic_ms();
     int number = 0;
-    tern_manager_ready(&serving->manager);
+    tern_systemd_ready(&serving->systemd);
     while (number != SIGTERM && number != SIGINT) {
         number = sigtimedwait(&serving->signals, NULL, &wait);
         if (number == SIGHUP) {
             reload(serving);
         }
-        if (tern_monotonic_ms() - looked_ms >= DAY_MS) {
-            looked_ms = tern_monotonic_ms();
-            tern_cli_log_certificate(serving->cli, serving->server);
+        if (tern_monotonic_ms() - logged_ms >= DAY_MS) {
+            logged_ms = tern_monotonic_ms();
+            log_certificate(serving);
         }
-        tern_manager_report(&serving->manager);
+        tern_systemd_report(&serving->systemd);
     }
-    tern_manager_stopping();
+    tern_systemd_stopping();
     tern_log(TERN_LOG_INFO, "stopping", "signal=%d", number);
 }
 
-// The reason to end with an error, if there is one.
+// Returns the exit code after the service has ended, and prints the reason of an error.
 static int last_code(const struct serving *serving)
 {
     char why[512];
@@ -701,25 +873,29 @@ static int last_code(const struct serving *serving)
     return tern_cli_fail(serving->cli, TERN_ERR_IO, "%s", why);
 }
 
-// What init and serve would refuse of the settings alone.
+// Checks the settings as init and serve do, without a state directory.
 static int check_settings(struct tern_cli *cli)
 {
     static struct tern_starting_model start;
-    struct serving serving = {.cli = cli, .settings = tern_state_settings(cli), .lock = -1};
-    struct tern_db_federation federation = {.seed = serving.settings->federation_seed};
-    int code = tern_cli_read_serving(cli, &serving.made);
-    code = code == TERN_EXIT_OK
-               ? tern_starting_model_make(cli, serving.settings->federation_model,
-                                          serving.settings->tensors_rules, &start, &federation)
-               : code;
-    code = code == TERN_EXIT_OK ? tern_cli_fit_serving(cli, &start.model, federation.model_spec,
-                                                       tern_cli_print_advice, &serving.made)
-                                : code;
+    static struct tern_service_config config;
+    const struct tern_aggregator_settings *s = tern_state_settings(cli);
+    struct tern_db_federation federation = {.seed = s->federation_seed};
+    struct tern_http_limits limits;
+    TERN_CLI_TRY(tern_serve_config_read(cli, &config));
+    int code =
+        tern_starting_model_make(cli, s->federation_model, s->tensors_rules, &start, &federation);
+    if (code == TERN_EXIT_OK) {
+        code = tern_serve_config_fit_model(cli, &start.model, federation.model_spec,
+                                           &config.federation, &limits);
+    }
+    if (code == TERN_EXIT_OK) {
+        tern_cli_advise(s, &config.federation, tern_cli_print_advice);
+    }
     tern_starting_model_free(&start);
     return code;
 }
 
-// Starts, and follows until this one leads.
+// Starts everything; a follower returns once it leads.
 static int start(struct serving *serving)
 {
     TERN_CLI_TRY(start_all(serving));
@@ -727,13 +903,12 @@ static int start(struct serving *serving)
         return TERN_EXIT_OK;
     }
     announce(serving);
-    return serving->made.service.follows ? follow(serving) : TERN_EXIT_OK;
+    return serving->config.follows ? follow(serving) : TERN_EXIT_OK;
 }
 
-// PostgreSQL recovers from a crash in less.
-#define REACH_MS 30000
+#define REACH_MS 30000 // PostgreSQL recovers from a crash in less
 
-// Whether PostgreSQL cannot be reached. why: the reason.
+// Returns whether PostgreSQL cannot be reached; why is the reason then.
 static bool is_unreached(const struct serving *serving, char why[256])
 {
     struct tern_db *db = NULL;
@@ -743,8 +918,8 @@ static bool is_unreached(const struct serving *serving, char why[256])
     return result == TERN_ERR_IO;
 }
 
-// After a start that failed: where PostgreSQL cannot be reached, stops what was started and waits for it, as an aggregator
-// that runs does. False: something else is wrong, or it cannot be reached for REACH_MS.
+// After a failed start: if PostgreSQL cannot be reached, stops what was started, and waits for it, as a running aggregator
+// does. Returns false if the start failed for another reason, or if PostgreSQL stays away for REACH_MS.
 static bool outwait_crash(struct serving *serving)
 {
     const uint64_t until_ms = tern_monotonic_ms() + REACH_MS;
@@ -770,7 +945,7 @@ static bool outwait_crash(struct serving *serving)
     return serving->stopped || !is_away;
 }
 
-// lock: of the state directory, -1 = not taken yet. Closes both.
+// relay: NULL: not a gateway. lock: descriptor of the state directory's lock; -1: not locked yet. Closes both.
 static int serve(struct tern_cli *cli, struct tern_relay *relay, int lock)
 {
     struct serving serving = {
@@ -793,10 +968,10 @@ int tern_cli_serve(struct tern_cli *cli)
     if (tern_cli_flag(cli, "check")) {
         return check_settings(cli);
     }
-    // Its rounds would go on without the aggregator above, and what they learn would not get there.
-    if (tern_gateway_is_one(cli)) {
+    // With `serve`, the results of a gateway's rounds would not reach the upstream aggregator.
+    if (tern_state_is_gateway(cli)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "%s is a gateway's: run it with tern-aggregator relay",
+                             "%s belongs to a gateway: run `tern-aggregator relay`",
                              tern_state_settings(cli)->federation_state);
     }
     return serve(cli, NULL, -1);
@@ -807,12 +982,12 @@ int tern_cli_relay(struct tern_cli *cli)
     struct tern_relay *relay = NULL;
     int lock = -1;
     TERN_CLI_TRY(tern_gateway_check(cli));
-    if (!tern_gateway_is_one(cli)) {
-        return tern_cli_fail(
-            cli, TERN_ERR_CONFIG,
-            "%s is no gateway's: tern-aggregator join CODE makes one, with a code of "
-            "the aggregator above",
-            tern_state_settings(cli)->federation_state);
+    if (!tern_state_is_gateway(cli)) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "%s belongs to no gateway: `tern-aggregator join CODE` makes one, "
+                             "with a join code of the "
+                             "upstream aggregator",
+                             tern_state_settings(cli)->federation_state);
     }
     TERN_CLI_TRY(tern_gateway_check_joined(cli));
     TERN_CLI_TRY(tern_gateway_open(cli, &lock, &relay));

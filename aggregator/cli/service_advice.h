@@ -1,20 +1,20 @@
-// Settings that serve takes, but that are known not to go together by measurement (docs/DESIGN.md,
-// docs/BENCHMARKS.md), or that have no effect beside the others. serve logs them, serve --check and
-// init print them, and ./tern experiment shows what serve --check prints. From the main thread.
+// Warnings about valid settings that measurements have shown not to work well together (docs/DESIGN.md,
+// docs/BENCHMARKS.md), or that have no effect. `serve` logs them; `serve --check` and `init` print them. From the main
+// thread.
 #ifndef TERN_CLI_SERVICE_ADVICE_H
 #define TERN_CLI_SERVICE_ADVICE_H
 
 #include "cli/settings.h"
 #include "federation/federation.h"
 
-// A sentence, which names the settings; valid during the call only.
-typedef void (*tern_cli_say)(const char *sentence);
+// Receives a warning: a sentence that names the settings, valid during the call.
+typedef void (*tern_cli_advice)(const char *sentence);
 
-// config: what tern_cli_fill_service() made of the settings.
+// config: after tern_serve_config_fit_model().
 void tern_cli_advise(const struct tern_aggregator_settings *s,
-                     const struct tern_federation_config *config, tern_cli_say say);
+                     const struct tern_federation_config *config, tern_cli_advice print);
 
-// Prints a sentence as a warning on stderr.
+// Prints a warning on stderr.
 void tern_cli_print_advice(const char *sentence);
 
 #endif

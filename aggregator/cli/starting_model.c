@@ -36,9 +36,7 @@ const char *tern_tensor_rule_name(enum tern_rule rule)
     return names[rule];
 }
 
-// --- Without a rule of its own
-
-static enum tern_rule preset(const struct tern_tensor *tensor)
+static enum tern_rule default_rule(const struct tern_tensor *tensor)
 {
     if (tern_ends_with(tensor->name, "running_mean") ||
         tern_ends_with(tensor->name, "running_var")) {
@@ -46,8 +44,6 @@ static enum tern_rule preset(const struct tern_tensor *tensor)
     }
     return tensor->count < TERN_FUSE_BELOW ? TERN_RULE_FUSE : TERN_RULE_COMPRESS;
 }
-
-// --- One rule of the text
 
 static void trim(const char **text, size_t *len)
 {
@@ -71,7 +67,7 @@ static bool rule_from_name(const char *text, size_t len, enum tern_rule *rule)
     return false;
 }
 
-// Reads "GLOB: RULE". The last colon separates: a name may hold one, too.
+// Parses "GLOB: RULE". The last colon separates the two, because a name may contain colons.
 static bool read_rule(const char *text, size_t len, char glob[GLOB_MAX], enum tern_rule *rule)
 {
     const char *colon = memrchr(text, ':', len);
@@ -91,9 +87,7 @@ static bool read_rule(const char *text, size_t len, char glob[GLOB_MAX], enum te
     return rule_from_name(name, name_len, rule);
 }
 
-// --- All of them
-
-// Sets the rule where its glob matches and no earlier one did. Returns whether it matched anything.
+// Sets the rule of all tensors that its glob matches and no earlier glob did. Returns whether the glob matches any tensor.
 static bool apply_rule(const char *glob, enum tern_rule rule, struct tern_model *model,
                        bool decided[TERN_MODEL_MAX_TENSORS])
 {
@@ -118,13 +112,14 @@ static enum tern_result apply_text(const char *text, size_t len, struct tern_mod
     enum tern_rule rule = TERN_RULE_COMPRESS;
     trim(&text, &len);
     if (len == 0) {
-        return TERN_OK; // behind a last comma
+        return TERN_OK; // after a trailing comma
     }
     if (!read_rule(text, len, glob, &rule)) {
-        snprintf(why, RULES_WHY_MAX,
-                 "'%.*s' is no rule; one is GLOB: compress, GLOB: fuse, GLOB: dense, GLOB: skip or "
-                 "GLOB: local, where a comma or semicolon of a name is written \\, or \\;",
-                 (int)(len < 300 ? len : 300), text);
+        snprintf(
+            why, RULES_WHY_MAX,
+            "'%.*s' is not a rule: write GLOB: compress, GLOB: fuse, GLOB: dense, GLOB: skip or "
+            "GLOB: local, and a comma or semicolon of a name as \\, or \\;",
+            (int)(len < 300 ? len : 300), text);
         return TERN_ERR_CONFIG;
     }
     if (!apply_rule(glob, rule, model, decided)) {
@@ -134,8 +129,7 @@ static enum tern_result apply_text(const char *text, size_t len, struct tern_mod
     return TERN_OK;
 }
 
-// Up to the separator. A backslash makes the character behind it part of the glob; fnmatch() reads
-// it in the same way.
+// Returns the length of the first rule. A backslash makes the next character literal, for fnmatch() as well.
 static size_t rule_length(const char *rules)
 {
     size_t len = 0;
@@ -152,19 +146,18 @@ static enum tern_result check_any_trains(const struct tern_model *model, char wh
             return TERN_OK;
         }
     }
-    snprintf(why, RULES_WHY_MAX, "no tensor is left that is sent: all are skipped or local");
+    snprintf(why, RULES_WHY_MAX, "no tensor is sent: all are skipped or local");
     return TERN_ERR_CONFIG;
 }
 
-// Sets the rule of every tensor of the model; a layout that was made before is void.
-// TERN_ERR_CONFIG  a rule is malformed, its glob matches no tensor, or every tensor is skipped;
-//                  why: a sentence. The model's rules are then unspecified.
+// Sets the rule of every tensor of the model, which invalidates its layout.
+// TERN_ERR_CONFIG  a rule is malformed, its glob matches no tensor, or no tensor is sent; why is a sentence
 static enum tern_result tensor_rules_apply(const char *rules, struct tern_model *model,
                                            char why[RULES_WHY_MAX])
 {
     bool decided[TERN_MODEL_MAX_TENSORS] = {false};
     for (uint32_t i = 0; i < model->tensor_count; i++) {
-        model->tensors[i].rule = preset(&model->tensors[i]);
+        model->tensors[i].rule = default_rule(&model->tensors[i]);
     }
     for (;;) {
         const size_t len = rule_length(rules);
@@ -183,10 +176,10 @@ static enum tern_result tensor_rules_apply(const char *rules, struct tern_model 
 #define COUNTER_NAME "num_batches_tracked" // of a batch norm in PyTorch
 
 enum {
-    SPEC_DIGITS = 16,                          // of the model's hash
-    KEPT_BYTES_MAX = 64 << 20,                 // of all tensors that are not trained
+    SPEC_DIGITS = 16,                          // hex digits of the model's hash
+    KEPT_BYTES_MAX = 64 << 20,                 // of all untrained tensors
     KEPT_DTYPE_MAX = 16,                       // characters
-    KEPT_NAME_MAX = TERN_TENSOR_NAME_MAX + 32, // with the dtype, in a sentence
+    KEPT_NAME_MAX = TERN_TENSOR_NAME_MAX + 32, // bytes of "NAME (DTYPE)"
 };
 
 void tern_starting_model_free(struct tern_starting_model *start)
@@ -198,11 +191,10 @@ void tern_starting_model_free(struct tern_starting_model *start)
     free(start->kept_names);
 }
 
-// --- A manifest, once all tensors and their rules are known
-
-// Replaces the model by the one that both ends build of its manifest.
-static int seal(const struct tern_cli *cli, struct tern_starting_model *start,
-                struct tern_db_federation *federation)
+// Encodes the manifest, once all tensors and rules are known, and replaces the model with the one that clients build from
+// the manifest.
+static int make_manifest(const struct tern_cli *cli, struct tern_starting_model *start,
+                         struct tern_db_federation *federation)
 {
     start->manifest = malloc(TERN_MANIFEST_MAX);
     if (start->manifest == NULL) {
@@ -242,10 +234,10 @@ static int build_spec(const struct tern_cli *cli, const char *spec, struct tern_
     return result == TERN_OK
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_CONFIG,
-                               "model '%s' is none of softmax:FEATURES-CLASSES,"
+                               "model '%s' is not softmax:FEATURES-CLASSES,"
                                " mlp:FEATURES-HIDDEN-...-CLASSES, cnn:HxWxC-F1-F2-CLASSES,"
                                " mlp:FEATURES-HIDDEN-...-1,loss=mse (or mae; linear:FEATURES-1),"
-                               " mlp:FEATURES-HIDDEN-...-FEATURES,loss=reconstruction, and no"
+                               " mlp:FEATURES-HIDDEN-...-FEATURES,loss=reconstruction, or the"
                                " name of a .safetensors file",
                                spec);
 }
@@ -260,9 +252,9 @@ static bool same_rules(const struct tern_model *a, const struct tern_model *b)
     return true;
 }
 
-// The seed's weights, moved to where the rules place them.
-static int take_seed(const struct tern_cli *cli, const struct tern_model *plain,
-                     struct tern_starting_model *start, uint64_t seed)
+// Fills in the weights that the seed gives the plain model, at the offsets of the model with rules.
+static int fill_seed_weights(const struct tern_cli *cli, const struct tern_model *plain,
+                             struct tern_starting_model *start, uint64_t seed)
 {
     float *weights = malloc(plain->count * sizeof *weights);
     if (weights == NULL) {
@@ -295,8 +287,8 @@ static int make_built_in(const struct tern_cli *cli, const char *spec, const cha
         memcpy(federation->model_hash, plain.hash, TERN_SHA256_SIZE);
         return TERN_EXIT_OK;
     }
-    TERN_CLI_TRY(seal(cli, start, federation));
-    return take_seed(cli, &plain, start, federation->seed);
+    TERN_CLI_TRY(make_manifest(cli, start, federation));
+    return fill_seed_weights(cli, &plain, start, federation->seed);
 }
 
 // --- A file
@@ -312,13 +304,13 @@ static int check_entry(const struct tern_cli *cli, const char *path,
     if (!tern_safetensors_dims(entry, dims, TERN_TENSOR_MAX_DIMS, dim_count)) {
         return tern_cli_fail(cli, TERN_ERR_TOO_LARGE,
                              "%s: tensor '%s' has the shape %.100s; at most %d dimensions below"
-                             " 2^32 are taken",
+                             " 2^32 are supported",
                              path, entry->name, entry->shape, TERN_TENSOR_MAX_DIMS);
     }
     return TERN_EXIT_OK;
 }
 
-// Keeps tensors without values or of other types than float for export.
+// Returns false for tensors without values or of other types than float, which are only kept for export.
 static bool is_trained(const struct tern_safetensors_entry *entry)
 {
     return entry->kind != TERN_SAFETENSORS_OTHER && entry->count > 0;
@@ -341,8 +333,8 @@ static int add_entry(const struct tern_cli *cli, const char *path,
                           entry->name);
 }
 
-static int take_tensors(const struct tern_cli *cli, const char *path,
-                        const struct tern_safetensors *file, struct tern_starting_model *start)
+static int add_tensors(const struct tern_cli *cli, const char *path,
+                       const struct tern_safetensors *file, struct tern_starting_model *start)
 {
     tern_model_clear(&start->model);
     for (size_t i = 0; i < file->count; i++) {
@@ -360,8 +352,8 @@ static int take_tensors(const struct tern_cli *cli, const char *path,
                      path);
 }
 
-// -0 becomes +0: a payload of zeros has no signs, and clients must hold the same bits as we do.
-static int take_values(const struct tern_cli *cli, const char *path,
+// Reads the values, with +0 for -0: a payload of zeros has no signs, and clients must hold the same bits.
+static int read_values(const struct tern_cli *cli, const char *path,
                        const struct tern_safetensors *file, struct tern_starting_model *start)
 {
     const struct tern_tensor *tensor = start->model.tensors;
@@ -385,9 +377,8 @@ static int take_values(const struct tern_cli *cli, const char *path,
     return TERN_EXIT_OK;
 }
 
-// --- Tensors that are not trained
+// --- Untrained tensors, which are kept for export
 
-// The entries of `file` that are kept, as far as there is room for them.
 struct kept {
     struct tern_safetensors_tensor tensors[TERN_MODEL_MAX_TENSORS];
     size_t count;
@@ -406,25 +397,24 @@ static int collect_kept(const struct tern_cli *cli, const char *path,
         }
         TERN_CLI_TRY(check_entry(cli, path, entry, dims, &dim_count));
         if (strlen(entry->dtype) > KEPT_DTYPE_MAX) {
-            return tern_cli_fail(cli, TERN_ERR_ARGUMENT, "%s: tensor '%s' is of no type", path,
-                                 entry->name);
+            return tern_cli_fail(cli, TERN_ERR_ARGUMENT, "%s: tensor '%s' has an invalid type",
+                                 path, entry->name);
         }
-        kept->bytes += entry->data_len; // no more than the file has
+        kept->bytes += entry->data_len; // cannot overflow: the file holds these bytes
         if (kept->count == TERN_MODEL_MAX_TENSORS || kept->bytes > KEPT_BYTES_MAX) {
             return tern_cli_fail(
                 cli, TERN_ERR_TOO_LARGE,
-                "%s: of tensors that are not F32, F16 or BF16, or hold no value, at"
-                " most %d are kept for export, of %d MiB in all; '%s' is too much:"
-                " take it out of the file",
-                path, TERN_MODEL_MAX_TENSORS, KEPT_BYTES_MAX >> 20, entry->name);
+                "%s: '%s' exceeds what is kept for export: at most %d tensors of other types"
+                " than F32, F16 and BF16 or without values, and %d MiB. Remove it from the file",
+                path, entry->name, TERN_MODEL_MAX_TENSORS, KEPT_BYTES_MAX >> 20);
         }
         kept->tensors[kept->count++] = tern_safetensors_as_read(entry);
     }
     return TERN_EXIT_OK;
 }
 
-// "NAME (DTYPE), NAME (DTYPE)", or NULL without memory.
-static char *name_kept(const struct kept *kept)
+// Returns "NAME (DTYPE), NAME (DTYPE)", malloc'ed; NULL: no memory.
+static char *list_kept_names(const struct kept *kept)
 {
     char *text = calloc(kept->count, KEPT_NAME_MAX);
     size_t used = 0;
@@ -443,7 +433,7 @@ static int pack_kept(const struct tern_cli *cli, const char *path, const struct 
     enum tern_result result =
         tern_safetensors_make(kept->tensors, kept->count, NULL, TERN_SAFETENSORS_F32, &start->kept,
                               &federation->kept_len, why);
-    start->kept_names = result == TERN_OK ? name_kept(kept) : NULL;
+    start->kept_names = result == TERN_OK ? list_kept_names(kept) : NULL;
     if (result != TERN_OK || start->kept_names == NULL) {
         return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "%s: no memory for the tensors that are kept",
                              path);
@@ -452,9 +442,9 @@ static int pack_kept(const struct tern_cli *cli, const char *path, const struct 
     return TERN_EXIT_OK;
 }
 
-static int take_kept(const struct tern_cli *cli, const char *path,
-                     const struct tern_safetensors *file, struct tern_starting_model *start,
-                     struct tern_db_federation *federation)
+static int keep_untrained(const struct tern_cli *cli, const char *path,
+                          const struct tern_safetensors *file, struct tern_starting_model *start,
+                          struct tern_db_federation *federation)
 {
     static struct kept kept;
     TERN_CLI_TRY(collect_kept(cli, path, file, &kept));
@@ -463,8 +453,8 @@ static int take_kept(const struct tern_cli *cli, const char *path,
 
 // --- The whole file
 
-// A batch norm's counters are whole numbers. As floats they would be averaged and compressed among weights, and their
-// large steps would decide what of the weights is sent.
+// Warns of batch-norm counters that were cast to float. They would be averaged and compressed with the weights, and their
+// large changes would dominate sparse updates.
 static void warn_of_counters(const char *path, const struct tern_model *model)
 {
     const struct tern_tensor *first = NULL;
@@ -478,18 +468,17 @@ static void warn_of_counters(const char *path, const struct tern_model *model)
         }
     }
     if (count > 0) {
-        snprintf(
-            text, sizeof text,
-            "%s: %" PRIu32
-            " counter%s (%s) %s cast to float and would be trained and averaged as weights are: "
-            "save the file with integers (in Python tern.save_model()), or freeze them by "
-            "tensors.rules = *" COUNTER_NAME ": skip",
-            path, count, count == 1 ? "" : "s", first->name, count == 1 ? "was" : "were");
+        snprintf(text, sizeof text,
+                 "%s: %" PRIu32
+                 " counter%s (%s) %s cast to float and would be trained and averaged like weights: "
+                 "save the file with integers (in Python, tern.save_model()), or freeze them with "
+                 "tensors.rules = *" COUNTER_NAME ": skip",
+                 path, count, count == 1 ? "" : "s", first->name, count == 1 ? "was" : "were");
         tern_cli_print_advice(text);
     }
 }
 
-static int take_metadata(const struct tern_cli *cli, const struct tern_safetensors *file,
+static int keep_metadata(const struct tern_cli *cli, const struct tern_safetensors *file,
                          struct tern_starting_model *start, struct tern_db_federation *federation)
 {
     if (file->metadata == NULL) {
@@ -502,7 +491,7 @@ static int take_metadata(const struct tern_cli *cli, const struct tern_safetenso
                : tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the metadata");
 }
 
-// What export wrote says which loss the model was trained by.
+// Returns the loss in the metadata that `export` writes.
 static enum tern_loss loss_of_file(const struct tern_safetensors *file)
 {
     const char *spec =
@@ -515,13 +504,13 @@ static int make_parsed(const struct tern_cli *cli, const char *path, const char 
                        struct tern_db_federation *federation)
 {
     char hash[2 * TERN_SHA256_SIZE + 1];
-    TERN_CLI_TRY(take_tensors(cli, path, file, start));
+    TERN_CLI_TRY(add_tensors(cli, path, file, start));
     TERN_CLI_TRY(apply_rules(cli, rules, &start->model));
     warn_of_counters(path, &start->model);
-    TERN_CLI_TRY(seal(cli, start, federation));
-    TERN_CLI_TRY(take_values(cli, path, file, start));
-    TERN_CLI_TRY(take_kept(cli, path, file, start, federation));
-    TERN_CLI_TRY(take_metadata(cli, file, start, federation));
+    TERN_CLI_TRY(make_manifest(cli, start, federation));
+    TERN_CLI_TRY(read_values(cli, path, file, start));
+    TERN_CLI_TRY(keep_untrained(cli, path, file, start, federation));
+    TERN_CLI_TRY(keep_metadata(cli, file, start, federation));
     tern_hex_encode(start->model.hash, TERN_SHA256_SIZE, hash);
     const enum tern_loss loss = loss_of_file(file);
     snprintf(federation->model_spec, sizeof federation->model_spec, SPEC_PREFIX "%.*s%s%s",

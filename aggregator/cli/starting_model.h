@@ -18,8 +18,8 @@ struct tern_starting_model {
     uint8_t *manifest; // NULL: the spec alone gives the model
     size_t manifest_len;
     char *metadata; // JSON object of the file's metadata, or NULL
-    uint8_t
-        *kept; // the file's tensors that are not F32, F16 or BF16, as a safetensors file, or NULL
+    // The file's tensors that are not trained, as a safetensors file; NULL: none.
+    uint8_t *kept;
     char *kept_names; // "NAME (DTYPE), NAME (DTYPE)", or NULL
 };
 

@@ -16,6 +16,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define TOKEN_BYTES 24
 
@@ -28,7 +29,7 @@ const struct tern_aggregator_settings *tern_state_settings(const struct tern_cli
     }
     size_t size = sizeof settings->federation_state;
     if (state[0] == '\0' || strlen(state) >= size) {
-        // A path that was cut could name another federation: no verb must go on.
+        // A truncated path could name another federation.
         exit(
             tern_cli_fail(cli, TERN_ERR_CONFIG, "--state must have 1 to %zu characters", size - 1));
     }
@@ -51,12 +52,19 @@ void tern_state_file(const struct tern_cli *cli, const char *configured, const c
     }
 }
 
+const char *tern_state_client_port(const struct tern_cli *cli, char text[TERN_STATE_PORT_MAX])
+{
+    const uint32_t port = tern_state_settings(cli)->server_port;
+    snprintf(text, TERN_STATE_PORT_MAX, "%" PRIu32, port);
+    return port != 0 ? text : "PORT";
+}
+
 bool tern_state_is_postgres(const struct tern_cli *cli)
 {
     return tern_state_settings(cli)->store_url[0] != '\0';
 }
 
-// Of the scheme of a URL; 0: it is none.
+// Returns the length of a URL's scheme; 0: not a URL.
 static size_t scheme_len(const char *name)
 {
     const char *end = strstr(name, "://");
@@ -74,11 +82,11 @@ int tern_state_check_scheme(const struct tern_cli *cli, const char *what, const 
     if (len == 0 || tern_db_is_url(name)) {
         return TERN_EXIT_OK;
     }
-    return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                         "%s%.*s:// is no database of Tern's: there are postgresql:// and "
-                         "postgres:// of PostgreSQL, and files of SQLite, which have a path and no "
-                         "URL",
-                         what, len < 32 ? (int)len : 32, name);
+    return tern_cli_fail(
+        cli, TERN_ERR_CONFIG,
+        "%s%.*s:// is not a kind of database that Tern knows: use postgresql:// or "
+        "postgres:// for PostgreSQL, or the path of an SQLite file",
+        what, len < 32 ? (int)len : 32, name);
 }
 
 void tern_state_database(const struct tern_cli *cli, char path[PATH_MAX])
@@ -89,12 +97,36 @@ void tern_state_database(const struct tern_cli *cli, char path[PATH_MAX])
         exit(code);
     }
     if (url[0] != '\0' && !tern_db_is_url(url)) {
-        // As a file it would be another federation than the operator means: no verb must go on.
-        exit(tern_cli_fail(cli, TERN_ERR_CONFIG,
-                           "store.url must be empty or begin with postgresql://; the database's "
-                           "file is in the state directory (federation.state)"));
+        // Taken as a file name, it would name another federation than the operator means.
+        exit(tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "store.url must be empty or begin with postgresql://. federation.state sets the "
+            "directory of the database file"));
     }
     tern_state_file(cli, url, TERN_STATE_DATABASE, path);
+}
+
+bool tern_state_has_federation(const struct tern_cli *cli)
+{
+    char database[PATH_MAX];
+    char why[256];
+    struct tern_db *db;
+    tern_state_database(cli, database);
+    if (!tern_db_is_url(database)) {
+        return access(database, F_OK) == 0;
+    }
+    const bool found = tern_db_open(database, 0, &db, why) == TERN_OK;
+    if (found) {
+        tern_db_close(db);
+    }
+    return found;
+}
+
+bool tern_state_is_gateway(const struct tern_cli *cli)
+{
+    char path[PATH_MAX];
+    tern_state_path(cli, TERN_STATE_UPSTREAM, path);
+    return access(path, F_OK) == 0;
 }
 
 bool tern_state_is_served(const struct tern_cli *cli)
@@ -135,7 +167,7 @@ long tern_state_server(const struct tern_cli *cli)
     return found;
 }
 
-// A verb that looks whether a service runs holds the lock for a moment.
+// Retries, because tern_state_is_served() holds the lock for a moment.
 static bool take_lock(int fd)
 {
     const struct timespec moment = {.tv_nsec = 20000000L};
@@ -148,8 +180,8 @@ static bool take_lock(int fd)
     return flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-// " 4711", or "" where it cannot be known.
-static const char *server_number(const struct tern_cli *cli, char text[24])
+// Writes " 4711", or "" if the process is unknown. Returns text.
+static const char *server_process(const struct tern_cli *cli, char text[24])
 {
     const long process = tern_state_server(cli);
     snprintf(text, 24, process != 0 ? " %ld" : "", process);
@@ -162,21 +194,21 @@ static int lock_failed(const struct tern_cli *cli, const char *path)
     const char *folder = tern_state_settings(cli)->federation_state;
     switch (errno) {
     case ENOENT:
-        return tern_cli_fail(cli, TERN_ERR_IO,
-                             "there is no state directory %s; `tern-aggregator init` makes one, "
-                             "and for a federation that is in PostgreSQL already, mkdir -m 700",
-                             folder);
+        return tern_cli_fail(
+            cli, TERN_ERR_IO,
+            "there is no state directory %s: make one with `tern-aggregator init`, or with "
+            "mkdir -m 700 for a federation that is already in PostgreSQL",
+            folder);
     case EWOULDBLOCK:
         return tern_cli_fail(cli, TERN_ERR_STATE,
-                             "%s is served by another process%s; stop that one first, or name "
-                             "another state directory (federation.state)",
-                             folder, server_number(cli, process));
+                             "%s is served by another process%s: stop that process, or set another "
+                             "state directory (federation.state)",
+                             folder, server_process(cli, process));
     default:
         return tern_cli_fail(cli, TERN_ERR_IO, "%s cannot be locked: %s", path, strerror(errno));
     }
 }
 
-// Two services on one database would each go on from its own view of the round. The file stays.
 int tern_state_lock(const struct tern_cli *cli, int *lock)
 {
     char path[PATH_MAX];
@@ -253,9 +285,9 @@ int tern_state_refuse_copied(const struct tern_cli *cli, struct tern_db *db, con
     }
     return tern_cli_fail(
         cli, TERN_ERR_CONFIG,
-        "%s was copied to %s (%s), and goes on there%s: name that by store.url, or "
-        "federation.state. To go on with this one, which has nothing of what came "
-        "since: tern-aggregator copy --forget",
+        "%s was copied to %s (%s), and the federation continues there%s. Set store.url or "
+        "federation.state to the copy. To use this database again, without the changes since: "
+        "tern-aggregator copy --forget",
         tern_db_path(db), federation.copied_to, tern_text_time(federation.copied_ms, when), what);
 }
 
@@ -293,7 +325,7 @@ int tern_state_client(const struct tern_cli *cli, uint64_t *id)
         return TERN_EXIT_OK;
     }
     return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                         "'%s' is no client id; `tern-aggregator clients` lists them", text);
+                         "'%s' is not a client id; `tern-aggregator clients` lists them", text);
 }
 
 int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id,

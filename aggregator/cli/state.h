@@ -1,5 +1,6 @@
-// What the verbs share: the state directory, its database, and texts for people and for scripts.
-// Used from the main thread only.
+// The state directory and its database, as the verbs use them. From the main thread.
+//
+// A function that returns an exit code has printed the reason, unless it returns TERN_EXIT_OK.
 #ifndef TERN_AGGREGATOR_STATE_H
 #define TERN_AGGREGATOR_STATE_H
 
@@ -18,68 +19,75 @@
         "state", "DIR", "state directory (federation.state)"                                       \
     }
 
-// The settings, --state taken in. The verb must have TERN_OPTION_STATE. Ends the program with
-// TERN_EXIT_USAGE when --state is empty or too long.
+// Returns the settings, overridden by --state. Ends the program if --state is empty or too long.
 const struct tern_aggregator_settings *tern_state_settings(const struct tern_cli *cli);
 
-// The path of a file in the state directory.
+// Writes the path of a file in the state directory.
 void tern_state_path(const struct tern_cli *cli, const char *name, char path[PATH_MAX]);
 
-// The configured file, or where that is "" the one in the state directory.
+// Writes the configured path, or if it is "" the path of `name` in the state directory.
 void tern_state_file(const struct tern_cli *cli, const char *configured, const char *name,
                      char path[PATH_MAX]);
 
-// The database: its file in the state directory, or the URL in store.url.
+// Writes the port that clients connect to; "PORT" if the service will choose one. Returns text.
+#define TERN_STATE_PORT_MAX 16
+const char *tern_state_client_port(const struct tern_cli *cli, char text[TERN_STATE_PORT_MAX]);
+
+// Writes the path of the database file, or the URL in store.url. Ends the program if store.url is no database.
 void tern_state_database(const struct tern_cli *cli, char path[PATH_MAX]);
 bool tern_state_is_postgres(const struct tern_cli *cli);
 
-// Refuses a URL of a scheme that there is not, which would be taken for a file's path. what: is said before it, e.g.
-// "store.url: ", or "". Returns the exit code.
+// Refuses a URL of an unknown scheme, which would otherwise be taken as a file name. what: precedes the message, e.g.
+// "store.url: ". Returns an exit code.
 int tern_state_check_scheme(const struct tern_cli *cli, const char *what, const char *name);
 
-// Whether a service runs on the state directory.
+// Returns whether the database exists.
+bool tern_state_has_federation(const struct tern_cli *cli);
+
+// Returns whether `join` has made the state directory that of a gateway.
+bool tern_state_is_gateway(const struct tern_cli *cli);
+
+// Returns whether a service runs on the state directory.
 bool tern_state_is_served(const struct tern_cli *cli);
 
-// The process that runs it, as the kernel lists it; 0 = not found: a container may not see it.
+// Returns the id of that process; 0: unknown, as in a container.
 long tern_state_server(const struct tern_cli *cli);
 
-// Keeps other services and `restore` away until *lock is closed, or the process ends, however that
-// happens. Returns the exit code.
+// Keeps other services and `restore` away until *lock is closed or the process ends. Two services on one database would
+// each continue from its own view of the round. Returns an exit code.
 int tern_state_lock(const struct tern_cli *cli, int *lock);
 
-// Makes the admin token's file when there is nothing at the path; *made says whether. errno tells
-// more. TERN_ERR_IO and what tern_file_write() returns
+// Makes the file of the admin token unless it exists; *made: it was made. Returns TERN_ERR_IO, with errno, or an error of
+// tern_file_write().
 TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *made);
 
-// Opens the database, unless it was copied, and returns the exit code.
+// Opens the database, unless it was copied. Returns an exit code.
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db);
-// Likewise, one that was copied, too: for verbs that change nothing of what goes on.
+// Also opens a database that was copied, for verbs that do not change the federation.
 int tern_state_open_copied(const struct tern_cli *cli, struct tern_db **db);
-// Likewise, one of an older schema, too, which tern_state_upgrade() brings up to date: for who has the lock.
+// Also opens a database with an older schema, for a verb that holds the lock and calls tern_state_upgrade().
 int tern_state_open_older(const struct tern_cli *cli, struct tern_db **db);
-// Holds the database and brings its schema up to date, where that is older.
+// Upgrades an older schema, and holds the database meanwhile. Returns an exit code.
 int tern_state_upgrade(const struct tern_cli *cli, struct tern_db *db);
-// Refuses a database that was copied, as it goes on in the copy. The exit code; what: what was not done, or ""
+// Refuses a database that was copied, because the federation continues in the copy. what: the end of the message, e.g.
+// "; nothing was changed". Returns an exit code.
 int tern_state_refuse_copied(const struct tern_cli *cli, struct tern_db *db, const char *what);
-// As tern_state_open(), for a verb that only reads: it sees one moment, whatever a running service commits, and also
-// opens what cannot be written (TERN_DB_READING).
+// Opens the database in a read transaction, so that the verb sees one moment. Works on a file that cannot be written.
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db);
-// Opens the same databases without a transaction: SQLite copies a database only outside of one.
+// Like tern_state_open_reading(), without a transaction: SQLite copies a database only outside of one.
 int tern_state_open_for_backup(const struct tern_cli *cli, struct tern_db **db);
 
-// Tells why an operation of the store failed, closes db and returns the exit code.
+// Prints why an operation of the store failed, closes db and returns an exit code.
 int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_result result);
 
-// Takes the client id that is the verb's first argument, 0 when there is none, and returns the exit
-// code.
+// Parses the verb's first argument as a client id; 0: there is no argument. Returns an exit code.
 int tern_state_client(const struct tern_cli *cli, uint64_t *id);
 
-// Tells why a client could not be had, "there is no client" for TERN_ERR_NOT_FOUND; closes db and
-// returns the exit code.
+// Like tern_state_fail(), for a failure to read the client `id`.
 int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id,
                            enum tern_result result);
 
-// Reads tags of the command line (rounds/tags.h); what is wrong with them is explained.
+// Parses tags of the command line (rounds/tags.h). Returns an exit code.
 int tern_state_tags(struct tern_cli *cli, const char *text, char tags[TERN_DB_TAGS_MAX]);
 
 uint64_t tern_now_ms(void);

@@ -1,4 +1,4 @@
-// backup: a copy of the database. prune: fewer bytes in it. compact: a file of that size.
+// backup copies the database, prune drops old updates, and compact shrinks the file.
 #include "cli/state.h"
 #include "cli/verbs.h"
 #include "downloads/replicas.h"
@@ -33,16 +33,15 @@ int tern_cli_backup(struct tern_cli *cli)
     return tern_json_print(cli, object);
 }
 
-// --- Retention
+// --- prune and compact
 
-// Maximum work of one transaction; the service can write between two transactions.
-#define STEP_BYTES (UINT64_C(16) << 20)
-
-// Where the disk is low by this share, prune drops downloads, too.
-#define FULL_SHARE 16
-
-// SQLite's lock has no queue: who waits for it looks again after 100 ms at the latest.
-#define TURN_MS 120
+#define STEP_BYTES                                                                                 \
+    (UINT64_C(16)                                                                                  \
+     << 20) // most work of a transaction; the service can write between two transactions
+#define FULL_SHARE                                                                                 \
+    16 // if less than one in this many bytes of the disk is free, prune also drops downloads
+#define TURN_MS                                                                                    \
+    120 // pause in which a running service gets SQLite's lock, for which it retries every 100 ms
 
 typedef enum tern_result (*step)(struct tern_db *db, uint64_t bytes, bool *more);
 
@@ -61,7 +60,6 @@ static enum tern_result in_steps(const struct tern_cli *cli, struct tern_db *db,
     return TERN_OK;
 }
 
-// Which rows may go the service knows.
 static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *more)
 {
     return tern_db_prune_some(db, bytes, UINT32_MAX, more);
@@ -73,7 +71,7 @@ static enum tern_result mark(struct tern_db *db, uint32_t last)
     return tern_db_conclude(db, tern_db_prune(db, last));
 }
 
-// Halves the bytes of downloads and replicas step by step, until those of the newest versions are left.
+// Drops downloads and replicas in steps, until those of the newest versions are left.
 static enum tern_result drop_downloads(struct tern_db *db, struct tern_replica_book *book,
                                        uint32_t version)
 {
@@ -90,7 +88,7 @@ static enum tern_result drop_downloads(struct tern_db *db, struct tern_replica_b
     return TERN_OK;
 }
 
-// On a disk that is full. A service that runs has its downloads in memory, and drops them by itself.
+// Frees a full disk. A running service drops downloads by itself, and has them in memory.
 static enum tern_result prune_downloads(const struct tern_cli *cli, struct tern_db *db,
                                         uint64_t *freed)
 {
@@ -120,7 +118,7 @@ static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, ui
 {
     struct tern_db_room room;
     TERN_TRY(tern_db_room(db, &room));
-    (void)tern_db_make_room(db); // dropping rows needs room for a write
+    (void)tern_db_make_room(db); // dropping rows needs free space, too
     struct tern_db_counts before;
     struct tern_db_counts after;
     struct tern_db_round newest = {.round = 0};
@@ -144,7 +142,9 @@ int tern_cli_prune(struct tern_cli *cli)
     uint64_t dropped = 0;
     uint64_t freed = 0;
     if (!tern_cli_flag(cli, "keep")) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--keep ROUNDS is missing");
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "--keep ROUNDS is missing: give the number of newest rounds whose updates stay");
     }
     if (tern_cli_number(cli, "keep", 0, 1, UINT32_MAX, &keep) != TERN_OK) {
         return TERN_EXIT_USAGE;
@@ -163,7 +163,8 @@ int tern_cli_prune(struct tern_cli *cli)
     } else {
         printf("Dropped the bytes of %" PRIu64 " updates.\n", dropped);
         if (freed > 0) {
-            printf("The disk is full: dropped %" PRIu64 " bytes of downloads, too.\n", freed);
+            printf("The disk is full, so %" PRIu64 " bytes of downloads were dropped, too.\n",
+                   freed);
         }
     }
     return dropped > 0 || freed > 0 ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
@@ -172,7 +173,7 @@ int tern_cli_prune(struct tern_cli *cli)
 static enum tern_result compact(const struct tern_cli *cli, struct tern_db *db, uint64_t *before,
                                 uint64_t *after)
 {
-    (void)tern_db_make_room(db); // compacting moves pages before the file gets shorter
+    (void)tern_db_make_room(db); // compacting writes pages before the file shrinks
     struct tern_db_counts counts;
     TERN_TRY(tern_db_counts(db, 0, &counts));
     *before = counts.file_bytes;

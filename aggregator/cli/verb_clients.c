@@ -1,11 +1,14 @@
-// Clients: listing them, letting them in, shutting them out.
+// Clients and join codes: clients, enroll-code, codes, revoke and tag.
+#include "admin/rows.h"
 #include "cli/gateway.h"
 #include "cli/listing.h"
+#include "cli/state.h"
 #include "cli/verbs.h"
 #include "federation/federation.h"
 #include "util/text.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 int tern_cli_clients(struct tern_cli *cli)
@@ -45,7 +48,7 @@ static int take_expires(struct tern_cli *cli, uint64_t *ms)
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "--expires is too long");
     }
     if (tern_settings_set(&table, &values, assignment, why) != TERN_OK) {
-        const char *reason = strstr(why, "expires = "); // what comes before speaks of --set
+        const char *reason = strstr(why, "expires = "); // the part before it mentions --set
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "--%s", reason != NULL ? reason : why);
     }
     *ms = values.expires;
@@ -84,10 +87,11 @@ static int print_code(struct tern_cli *cli, const struct tern_db_code *code, con
         printf("%s\n", text);
         tern_join_code_id(code->hash, id);
         fprintf(stderr,
-                "For %" PRIu32 " client%s%s, until %s. It is not shown again; `tern-aggregator "
+                "Valid for %" PRIu32
+                " client%s%s, until %s. The code is not shown again; `tern-aggregator "
                 "codes` lists it as %s.\n",
                 code->uses_left, code->uses_left == 1 ? "" : "s",
-                code->evaluator ? ", evaluators among them" : "",
+                code->evaluator ? ", including evaluators" : "",
                 tern_text_time(code->expires_ms, until), id);
         return TERN_EXIT_OK;
     }
@@ -107,7 +111,7 @@ int tern_cli_enroll_code(struct tern_cli *cli)
     struct tern_db *db;
     TERN_CLI_TRY(take_code_options(cli, &code));
     if (tern_join_code_make(&code, text) != TERN_OK) {
-        return tern_cli_fail(cli, TERN_ERR_IO, "the system gives no random bytes");
+        return tern_cli_fail(cli, TERN_ERR_IO, "the system provides no random bytes");
     }
     TERN_CLI_TRY(tern_state_open(cli, &db));
     enum tern_result result = store_code(db, &code);
@@ -142,7 +146,7 @@ static int print_revoked(struct tern_cli *cli, const struct tern_db_client *clie
     return client->revoked ? TERN_EXIT_NOTHING : TERN_EXIT_OK;
 }
 
-// All that enrolled with the code, in one transaction. *count: those that were not revoked before.
+// Revokes all clients that enrolled with the code, in one transaction. *count: those that were not revoked before.
 static enum tern_result revoke_all(struct tern_db *db, const char *code, uint64_t *count)
 {
     struct tern_db_client client;
@@ -178,8 +182,8 @@ static int revoke_code(struct tern_cli *cli, const char *code)
         TERN_CLI_TRY(tern_json_print(cli, object));
     } else {
         printf("%" PRIu64
-               " client%s that enrolled with %s %s revoked. To let nobody enrol with it: "
-               "tern-aggregator codes --cancel %s\n",
+               " client%s that enrolled with %s %s revoked. To cancel the code: tern-aggregator "
+               "codes --cancel %s\n",
                count, count == 1 ? "" : "s", code, count == 1 ? "is" : "are", code);
     }
     return count > 0 ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
@@ -195,17 +199,18 @@ int tern_cli_revoke(struct tern_cli *cli)
         return revoke_code(cli, code);
     }
     if (cli->argument_count == 0) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "which client? `tern-aggregator clients` lists them");
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "give a client id, or --code ID; `tern-aggregator clients` lists the clients");
     }
     TERN_CLI_TRY(tern_state_client(cli, &id));
-    if (tern_gateway_is_one(cli) && id == TERN_RELAY_FOLLOWER) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "client %" PRIu64
-                             " of a gateway stands for the upstream aggregator, which "
-                             "has no devices here to shut out; to end the gateway, revoke it there "
-                             "(`tern-aggregator status` says which client of it this is)",
-                             id);
+    if (tern_state_is_gateway(cli) && id == TERN_RELAY_FOLLOWER) {
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "client %" PRIu64 " of a gateway stands for the upstream aggregator and is no device. "
+            "To end the gateway, "
+            "revoke it upstream (`tern-aggregator status` shows its client id there)",
+            id);
     }
     TERN_CLI_TRY(tern_state_open(cli, &db));
     enum tern_result result = revoke(db, id, &client);
@@ -214,4 +219,125 @@ int tern_cli_revoke(struct tern_cli *cli)
     }
     tern_db_close(db);
     return print_revoked(cli, &client);
+}
+
+// --- Cancelling a join code
+
+static enum tern_result cancel(struct tern_db *db, const char *id, struct tern_db_code *code)
+{
+    TERN_TRY(tern_db_begin(db));
+    enum tern_result result = tern_code_find(db, id, code);
+    if (result == TERN_OK) {
+        result = tern_db_code_cancel(db, code->hash);
+    }
+    return tern_db_conclude(db, result);
+}
+
+static int cancel_code(struct tern_cli *cli, const char *id)
+{
+    struct tern_db *db;
+    struct tern_db_code code;
+    TERN_CLI_TRY(tern_state_open(cli, &db));
+    const enum tern_result result = cancel(db, id, &code);
+    if (result == TERN_ERR_NOT_FOUND) {
+        tern_db_close(db);
+        return tern_cli_fail(cli, result,
+                             "there is no join code %s; `tern-aggregator codes` lists them", id);
+    }
+    if (result != TERN_OK) {
+        return tern_state_fail(cli, db, result);
+    }
+    tern_db_close(db);
+    const bool was_valid = strcmp(tern_code_state(&code, tern_now_ms()), "valid") == 0;
+    if (cli->json) {
+        cJSON *object = cJSON_CreateObject();
+        tern_json_text(object, "id", id);
+        tern_json_bool(object, "was_valid", was_valid);
+        TERN_CLI_TRY(tern_json_print(cli, object));
+    } else {
+        printf("Join code %s %s.\n", id, was_valid ? "is cancelled" : "was no longer valid");
+    }
+    return was_valid ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
+}
+
+int tern_cli_codes(struct tern_cli *cli)
+{
+    const char *id = tern_cli_option(cli, "cancel", NULL);
+    return id != NULL ? cancel_code(cli, id) : tern_list(cli, &tern_view_codes, NULL);
+}
+
+// --- Tags
+
+struct tagging {
+    struct tern_cli *cli;
+    uint64_t id;
+    bool sets; // false: only prints
+    char tags[TERN_DB_TAGS_MAX];
+    struct tern_db_client before;
+};
+
+static int read_tag_arguments(struct tern_cli *cli, struct tagging *tagging)
+{
+    const bool clears = tern_cli_flag(cli, "clear");
+    const char *text = cli->argument_count == 2 ? cli->arguments[1] : "";
+    if (clears && cli->argument_count == 2) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "tags and --clear exclude each other: give one of them");
+    }
+    if (cli->argument_count == 2 && text[strspn(text, " ")] == '\0') {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "give tags, e.g. site=a,line=3, or --clear to remove all tags");
+    }
+    tagging->sets = clears || cli->argument_count == 2;
+    TERN_CLI_TRY(tern_state_client(cli, &tagging->id));
+    return tern_state_tags(cli, text, tagging->tags);
+}
+
+static enum tern_result set_tags(struct tagging *tagging, struct tern_db *db)
+{
+    TERN_TRY(tern_db_client_get(db, tagging->id, &tagging->before));
+    return tern_db_client_tag(db, tagging->id, tagging->tags);
+}
+
+static enum tern_result apply_tags(struct tagging *tagging, struct tern_db *db)
+{
+    if (!tagging->sets) {
+        return tern_db_client_get(db, tagging->id, &tagging->before);
+    }
+    TERN_TRY(tern_db_begin(db));
+    return tern_db_conclude(db, set_tags(tagging, db));
+}
+
+static int print_tags(const struct tagging *tagging)
+{
+    const char *before = tagging->before.tags;
+    const char *tags = tagging->sets ? tagging->tags : before;
+    char name[TERN_TEXT];
+    if (tagging->cli->json) {
+        cJSON *object = cJSON_CreateObject();
+        tern_json_u64(object, "client", tagging->id);
+        tern_json_text(object, "tags", tags);
+        tern_json_text(object, "before", before);
+        return tern_json_print(tagging->cli, object);
+    }
+    printf("Client %" PRIu64 " (%s) has %s%s.\n", tagging->id,
+           tern_text_name(tagging->before.name, name), tags[0] != '\0' ? tags : "no tag",
+           !tagging->sets              ? ""
+           : strcmp(before, tags) == 0 ? ", as before"
+                                       : " now");
+    return TERN_EXIT_OK;
+}
+
+int tern_cli_tag(struct tern_cli *cli)
+{
+    struct tagging tagging = {.cli = cli};
+    struct tern_db *db;
+    TERN_CLI_TRY(read_tag_arguments(cli, &tagging));
+    TERN_CLI_TRY(tern_state_open(cli, &db));
+    const enum tern_result result = apply_tags(&tagging, db);
+    if (result != TERN_OK) {
+        return tern_state_client_fail(cli, db, tagging.id, result);
+    }
+    tern_db_close(db);
+    return print_tags(&tagging);
 }

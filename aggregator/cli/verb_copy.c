@@ -1,6 +1,5 @@
-// copy: the whole state in another database. Nothing of it appears before all of it is there, was read again and
-// replayed.
-#include "cli/standby.h"
+// copy writes the whole federation to another database, which appears only after it was read again and replayed.
+#include "cli/shared_database.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
 #include "cli/verification.h"
@@ -15,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SHOW_MS 200
+#define SHOW_MS 200 // between two reports of the progress
 
 struct copying {
     struct tern_cli *cli;
@@ -24,13 +23,13 @@ struct copying {
     struct tern_db *from;
     struct tern_verification found;
     uint64_t shown_ms;
-    cJSON *tables; // NULL: not asked for
+    cJSON *tables; // NULL: without --json
     uint64_t table_count;
     uint64_t rows;
     uint64_t bytes;
 };
 
-// --- While it goes on
+// --- Progress and checks
 
 static void show_progress(void *ctx, const char *doing, const char *table, uint64_t rows)
 {
@@ -42,8 +41,8 @@ static void show_progress(void *ctx, const char *doing, const char *table, uint6
     }
 }
 
-// The version that a replay of the copy leads to must be the last one of what was copied.
-static enum tern_result check(void *ctx, struct tern_db *copy, char why[256])
+// Checks that replaying the copy leads to the newest version of the source.
+static enum tern_result check_copy(void *ctx, struct tern_db *copy, char why[256])
 {
     struct copying *copying = ctx;
     struct tern_db_version last;
@@ -57,7 +56,7 @@ static enum tern_result check(void *ctx, struct tern_db *copy, char why[256])
         return result;
     }
     if (memcmp(last.model_sha256, copying->found.report.model_sha256, TERN_SHA256_SIZE) != 0) {
-        snprintf(why, 256, "a replay of the copy makes another model");
+        snprintf(why, 256, "replaying the copy makes another model");
         return TERN_ERR_CORRUPT;
     }
     return TERN_OK;
@@ -78,29 +77,28 @@ static void count_table(void *ctx, const struct tern_db_copied_table *table)
     }
 }
 
-// --- Who else is there
+// --- Services on the databases
 
-// "NAME at ADDRESS" of who serves a database; false: nobody, or that cannot be found out.
-static bool find_leader(struct tern_db *db, char leader[TERN_STANDBY_NAME_MAX])
+// Writes "NAME at ADDRESS" of the aggregator that leads on a database; false: none leads, or it is unknown.
+static bool name_leader(struct tern_db *db, char name[TERN_STANDBY_NAME_MAX])
 {
-    struct tern_db_node node;
-    size_t count = 0;
-    if (tern_db_nodes(db, &node, 1, &count) != TERN_OK || count == 0 || !node.leads) {
-        return false;
+    struct tern_db_node leader;
+    const bool found = tern_standby_find_leader(db, &leader);
+    if (found) {
+        tern_standby_name(&leader, name);
     }
-    tern_standby_name(&node, leader);
-    return true;
+    return found;
 }
 
-// Keeps services on all machines away until it is closed.
+// Keeps services of all machines away until the source is closed.
 static int hold_source(const struct copying *copying)
 {
     char leader[TERN_STANDBY_NAME_MAX];
-    const bool is_served = find_leader(copying->from, leader);
+    const bool is_served = name_leader(copying->from, leader);
     const enum tern_result result = tern_db_hold(copying->from);
     if (result == TERN_ERR_STATE) {
         return tern_cli_fail(copying->cli, result,
-                             "%s is served by %s; stop that one first, and all that stand by",
+                             "%s is served by %s: stop it, and all aggregators that stand by",
                              copying->source, is_served ? leader : "another aggregator");
     }
     return tern_cli_check(copying->cli, result, "%s", tern_db_error(copying->from));
@@ -114,16 +112,17 @@ static int refuse_target(const struct copying *copying, const char *why)
     bool is_served = false;
     if (tern_db_is_url(copying->target) &&
         tern_db_open(copying->target, 0, &db, ignored) == TERN_OK) {
-        is_served = find_leader(db, leader);
+        is_served = name_leader(db, leader);
         tern_db_close(db);
     }
-    return tern_cli_fail(copying->cli, TERN_ERR_STATE,
-                         "%s%s%s; nothing was copied. The target must be new: a file that is not "
-                         "there, or a database of PostgreSQL, or a schema of it, without tables",
-                         why, is_served ? ", served by " : "", leader);
+    return tern_cli_fail(
+        copying->cli, TERN_ERR_STATE,
+        "%s%s%s; nothing was copied. The target must be a file that does not exist, or a "
+        "PostgreSQL database or schema without tables",
+        why, is_served ? ", served by " : "", leader);
 }
 
-// --- What came of it
+// --- Output
 
 static int print_json(struct copying *copying)
 {
@@ -142,28 +141,29 @@ static void print_settings(const struct copying *copying)
     const char *config = copying->cli->config;
     char path[PATH_MAX];
     char name[PATH_MAX];
-    printf("\nNext, in the settings (%s):\n", config != NULL ? config : "a file for --config");
+    printf("\nNext, change the settings (%s):\n", config != NULL ? config : "a file for --config");
     if (tern_db_is_url(copying->target)) {
         printf("  [store]\n  url = %s\n", copying->target);
         return;
     }
     snprintf(path, sizeof path, "%s", copying->target);
     snprintf(name, sizeof name, "%s", copying->target);
-    printf("  [federation]\n  state = %s\n  and no url in [store]\n", dirname(path));
+    printf("  [federation]\n  state = %s\n  and remove url from [store]\n", dirname(path));
     if (strcmp(basename(name), TERN_STATE_DATABASE) != 0) {
-        printf("Give the file the name " TERN_STATE_DATABASE " there.\n");
+        printf("Rename the file to " TERN_STATE_DATABASE " there.\n");
     }
 }
 
 static void print_next(const struct copying *copying)
 {
     print_settings(copying);
-    printf("Then start the service. To another state directory, or machine, take certificate and "
-           "key along; its other\n"
-           "files are made anew. What was copied is a backup from now on, which serve refuses: "
-           "updates "
-           "are in the\n"
-           "copy alone.\n");
+    printf("Then start the service. If the state directory or the machine changes, take the "
+           "certificate "
+           "and its key along;\n"
+           "the other files are made again. The source is a backup from now on: serve refuses it, "
+           "and the "
+           "copy alone\n"
+           "gets new updates.\n");
 }
 
 static int print_copied(struct copying *copying)
@@ -177,14 +177,14 @@ static int print_copied(struct copying *copying)
     printf("Copied %s to %s: %" PRIu64 " rows of %" PRIu64 " tables, %s.\n", copying->source,
            copying->target, copying->rows, copying->table_count,
            tern_text_bytes((double)copying->bytes, size));
-    printf("All rows were read again and are the same, and the copy was verified.\n"
+    printf("All rows were read again and are equal, and the copy was verified.\n"
            "Model SHA-256 %s\n",
            hash);
     print_next(copying);
     return TERN_EXIT_OK;
 }
 
-// --- What was copied
+// --- The note in the source that it was copied
 
 static enum tern_result mark(struct tern_db *db, const char *to)
 {
@@ -192,42 +192,42 @@ static enum tern_result mark(struct tern_db *db, const char *to)
     return tern_db_conclude(db, tern_db_set_copied(db, to, to[0] != '\0' ? tern_now_ms() : 0));
 }
 
-// Once the copy is there: before, a failure would leave a federation that goes on nowhere.
+// Call after the copy is complete: else a failure would leave no database that can be served.
 static int mark_copied(const struct copying *copying)
 {
     char file[PATH_MAX];
     const bool is_file =
         !tern_db_is_url(copying->target) && realpath(copying->target, file) != NULL;
     const enum tern_result result = mark(copying->from, is_file ? file : copying->target);
-    return tern_cli_check(
-        copying->cli, result,
-        "the copy is there and whole, but what was copied, %s, could not be marked "
-        "as such: %s. Never serve it again",
-        copying->source, tern_db_error(copying->from));
+    return tern_cli_check(copying->cli, result,
+                          "the copy is complete, but its source %s could not be marked as copied: "
+                          "%s. Never serve the "
+                          "source again",
+                          copying->source, tern_db_error(copying->from));
 }
 
 static int forget(struct copying *copying)
 {
     if (copying->target != NULL) {
-        return tern_cli_fail(copying->cli, TERN_ERR_CONFIG, "--forget copies nothing: leave %s out",
+        return tern_cli_fail(copying->cli, TERN_ERR_CONFIG, "--forget copies nothing: leave out %s",
                              copying->target);
     }
     TERN_CLI_TRY(hold_source(copying));
     TERN_CLI_TRY(tern_state_upgrade(copying->cli, copying->from));
     TERN_CLI_TRY(
         tern_cli_check(copying->cli, mark(copying->from, ""), "%s", tern_db_error(copying->from)));
-    printf("%s may be served, and copied, again.\n", copying->source);
+    printf("%s can be served and copied again.\n", copying->source);
     return TERN_EXIT_OK;
 }
 
-// --- All of it
+// --- The verb
 
 static int copy(struct copying *copying)
 {
     const bool watched = isatty(STDERR_FILENO) == 1;
     char why[256] = "";
     const struct tern_db_copying how = {.progress = watched ? show_progress : NULL,
-                                        .check = check,
+                                        .check = check_copy,
                                         .made = count_table,
                                         .ctx = copying};
     TERN_CLI_TRY(hold_source(copying));
@@ -257,7 +257,7 @@ int tern_cli_copy(struct tern_cli *cli)
     const bool forgets = tern_cli_flag(cli, "forget");
     if (copying.target == NULL && !forgets) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "where to? Name a new file, or a URL of PostgreSQL");
+                             "the target is missing: give a new file or a PostgreSQL URL");
     }
     if (!forgets) {
         TERN_CLI_TRY(tern_state_check_scheme(cli, "", copying.target));

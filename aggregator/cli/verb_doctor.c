@@ -1,14 +1,11 @@
-// doctor: everything that an operator would look at when a service does not do what it should.
+// doctor checks what an operator would check if the service does not work as it should.
 #include "admin/waiting.h"
-#include "cli/disk_need.h"
+#include "cli/estimates.h"
 #include "cli/gateway.h"
 #include "cli/process.h"
-#include "cli/service_config.h"
-#include "cli/serving.h"
-#include "cli/shared_settings.h"
-#include "cli/standby.h"
+#include "cli/serve_config.h"
+#include "cli/shared_database.h"
 #include "cli/state.h"
-#include "cli/tls_files.h"
 #include "cli/verbs.h"
 #include "cli/waiting.h"
 #include "hosted/cli.h"
@@ -30,12 +27,12 @@
 
 // The input of all checks, and their findings.
 struct doctor {
-    const struct tern_cli *cli;
+    struct tern_cli *cli;
     const struct tern_aggregator_settings *settings;
     uint64_t now_ms;
-    struct tern_status status;   // of the store; zeros where the store cannot be read
-    struct tern_waiting waiting; // of the store; zeros where the store cannot be read
-    bool has_settings;           // the settings are consistent with one another
+    struct tern_status status;   // zeros if the store cannot be read
+    struct tern_waiting waiting; // zeros if the store cannot be read
+    bool has_settings;           // the settings are consistent
     bool disk_is_full;           // too full to open the database for writing
     struct tern_findings findings;
 };
@@ -63,24 +60,20 @@ static int conclude(struct doctor *doctor)
 #define DISK "disk"
 #define CERTIFICATE "certificate"
 
-// --- The folder and its files
-
 static void report_loose(void *ctx, const char *path, mode_t mode, const char *change)
 {
     struct doctor *doctor = ctx;
     char advice[PATH_MAX + 32];
     snprintf(advice, sizeof advice, "chmod %s %s", change, path);
     tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, STATE, advice,
-                      "%s may be read or written by others: its mode is %04o", path,
-                      (unsigned)mode);
+                      "other users can read or write %s: its mode is %04o", path, (unsigned)mode);
 }
 
-// What root makes in the folder of another user, SQLite's files beside the database among it, the
-// service could not write.
+// Refuses to open the database as another user: the service could not write the files that SQLite would make beside it.
 static bool is_right_user(struct doctor *doctor, const char *path, const struct stat *database)
 {
     const struct passwd *owner = getpwuid(database->st_uid);
-    char advice[PATH_MAX + 96] = "run this verb, as every other, as its owner";
+    char advice[PATH_MAX + 96] = "run this verb, like all others, as the owner";
     if (database->st_uid == geteuid()) {
         return true;
     }
@@ -89,23 +82,23 @@ static bool is_right_user(struct doctor *doctor, const char *path, const struct 
                  owner->pw_name, doctor->settings->federation_state);
     }
     tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, STATE, advice,
-                      "%s belongs to %s, so that it is not looked into", path,
+                      "%s belongs to %s, so that it was not checked", path,
                       owner != NULL ? owner->pw_name : "another user");
     return false;
 }
 
-// --- Room
+// --- Free space
 
-#define FREE_SHARE 16                   // a problem where the disk is low by this share
-#define FREE_FULL (UINT64_C(128) << 10) // SQLite needs as much to open the database
-#define FILES_WARNING 1000
+#define FREE_SHARE 16                   // a problem if less than one in this many bytes is free
+#define FREE_FULL (UINT64_C(128) << 10) // SQLite needs this much to open the database
+#define FILES_WARNING 1000              // fewest files that the file system can still make
 
 static void check_disk(struct doctor *doctor)
 {
     struct statvfs disk;
     char text[TERN_TEXT];
     if (statvfs(doctor->settings->federation_state, &disk) != 0) {
-        return; // the folder was just found
+        return; // another check reports a missing folder
     }
     const uint64_t bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
     const uint64_t whole = (uint64_t)disk.f_blocks * disk.f_frsize;
@@ -114,24 +107,28 @@ static void check_disk(struct doctor *doctor)
     if (tern_disk_is_low(bytes, whole, FREE_SHARE)) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_PROBLEM, DISK,
-            "make room; `tern-aggregator prune --keep 10`, then `compact`, give some back, also on "
-            "a full disk; lower limits.history_bytes and limits.keep_versions",
-            "%s are free where the state is: nothing can be stored once it is full", text);
+            "free space: `tern-aggregator prune --keep 10`, then `compact`, also work on a full "
+            "disk; "
+            "lower limits.history_bytes and limits.keep_versions",
+            "%s are free on the disk of the state directory: nothing can be stored once it is full",
+            text);
     } else if (disk.f_files != 0 && disk.f_favail < FILES_WARNING) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_WARNING, DISK, "remove files from that file system",
-            "only %" PRIu64 " more files can be made where the state is", (uint64_t)disk.f_favail);
+            "only %" PRIu64 " more files can be made on the disk of the state directory",
+            (uint64_t)disk.f_favail);
     } else {
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, DISK, NULL,
-                          "%s are free where the state is", text);
+                          "%s are free on the disk of the state directory", text);
     }
 }
 
-// The service limits the log to 64 MiB or an eighth of the free bytes, at most twice this, plus one transaction.
+// The service limits the write-ahead log to 64 MiB or an eighth of the free bytes, at most twice that plus a transaction.
 #define LOG_WARNING (UINT64_C(512) << 20)
 #define LOG_FEW (UINT64_C(1) << 20)
 
-// Returns half of the bytes that are free without the log, between LOG_FEW and LOG_WARNING.
+// Returns the least log that deserves a warning: half of the bytes that would be free without it, within LOG_FEW and
+// LOG_WARNING.
 static uint64_t log_warning(const struct doctor *doctor, uint64_t bytes)
 {
     struct statvfs disk;
@@ -153,30 +150,32 @@ static void check_log(struct doctor *doctor)
         (uint64_t)status.st_size < log_warning(doctor, (uint64_t)status.st_size)) {
         return;
     }
-    tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DISK,
-                      "end verbs that have been reading for long (a stopped `export`, a pager); a "
-                      "restart of the service writes it back",
-                      "the log beside the database has %s, which are not written back",
-                      tern_text_bytes((double)status.st_size, text));
+    tern_findings_say(
+        &doctor->findings, TERN_HEALTH_WARNING, DISK,
+        "end verbs that have been reading for long, as a stopped `export` or a pager; "
+        "restarting the service also writes the log back",
+        "the write-ahead log of the database has %s that are not written back",
+        tern_text_bytes((double)status.st_size, text));
 }
 
-// With keys that it cannot take, a service does not start.
+// A service does not start with a damaged key file.
 static void check_ticket_keys(struct doctor *doctor)
 {
     char path[PATH_MAX];
     char why[256];
     tern_state_path(doctor->cli, TERN_STATE_TICKET_KEYS, path);
     if (tern_ticket_keys_check(path, why) != TERN_OK) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, STATE,
-                          "delete it: the next start makes new keys, and each client pays one full "
-                          "handshake",
-                          "`serve` would not start: %s", why);
+        tern_findings_say(
+            &doctor->findings, TERN_HEALTH_PROBLEM, STATE,
+            "delete it: the next start makes new keys, and each client needs one full "
+            "handshake",
+            "`serve` would not start: %s", why);
     }
 }
 
-// The state directory and its disk (doctor_state.c). False: there is no federation that could be looked at,
-// or looking at it as this user would do harm.
-static bool doctor_state(struct doctor *doctor)
+// Checks the state directory and its disk. Returns false if the database must not be opened: it is missing, or belongs to
+// another user.
+static bool check_state(struct doctor *doctor)
 {
     const char *folder = doctor->settings->federation_state;
     char path[PATH_MAX];
@@ -185,31 +184,30 @@ static bool doctor_state(struct doctor *doctor)
                     path);
     if (stat(path, &status) != 0) {
         const bool is_missing = errno == ENOENT;
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, STATE,
-                          is_missing && tern_gateway_is_one(doctor->cli)
-                              ? "`tern-aggregator join CODE` did not come to its end; again, it "
-                                "goes on"
-                          : is_missing
-                              ? "name it by --config or --state, or make a new federation: "
-                                "`tern-aggregator init`"
-                              : "run this verb, as every other, as the user of the service",
-                          "there is no federation in %s: %s", folder, strerror(errno));
+        tern_findings_say(
+            &doctor->findings, TERN_HEALTH_PROBLEM, STATE,
+            is_missing && tern_state_is_gateway(doctor->cli)
+                ? "`tern-aggregator join CODE` was interrupted: run it again to finish it"
+            : is_missing ? "name it with --config or --state, or make a federation with "
+                           "`tern-aggregator init`"
+                         : "run this verb, like all others, as the user of the service",
+            "there is no federation in %s: %s", folder, strerror(errno));
         return false;
     }
     if (!is_right_user(doctor, path, &status)) {
         return false;
     }
     const uint32_t before = doctor->findings.count[TERN_HEALTH_WARNING];
-    tern_cli_each_loose_file(doctor->cli, report_loose, doctor);
+    tern_cli_each_exposed_secret(doctor->cli, report_loose, doctor);
     if (access(folder, W_OK) != 0) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, STATE,
-                          "mount it for writing, or give it back to its user", "%s: %s", folder,
+                          "mount it writable, or give it back to its user", "%s: %s", folder,
                           strerror(errno));
         return false;
     }
     if (doctor->findings.count[TERN_HEALTH_WARNING] == before) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, STATE, NULL,
-                          "%s, and nobody else reads it", folder);
+                          "%s, which other users cannot read", folder);
     }
     check_ticket_keys(doctor);
     check_disk(doctor);
@@ -221,8 +219,8 @@ static bool doctor_state(struct doctor *doctor)
 
 #define WARN_MS (UINT64_C(14) * 86400000)
 
-static const char renew_advice[] = "put a new one in its place, then send SIGHUP to the service "
-                                   "(systemctl reload tern-aggregator)";
+static const char renew_advice[] = "replace it, then send SIGHUP to the service (systemctl reload "
+                                   "tern-aggregator)";
 
 static void check_times(struct doctor *doctor, const char *path,
                         const struct tern_certificate *certificate, const char *consequence)
@@ -231,7 +229,8 @@ static void check_times(struct doctor *doctor, const char *path,
     char text[TERN_TEXT];
     if (certificate->begins_s * 1000 > doctor->now_ms) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
-                          "look at the clock of this machine; else get one that is valid by now",
+                          "check the clock of this machine; if it is right, get a certificate that "
+                          "is already valid",
                           "%s is not valid before %s", path,
                           tern_text_time(certificate->begins_s * 1000, text));
     } else if (ends_ms <= doctor->now_ms) {
@@ -248,16 +247,16 @@ static void check_times(struct doctor *doctor, const char *path,
 static void check_names(struct doctor *doctor, const char *path, const char *names)
 {
     if (names[0] == '\0') {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
-                          "get one with the name in [client] server as subjectAltName",
-                          "%s has no names: clients refuse it", path);
+        tern_findings_say(
+            &doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
+            "get a certificate that has the name in [client] server as subjectAltName",
+            "%s has no subjectAltName: clients refuse it", path);
     } else {
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, CERTIFICATE, NULL,
-                          "clients must call the server one of: %s", names);
+                          "clients must use one of these names for the server: %s", names);
     }
 }
 
-// Checks the CAs of client certificates, if client certificates are requested.
 static void check_client_ca(struct doctor *doctor, const char *path)
 {
     struct tern_certificate certificate;
@@ -267,20 +266,21 @@ static void check_client_ca(struct doctor *doctor, const char *path)
     }
     if (tern_certificate_read(path, &certificate, why) != TERN_OK) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
-                          "tls.client_ca names the CAs of clients' certificates", "%s", why);
+                          "set tls.client_ca to a PEM file with the CAs of clients' certificates",
+                          "%s", why);
         return;
     }
-    check_times(doctor, path, &certificate, "clients with certificates of that CA are refused");
+    check_times(doctor, path, &certificate, "clients with certificates of this CA are refused");
 }
 
-static void doctor_certificate(struct doctor *doctor)
+static void check_certificate(struct doctor *doctor)
 {
-    static const char advice[] = "name the files by server.certificate and server.private_key, or "
-                                 "make them: `tern-aggregator serve` prints how";
+    static const char advice[] = "set server.certificate and server.private_key, or make the "
+                                 "files: `tern-aggregator serve` prints how";
     struct tern_certificate certificate;
-    struct tern_cli_tls_files files;
+    struct tern_serve_tls_files files;
     char why[256];
-    tern_cli_tls_files(doctor->cli, doctor->settings, &files);
+    tern_serve_tls_files(doctor->cli, &files);
     check_client_ca(doctor, files.names.client_ca);
     files.names.client_ca = NULL;
     if (tern_certificate_read(files.certificate, &certificate, why) != TERN_OK) {
@@ -300,10 +300,8 @@ static void doctor_certificate(struct doctor *doctor)
 #define CLOCK "clock"
 #define ROUNDS "rounds"
 
-// Times are stored when they come; more than this before them, the clock was set back.
-#define CLOCK_MS 60000
-
-#define COMPACT_BYTES (UINT64_C(64) << 20)
+#define CLOCK_MS 60000 // a clock that is further behind a stored time was set back
+#define COMPACT_BYTES (UINT64_C(64) << 20) // fewest empty bytes that are worth compacting
 
 static void check_clock(struct doctor *doctor, const struct tern_status *status)
 {
@@ -313,18 +311,18 @@ static void check_clock(struct doctor *doctor, const struct tern_status *status)
     const uint64_t last_ms = opened_ms > created_ms ? opened_ms : created_ms;
     char text[TERN_TEXT];
     if (last_ms > doctor->now_ms + CLOCK_MS) {
-        tern_findings_say(
-            &doctor->findings, TERN_HEALTH_WARNING, CLOCK,
-            "look at the time service (timedatectl); rounds go on meanwhile, times in "
-            "lists are wrong",
-            "it is %s behind the last round", tern_text_duration(last_ms - doctor->now_ms, text));
+        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, CLOCK,
+                          "check the time service (timedatectl); rounds continue meanwhile, but "
+                          "times in lists are "
+                          "wrong",
+                          "the clock is %s behind the last round",
+                          tern_text_duration(last_ms - doctor->now_ms, text));
         return;
     }
-    tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, CLOCK, NULL, "it is %s",
+    tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, CLOCK, NULL, "%s",
                       tern_text_time(doctor->now_ms, text));
 }
 
-// What it takes, what of that is empty, and what it will take.
 static void check_size(struct doctor *doctor, const struct tern_db_counts *counts,
                        uint64_t free_bytes)
 {
@@ -334,45 +332,40 @@ static void check_size(struct doctor *doctor, const struct tern_db_counts *count
     if (doctor->settings->limits_history_bytes == 0 && counts->rounds_committed > 0) {
         const uint64_t per_round = counts->update_bytes / counts->rounds_committed;
         tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DATABASE,
-                          "set limits.history_bytes, unless every round shall be replayed",
-                          "%s, and it grows by %s a round: limits.history_bytes = 0", size,
+                          "set limits.history_bytes, unless all rounds must stay replayable",
+                          "%s, growing by %s a round, because limits.history_bytes = 0", size,
                           tern_text_bytes((double)per_round, part));
     } else if (free_bytes > COMPACT_BYTES && free_bytes > counts->file_bytes / 2) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DATABASE,
-                          "`tern-aggregator compact` gives them back, unless a round needs them",
+                          "`tern-aggregator compact` returns them to the file system",
                           "%s, of which %s are empty", size,
                           tern_text_bytes((double)free_bytes, part));
     } else {
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, DATABASE, NULL,
-                          "%s; updates are kept up to %s", size,
+                          "%s; at most %s of updates are kept", size,
                           tern_text_bytes((double)doctor->settings->limits_history_bytes, part));
     }
-}
-
-static void keep_quiet(const char *sentence)
-{
-    (void)sentence; // `serve --check` prints advice on settings
 }
 
 // Checks whether the disk has the space that the federation will need.
 static enum tern_result check_need(struct doctor *doctor, struct tern_db *db)
 {
-    static struct tern_cli_serving serving;
+    static struct tern_service_config config;
     static struct tern_model model;
     struct tern_db_federation federation;
     struct tern_disk_need need;
     char text[TERN_DISK_NEED_MAX];
-    struct tern_cli cli = *doctor->cli;
+    struct tern_http_limits limits;
     TERN_TRY(tern_db_federation(db, &federation));
     if (!doctor->has_settings ||
         tern_model_build(&model, federation.model_spec, federation.manifest,
                          federation.manifest_len, federation.model_hash) != TERN_OK ||
-        tern_cli_read_serving(&cli, &serving) != TERN_EXIT_OK ||
-        tern_cli_fit_serving(&cli, &model, federation.model_spec, keep_quiet, &serving) !=
-            TERN_EXIT_OK) {
+        tern_serve_config_read(doctor->cli, &config) != TERN_EXIT_OK ||
+        tern_serve_config_fit_model(doctor->cli, &model, federation.model_spec, &config.federation,
+                                    &limits) != TERN_EXIT_OK) {
         return TERN_OK; // another check reports the failure
     }
-    TERN_TRY(tern_disk_need_of(doctor->settings, &serving.service.federation, &model, db, &need));
+    TERN_TRY(tern_disk_need_of(doctor->settings, &config.federation, &model, db, &need));
     if (tern_disk_need_is_short(&need, text)) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DISK, TERN_DISK_NEED_ADVICE, "%s",
                           text);
@@ -380,9 +373,9 @@ static enum tern_result check_need(struct doctor *doctor, struct tern_db *db)
     return TERN_OK;
 }
 
-#define NAMED 5 // of those that a round waits for
+#define NAMED 5 // most clients named that a round waits for
 
-// Rounds that wait are no fault of the service: whom they wait for may sleep. Others wait for the operator.
+// Waiting for clients is no fault, because they may be asleep. It is a warning if the operator has to act.
 static void report_waiting(struct doctor *doctor, const struct tern_waiting *waiting)
 {
     char names[NAMED * (TERN_TEXT + 16)] = "";
@@ -390,7 +383,7 @@ static void report_waiting(struct doctor *doctor, const struct tern_waiting *wai
         char name[TERN_TEXT];
         const size_t len = strlen(names);
         snprintf(names + len, sizeof names - len, "%sclient %" PRIu64 " (%s)",
-                 i == 0 ? ", longest of all for " : ", ", waiting->members[i].client.id,
+                 i == 0 ? ", longest for " : ", ", waiting->members[i].client.id,
                  tern_text_name(waiting->members[i].client.name, name));
     }
     tern_findings_say(
@@ -408,8 +401,8 @@ static void report_difference(void *ctx, const struct tern_setting_difference *d
     const struct differing *differing = ctx;
     char name[TERN_STANDBY_NAME_MAX];
     tern_findings_say(&differing->doctor->findings, TERN_HEALTH_WARNING, DATABASE,
-                      "make them alike in the files of all aggregators, then SIGHUP to each",
-                      "%s = %.100s at %s, and %.100s at the one that leads", difference->key,
+                      "make them equal in the files of all aggregators, then send SIGHUP to each",
+                      "%s = %.100s at %s, but %.100s at the leader", difference->key,
                       difference->here, tern_standby_name(differing->node, name),
                       difference->there);
 }
@@ -429,7 +422,6 @@ static enum tern_result report_differences(struct doctor *doctor, struct tern_db
     return result;
 }
 
-// Who leads, where several aggregators serve the database.
 static enum tern_result report_nodes(struct doctor *doctor, struct tern_db *db)
 {
     struct tern_db_node nodes[TERN_STANDBY_NODES];
@@ -446,7 +438,7 @@ static enum tern_result report_nodes(struct doctor *doctor, struct tern_db *db)
                           "%s", complaint);
     } else if (count > 0 && nodes[0].leads) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, DATABASE, NULL,
-                          "%s leads; %zu follow, and %zu stand by, which listen to nobody",
+                          "%s leads; %zu follow, %zu stand by without a listener",
                           tern_standby_name(&nodes[0], leader), follow, count - 1 - follow);
     }
     return count > 0 && nodes[0].leads ? report_differences(doctor, db, nodes, count) : TERN_OK;
@@ -457,9 +449,10 @@ static enum tern_result report_copied(struct doctor *doctor, struct tern_db *db)
     struct tern_db_federation federation;
     TERN_TRY(tern_db_federation(db, &federation));
     if (federation.copied_to[0] != '\0') {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
-                          "serve that one, or take it back: tern-aggregator copy --forget",
-                          "it was copied to %s, and goes on there", federation.copied_to);
+        tern_findings_say(
+            &doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
+            "serve the copy, or use this database again with `tern-aggregator copy --forget`",
+            "it was copied to %s, and the federation continues there", federation.copied_to);
     }
     return TERN_OK;
 }
@@ -476,7 +469,7 @@ static enum tern_result report_other_columns(struct doctor *doctor, struct tern_
     return TERN_OK;
 }
 
-static enum tern_result look(struct doctor *doctor, struct tern_db *db)
+static enum tern_result check_contents(struct doctor *doctor, struct tern_db *db)
 {
     struct tern_status *status = &doctor->status;
     struct tern_waiting *waiting = &doctor->waiting;
@@ -494,22 +487,22 @@ static enum tern_result look(struct doctor *doctor, struct tern_db *db)
     return report_nodes(doctor, db);
 }
 
-// What keeps a server from answering is no damage, and a backup would take away what was acknowledged.
-static const char look_at_postgres[] =
-    "start PostgreSQL, or look at store.url and what it needs; nothing that was stored is lost by "
-    "this, and a service goes on by itself";
-static const char take_version[] = "what is said there: nothing is wrong with the database but "
-                                   "that this program is of another version";
+// Advice. A server that does not answer is not damaged, and restoring a backup would lose acknowledged updates.
+static const char check_postgres[] =
+    "start PostgreSQL, or check store.url and the network; no stored data is lost, and a running "
+    "service continues by itself";
+static const char change_version[] =
+    "follow that sentence: the database is intact, but this program "
+    "has another version";
 static const char make_room[] = "delete files of other programs on that disk; then start the "
                                 "service, or run `tern-aggregator prune --keep 10`";
 static const char restore[] = "stop the service and restore a backup (docs/OPERATIONS.md, \"When "
                               "it is broken\")";
 
-// Checks the database, and what the round waits for (doctor_database.c). Fills doctor->status and
-// doctor->waiting.
-static void doctor_database(struct doctor *doctor)
+// Checks the database, and fills doctor->status and doctor->waiting.
+static void check_database(struct doctor *doctor)
 {
-    const char *advice = tern_state_is_postgres(doctor->cli) ? look_at_postgres
+    const char *advice = tern_state_is_postgres(doctor->cli) ? check_postgres
                          : doctor->disk_is_full              ? make_room
                                                              : restore;
     char path[PATH_MAX];
@@ -518,15 +511,15 @@ static void doctor_database(struct doctor *doctor)
     tern_state_database(doctor->cli, path);
     enum tern_result result = tern_db_open(path, 0, &db, why);
     if (result != TERN_OK) {
-        const bool is_of_other = result == TERN_ERR_UNKNOWN || result == TERN_ERR_STATE;
+        const bool other_version = result == TERN_ERR_UNKNOWN || result == TERN_ERR_STATE;
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
-                          is_of_other ? take_version : advice, "%s", why);
+                          other_version ? change_version : advice, "%s", why);
         if (!doctor->disk_is_full || tern_db_open(path, TERN_DB_READING, &db, why) != TERN_OK) {
             return;
         }
     }
     result = tern_db_begin_reading(db);
-    result = result == TERN_OK ? look(doctor, db) : result;
+    result = result == TERN_OK ? check_contents(doctor, db) : result;
     if (result != TERN_OK) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
@@ -542,9 +535,7 @@ static void doctor_database(struct doctor *doctor)
 
 #define SERVICE "service"
 #define LIMITS "limits"
-#define ABOVE "above"
-
-// --- What it says of itself
+#define UPSTREAM "above"
 
 static void check_ready(struct doctor *doctor, long process)
 {
@@ -560,40 +551,39 @@ static void check_ready(struct doctor *doctor, long process)
         break;
     case TERN_READINESS_GOOD:
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
-                          "%s, and stores what comes", name);
+                          "%s, and can store updates", name);
         break;
     case TERN_READINESS_SILENT:
         tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, SERVICE,
-                          "ask again; if it stays so, look into the log and restart it",
-                          "%s, but admin.address does not answer within %d s", name,
+                          "run doctor again; if the listener still does not answer, read the log "
+                          "and restart the service",
+                          "%s, but its listener at admin.address does not answer within %d s", name,
                           TERN_READINESS_PATIENCE_S);
         break;
     case TERN_READINESS_UNKNOWN:
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
-                          "%s; admin.address says no more of it", name);
+                          "%s; its state is unknown without a listener at admin.address", name);
         break;
     }
 }
 
-// Of a gateway that runs.
-static void check_above(struct doctor *doctor)
+// Checks whether the upstream aggregator answers a running gateway.
+static void check_upstream(struct doctor *doctor)
 {
     struct tern_service_upstream above;
     char text[TERN_UPSTREAM_MAX];
     tern_gateway_above(doctor->cli, &above);
     if (above.silent_ms != 0) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, ABOVE,
+        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, UPSTREAM,
                           tern_upstream_advice(&above), "%s",
                           tern_upstream_sentence(&above, doctor->now_ms, text));
     } else if (above.is_known) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, ABOVE, NULL,
-                          "the aggregator above answers this gateway");
+        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, UPSTREAM, NULL,
+                          "the upstream aggregator answers this gateway");
     }
 }
 
-// --- What it may have
-
-// The hard limit of open files of a process; of this one where that cannot be read.
+// Returns the hard limit of open files of a process, or else of this process.
 static uint64_t file_limit(long process)
 {
     char path[64];
@@ -619,32 +609,30 @@ static void check_files(struct doctor *doctor, long process)
     const uint64_t clients = doctor->status.counts.clients;
     const uint64_t needed = tern_cli_files_needed(doctor->settings, clients);
     const uint64_t limit = file_limit(process);
-    const char *whose = process != 0 ? "the service" : "a service that is started from here";
+    const char *whose = process != 0 ? "the service" : "a service started from here";
     if (limit < needed) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_WARNING, LIMITS,
             "raise LimitNOFILE of the unit or ulimit -Hn, or lower limits.connections",
-            "%s may have %" PRIu64 " files open, and %" PRIu64 " client%s need%s %" PRIu64, whose,
-            limit, clients, clients == 1 ? "" : "s", clients == 1 ? "s" : "", needed);
+            "%s can open %" PRIu64 " files, but %" PRIu64 " client%s need%s %" PRIu64, whose, limit,
+            clients, clients == 1 ? "" : "s", clients == 1 ? "s" : "", needed);
     } else {
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, LIMITS, NULL,
-                          "%s may have as many files open as its clients need", whose);
+                          "%s can open as many files as its clients need", whose);
     }
 }
 
-// The rounds are done, or losses have ended the federation: only a client that arrives late needs the
-// service.
+// Returns whether the federation has ended, so that only late clients need the service.
 static bool is_over(const struct doctor *doctor)
 {
     return doctor->waiting.wait == TERN_WAIT_FINISHED || doctor->waiting.wait == TERN_WAIT_ENDED;
 }
 
-// Checks whether a required service runs, and the system's limits for it (doctor_service.c). Call after the
-// check of the database.
-static void doctor_service(struct doctor *doctor)
+// Checks whether the service runs if it is needed, and the system's limits. Call after check_database().
+static void check_service(struct doctor *doctor)
 {
     const long process = tern_state_server(doctor->cli);
-    const bool gateway = tern_gateway_is_one(doctor->cli);
+    const bool gateway = tern_state_is_gateway(doctor->cli);
     if (!tern_state_is_served(doctor->cli) && is_over(doctor)) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
                           "the service is not running, and nothing needs it: %s",
@@ -652,32 +640,32 @@ static void doctor_service(struct doctor *doctor)
     } else if (!tern_state_is_served(doctor->cli)) {
         tern_findings_say(
             &doctor->findings, TERN_HEALTH_PROBLEM, SERVICE,
-            gateway ? "`tern-aggregator relay`; why it ended is in its log"
-                    : "systemctl start tern-aggregator, or `tern-aggregator serve`; why it ended "
-                      "is in its log: journalctl -u tern-aggregator",
+            gateway
+                ? "start it with `tern-aggregator relay`; its log has the reason of its end"
+                : "systemctl start tern-aggregator, or `tern-aggregator serve`; its log has the "
+                  "reason of its end: journalctl -u tern-aggregator",
             "the %s is not running", gateway ? "gateway" : "service");
     } else {
         check_ready(doctor, process);
-        check_above(doctor);
+        check_upstream(doctor);
     }
     check_files(doctor, process);
 }
 
 // --- The verb
 
-// The reason is on stderr already where the settings do not go together.
-static void check_settings(struct doctor *doctor, struct tern_cli *cli)
+// tern_serve_config_read() prints the reason of a failure.
+static void check_settings(struct doctor *doctor)
 {
     static struct tern_service_config config;
-    if (tern_cli_fill_service(cli, doctor->settings, &config) != TERN_EXIT_OK) {
-        tern_findings_say(
-            &doctor->findings, TERN_HEALTH_PROBLEM, "settings",
-            "`tern-aggregator serve --check` says more; `tern-aggregator --settings` lists all",
-            "they do not go together, as was just said");
+    if (tern_serve_config_read(doctor->cli, &config) != TERN_EXIT_OK) {
+        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, "settings",
+                          "correct them; `tern-aggregator --settings` documents all settings",
+                          "serve refuses them for the reason above");
     } else {
         doctor->has_settings = true;
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, "settings", NULL, "%s",
-                          cli->config != NULL ? cli->config : "the defaults");
+                          doctor->cli->config != NULL ? doctor->cli->config : "the defaults");
     }
 }
 
@@ -689,12 +677,12 @@ int tern_cli_doctor(struct tern_cli *cli)
                              .now_ms = tern_now_ms(),
                              .waiting = {.wait = TERN_WAIT_COUNT},
                              .findings = {.list = cli->json ? cJSON_CreateArray() : NULL}};
-    check_settings(&doctor, cli);
-    const bool can_look = doctor_state(&doctor);
-    doctor_certificate(&doctor);
-    if (can_look) {
-        doctor_database(&doctor); // first: the checks of the service use its results
-        doctor_service(&doctor);
+    check_settings(&doctor);
+    const bool can_open = check_state(&doctor);
+    check_certificate(&doctor);
+    if (can_open) {
+        check_database(&doctor);
+        check_service(&doctor);
     }
     return conclude(&doctor);
 }

@@ -1,4 +1,4 @@
-#include "cli/best.h"
+#include "cli/quality.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
 
@@ -9,45 +9,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What is exported, and how.
 struct job {
     const struct tern_db_federation *federation;
     struct tern_merge *merge;
-    struct tern_db_round round; // that made the version; round 0: nobody, it is the first one
+    struct tern_db_round round; // the round that made the version; number 0: none, it is version 0
     bool replica;
     bool averaged;
     bool
-        by_figures; // no option names the weights: evaluators' figures choose one of the two models
-    struct tern_best models[TERN_BEST_MODELS]; // those figures, where the replica is preferred
+        by_metrics; // evaluators' metrics choose between global model and replica, because no option does
+    struct tern_best models[TERN_BEST_MODELS]; // these metrics
     struct tern_export_file format;
-    uint8_t *kept_bytes; // of the tensors that came with the model and are not trained
+    uint8_t *kept_bytes; // untrained tensors, as a safetensors file
     struct tern_safetensors kept;
-    uint8_t *scaling_bytes; // of the columns, if they are scaled by clients' statistics
+    uint8_t *scaling_bytes; // scaling of the columns by clients' statistics, if any
     struct tern_span scaling;
-    cJSON *notes; // the file's metadata
+    cJSON *notes; // metadata of the file
 };
 
-// --- Which weights
+// --- Choosing the weights
 
-static int take_weights(struct tern_cli *cli, struct job *job)
+static int read_weight_options(struct tern_cli *cli, struct job *job)
 {
     static const char *const flags[] = {"global", "replica", "averaged"};
     const char *given = NULL;
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (given != NULL && tern_cli_flag(cli, flags[i])) {
             return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                                 "--%s and --%s name different weights; give one of them", given,
+                                 "--%s and --%s name different weights: give one of them", given,
                                  flags[i]);
         }
         given = tern_cli_flag(cli, flags[i]) ? flags[i] : given;
     }
     job->replica = tern_cli_flag(cli, "replica");
     job->averaged = tern_cli_flag(cli, "averaged");
-    job->by_figures = given == NULL;
+    job->by_metrics = given == NULL;
     return TERN_EXIT_OK;
 }
 
-// Makes version `wanted` from the first one and the stored updates, and compares it with its row.
+// Replays from version 0 to version `wanted`, and compares the result with the recorded hash.
 static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge, uint32_t wanted,
                                   const struct tern_db_version *row)
 {
@@ -67,15 +66,15 @@ static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge, 
     return same ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// After a failed replay, which stopped at merge->version: up to there versions can be had.
+// Explains why a replay failed after merge->version, up to which all versions can be exported.
 static int fail_earlier(struct tern_cli *cli, struct tern_db *db, const struct tern_merge *merge,
                         uint32_t wanted, enum tern_result result)
 {
     struct tern_db_version newest;
     if (result != TERN_ERR_NOT_FOUND || tern_db_version_last(db, &newest) != TERN_OK) {
         tern_cli_fail(cli, result,
-                      "version %" PRIu32 " cannot be made from the stored updates: %s;"
-                      " `tern-aggregator verify` says where it fails",
+                      "version %" PRIu32 " cannot be replayed from the stored updates: %s;"
+                      " `tern-aggregator verify` finds the round",
                       wanted, tern_result_name(result));
         return TERN_EXIT_FAILED;
     }
@@ -84,8 +83,8 @@ static int fail_earlier(struct tern_cli *cli, struct tern_db *db, const struct t
         snprintf(until, sizeof until, " to %" PRIu32, merge->version);
     }
     tern_cli_fail(cli, result,
-                  "version %" PRIu32 " cannot be made from the stored updates: some of them were"
-                  " pruned; 0%s and %" PRIu32 " can be had",
+                  "version %" PRIu32 " cannot be replayed, because some updates were pruned;"
+                  " available: 0%s and %" PRIu32,
                   wanted, until, newest.version);
     return TERN_EXIT_FAILED;
 }
@@ -93,7 +92,7 @@ static int fail_earlier(struct tern_cli *cli, struct tern_db *db, const struct t
 static int load_newest(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge)
 {
     enum tern_result result = tern_merge_load(merge, db);
-    if (result == TERN_ERR_NOT_FOUND) { // never served: the first version is all there is
+    if (result == TERN_ERR_NOT_FOUND) { // never served: only version 0 exists
         result = tern_merge_first(merge, db);
     }
     return tern_cli_check(cli, result, "cannot read the model: %s", tern_db_error(db));
@@ -104,28 +103,28 @@ static const char *model_name(enum tern_db_evaluated model)
     return model == TERN_EVALUATED_GLOBAL ? "global model" : "replica";
 }
 
-static const char *const figures[] = {
+static const char *const metric_names[] = {
     [TERN_BEST_BY_ACCURACY] = "accuracy", [TERN_BEST_BY_HELD_OUT_LOSS] = "loss on held-out data"};
 
-// Where the figures are of the other model, that is said.
+// Reports the best version, and whether its metric belongs to the model that is not written.
 static void report_best(const struct tern_best *best, enum tern_db_evaluated written)
 {
-    if (best->by == TERN_BEST_BY_LOSS) {
+    if (best->by == TERN_BEST_BY_TRAINING_LOSS) {
         fprintf(stderr,
-                "tern-aggregator: version %" PRIu32 ", by its round's training loss, %.4f\n",
+                "tern-aggregator: version %" PRIu32 " is best by its round's training loss, %.4f\n",
                 best->version, best->value);
         return;
     }
-    fprintf(stderr, "tern-aggregator: version %" PRIu32 ", by its %s's %s, %.4f%s", best->version,
-            model_name(best->model), figures[best->by], best->value,
-            best->by_clients ? ", at the clients that train" : "");
+    fprintf(stderr, "tern-aggregator: version %" PRIu32 " is best by its %s's %s, %.4f%s",
+            best->version, model_name(best->model), metric_names[best->by], best->value,
+            best->by_clients ? ", measured by the clients that train" : "");
     if (best->model != written) {
-        fprintf(stderr, "; what is written is its %s", model_name(written));
+        fprintf(stderr, "; its %s is written", model_name(written));
     }
     fprintf(stderr, "\n");
 }
 
-// Chooses between the models of one version by evaluators' figures.
+// Chooses between the two models of one version by evaluators' metrics.
 static int choose_model(struct tern_cli *cli, struct tern_db *db, uint32_t version, struct job *job)
 {
     TERN_CLI_TRY(tern_cli_check(cli, tern_best_models(db, version, job->models),
@@ -134,15 +133,15 @@ static int choose_model(struct tern_cli *cli, struct tern_db *db, uint32_t versi
     return TERN_EXIT_OK;
 }
 
-// Explains, once the file is written, why it holds the replica.
+// Explains why the written file holds the replica.
 static void print_choice(const struct job *job)
 {
     const struct tern_best *replica = &job->models[TERN_EVALUATED_REPLICA];
-    if (job->replica && replica->by != TERN_BEST_OF_NOTHING) {
+    if (job->replica && replica->by != TERN_BEST_NONE) {
         fprintf(stderr,
-                "tern-aggregator: version %" PRIu32 ": the replica is written, because its %s is "
-                "%.4f and the global model's %.4f. --global writes the latter.\n",
-                job->merge->version, figures[replica->by], replica->value,
+                "tern-aggregator: version %" PRIu32 ": the replica was written, because its %s is "
+                "%.4f and the global model's %.4f. --global writes the global model.\n",
+                job->merge->version, metric_names[replica->by], replica->value,
                 job->models[TERN_EVALUATED_GLOBAL].value);
     }
 }
@@ -153,31 +152,31 @@ static int find_best(struct tern_cli *cli, struct tern_db *db, struct job *job, 
     const enum tern_db_evaluated written =
         job->replica ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
     const enum tern_result result =
-        job->by_figures ? tern_best_find_any(db, &best) : tern_best_find(db, written, &best);
+        job->by_metrics ? tern_best_find_any(db, &best) : tern_best_find(db, written, &best);
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot read the rounds: %s", tern_db_error(db)));
-    if (best.by == TERN_BEST_OF_NOTHING) {
+    if (best.by == TERN_BEST_NONE) {
         return tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
                              "there is no best version: no round is committed");
     }
     *wanted = best.version;
-    job->replica = job->by_figures ? best.model == TERN_EVALUATED_REPLICA : job->replica;
-    report_best(&best, job->by_figures ? best.model : written);
+    job->replica = job->by_metrics ? best.model == TERN_EVALUATED_REPLICA : job->replica;
+    report_best(&best, job->by_metrics ? best.model : written);
     return TERN_EXIT_OK;
 }
 
-// The version that --version or --best names, the newest where neither is given; and which of its models.
-static int choose(struct tern_cli *cli, struct tern_db *db, uint32_t newest, struct job *job,
-                  uint64_t *wanted)
+// Chooses the version by --version or --best, by default the newest, and one of its models.
+static int choose_version(struct tern_cli *cli, struct tern_db *db, uint32_t newest,
+                          struct job *job, uint64_t *wanted)
 {
     if (tern_cli_number(cli, "version", newest, 0, UINT32_MAX - 1, wanted) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
     if (!tern_cli_flag(cli, "best")) {
-        return job->by_figures ? choose_model(cli, db, (uint32_t)*wanted, job) : TERN_EXIT_OK;
+        return job->by_metrics ? choose_model(cli, db, (uint32_t)*wanted, job) : TERN_EXIT_OK;
     }
     if (tern_cli_flag(cli, "version")) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "--version and --best name different versions; give one of them");
+                             "--version and --best name different versions: give one of them");
     }
     return find_best(cli, db, job, wanted);
 }
@@ -187,10 +186,10 @@ static int load_weights(struct tern_cli *cli, struct tern_db *db, struct job *jo
     struct tern_merge *merge = job->merge;
     uint64_t wanted = 0;
     struct tern_db_version row;
-    struct tern_db_version newest = {0}; // of a federation that was never served: version 0
+    struct tern_db_version newest = {0}; // version 0 if the federation was never served
     enum tern_result result = tern_db_may_miss(tern_db_version_last(db, &newest));
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot read the versions: %s", tern_db_error(db)));
-    TERN_CLI_TRY(choose(cli, db, newest.version, job, &wanted));
+    TERN_CLI_TRY(choose_version(cli, db, newest.version, job, &wanted));
     if (wanted == newest.version) {
         return load_newest(cli, db, merge);
     }
@@ -226,7 +225,7 @@ static void add_number(cJSON *notes, const char *key, uint32_t value)
     cJSON_AddStringToObject(notes, key, text);
 }
 
-// What the file says of itself: the metadata that the model came with, and where it stands now.
+// Returns the file's metadata: that of the imported model, overridden by what describes this version.
 static cJSON *make_notes(const struct job *job)
 {
     static const char *const ours[] = {"round", "strategy", "averaged", "model_sha256", "replica"};
@@ -249,7 +248,7 @@ static cJSON *make_notes(const struct job *job)
     if (job->round.round > 0) {
         cJSON_AddStringToObject(notes, "strategy", job->round.strategy);
     }
-    if (job->averaged) { // no version has its hash
+    if (job->averaged) { // the hash of the version does not apply
         add_number(notes, "averaged", merge->averaged);
         return notes;
     }
@@ -273,8 +272,8 @@ static int print_written(struct tern_cli *cli, const struct job *job, const uint
     tern_export_report_inputs(cli, &job->format, job->notes);
     uint32_t first = 0;
     if (object == NULL && tern_model_local(&merge->model, &first) > 0) {
-        fprintf(stderr, "Its local tensors are those of version 0: each client has its own, which "
-                        "`tern-client export` writes there.\n");
+        fprintf(stderr, "Its local tensors are those of version 0. Each client has its own, which "
+                        "`tern-client export` writes.\n");
     }
     if (object == NULL) {
         return TERN_EXIT_OK;
@@ -286,7 +285,6 @@ static int print_written(struct tern_cli *cli, const struct job *job, const uint
     return tern_json_print(cli, object);
 }
 
-// The round that made the version.
 static enum tern_result find_round(struct tern_db *db, struct job *job)
 {
     struct tern_db_version version;
@@ -305,10 +303,10 @@ static int load_kept(struct tern_cli *cli, struct tern_db *db, struct job *job)
     if (result == TERN_ERR_NOT_FOUND) {
         return TERN_EXIT_OK;
     }
-    TERN_CLI_TRY(
-        tern_cli_check(cli, result, "cannot read what is kept for export: %s", tern_db_error(db)));
+    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot read the tensors kept for export: %s",
+                                tern_db_error(db)));
     result = tern_safetensors_parse(job->kept_bytes, len, &job->kept, why);
-    return tern_cli_check(cli, result, "the tensors that are kept for export: %s", why);
+    return tern_cli_check(cli, result, "the tensors kept for export are damaged: %s", why);
 }
 
 static int load_scaling(struct tern_cli *cli, struct tern_db *db, struct job *job)
@@ -326,15 +324,16 @@ static int load_scaling(struct tern_cli *cli, struct tern_db *db, struct job *jo
                           tern_db_error(db));
 }
 
-// Exit code 4 tells a script that none was asked for, rather than that something is wrong.
+// Returns TERN_EXIT_NOTHING without an averaged model, so that a script can distinguish that from a failure.
 static int check_average(struct tern_cli *cli, const struct job *job)
 {
     if (!job->averaged || job->merge->averaged > 0) {
         return TERN_EXIT_OK;
     }
     tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
-                  "there is no averaged model of version %" PRIu32 "; the rounds that open with "
-                  "round.strategy = NAME:average_versions=N makes it",
+                  "version %" PRIu32
+                  " has no averaged model; rounds that open with round.strategy = "
+                  "NAME:average_versions=N make one",
                   job->merge->version);
     return TERN_EXIT_NOTHING;
 }
@@ -368,7 +367,7 @@ int tern_cli_export(struct tern_cli *cli)
     struct job job = {.federation = &federation, .merge = &merge};
     struct tern_db *db;
     TERN_CLI_TRY(tern_export_file_check(cli, &job.format));
-    TERN_CLI_TRY(take_weights(cli, &job));
+    TERN_CLI_TRY(read_weight_options(cli, &job));
     TERN_CLI_TRY(tern_state_open_reading(cli, &db));
     enum tern_result result = tern_db_federation(db, &federation);
     if (result != TERN_OK) {

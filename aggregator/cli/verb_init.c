@@ -1,47 +1,44 @@
-#include "cli/next_steps.h"
+#include "cli/estimates.h"
 #include "cli/proposal.h"
-#include "cli/proposal_settings.h"
+#include "cli/serve_config.h"
 #include "cli/service_advice.h"
-#include "cli/service_config.h"
-#include "cli/serving.h"
-#include "cli/spending.h"
 #include "cli/starting_model.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
 #include "hosted/export_file.h"
-
 #include "hosted/files.h"
+#include "tensor/model.h"
+
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-// --- Notes for the exported model
-
-// Room for every column of the sample.
-struct room {
+// One element per feature.
+struct scaling {
     const char **columns;
     double *mean;
     double *deviation;
 };
 
-static void take_columns(const struct tern_proposal *proposal, struct room *room,
+static void take_columns(const struct tern_proposal *proposal, struct scaling *scaling,
                          struct tern_export_inputs *inputs)
 {
     const struct tern_csv_profile *profile = &proposal->profile;
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         const struct tern_csv_column *column = &profile->column[c];
         if (column->feature) {
-            room->columns[inputs->count] = column->name;
-            room->mean[inputs->count] = column->mean;
-            room->deviation[inputs->count++] = column->deviation;
+            scaling->columns[inputs->count] = column->name;
+            scaling->mean[inputs->count] = column->mean;
+            scaling->deviation[inputs->count++] = column->deviation;
         }
     }
-    inputs->columns = profile->columns.header ? room->columns : NULL;
-    if (!proposal->shares) { // else export writes the scaling that clients agreed on
-        inputs->mean = room->mean;
-        inputs->deviation = room->deviation;
+    inputs->columns = profile->columns.header ? scaling->columns : NULL;
+    if (!proposal->shares) { // else `export` writes the scaling that clients compute together
+        inputs->mean = scaling->mean;
+        inputs->deviation = scaling->deviation;
     }
 }
 
@@ -60,33 +57,233 @@ static void take_target(const struct tern_proposal *proposal, struct tern_export
     }
 }
 
-// Adds to a model's metadata, a JSON object or NULL, what `export` writes of the columns, their scaling and the classes.
-// Returns the new text, malloc'ed by cJSON; NULL: no memory.
+// Adds the columns, their scaling and the classes to a model's metadata, a JSON object or NULL. Returns the new text,
+// malloc'ed by cJSON; NULL: no memory.
 static char *proposal_notes(const struct tern_proposal *proposal, const char *metadata)
 {
     const size_t count = proposal->profile.columns.count;
     cJSON *notes = metadata != NULL ? cJSON_Parse(metadata) : cJSON_CreateObject();
-    struct room room = {calloc(count, sizeof *room.columns), calloc(count, sizeof *room.mean),
-                        calloc(count, sizeof *room.deviation)};
+    struct scaling scaling = {calloc(count, sizeof *scaling.columns),
+                              calloc(count, sizeof *scaling.mean),
+                              calloc(count, sizeof *scaling.deviation)};
     char *text = NULL;
-    if (notes != NULL && room.columns != NULL && room.mean != NULL && room.deviation != NULL) {
+    if (notes != NULL && scaling.columns != NULL && scaling.mean != NULL &&
+        scaling.deviation != NULL) {
         struct tern_export_inputs inputs = {.count = 0};
-        take_columns(proposal, &room, &inputs);
+        take_columns(proposal, &scaling, &inputs);
         take_target(proposal, &inputs);
         tern_export_note_inputs(notes, &inputs);
         text = cJSON_PrintUnformatted(notes);
     }
     cJSON_Delete(notes);
-    free(room.columns);
-    free(room.mean);
-    free(room.deviation);
+    free(scaling.columns);
+    free(scaling.mean);
+    free(scaling.deviation);
     return text;
+}
+
+// --- Next steps
+
+#define TRIAL_MODEL "mlp:256-64-10" // the default model, which fits the generated digits
+
+static void print_word(const char *word)
+{
+    const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        printf(" %s", word);
+        return;
+    }
+    printf(" '");
+    for (; *word != '\0'; word++) {
+        printf(*word == '\'' ? "'\\''" : "%c", *word);
+    }
+    printf("'");
+}
+
+// Prints a verb with the options that give it the same settings.
+static void print_verb(const struct tern_cli *cli, const char *verb)
+{
+    printf("tern-aggregator %s", verb);
+    if (cli->config != NULL) {
+        printf(" --config");
+        print_word(cli->config);
+    }
+    if (cli->config == NULL || tern_cli_flag(cli, "state")) {
+        printf(" --state");
+        print_word(tern_state_settings(cli)->federation_state);
+    }
+    for (unsigned i = 0; i < cli->set_count; i++) {
+        printf(" --set");
+        print_word(cli->sets[i]);
+    }
+}
+
+static void print_certificate(const struct tern_cli *cli)
+{
+    const struct tern_aggregator_settings *settings = tern_state_settings(cli);
+    char certificate[PATH_MAX];
+    char key[PATH_MAX];
+    tern_state_file(cli, settings->server_certificate, TERN_STATE_CERTIFICATE, certificate);
+    tern_state_file(cli, settings->server_private_key, TERN_STATE_PRIVATE_KEY, key);
+    printf("  1. A certificate in");
+    print_word(certificate);
+    printf(" and its key in");
+    print_word(key);
+    printf(", your own or one for a trial on this machine:\n"
+           "     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365"
+           " -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout");
+    print_word(key);
+    printf(" -out");
+    print_word(certificate);
+    printf("\n");
+}
+
+static void print_serve(const struct tern_cli *cli)
+{
+    const uint32_t least = tern_state_settings(cli)->round_min_clients;
+    const bool trial = cli->config == NULL && cli->set_count == 0 && least > 1;
+    printf("  2. The service:\n     ");
+    print_verb(cli, "serve");
+    if (trial) {
+        printf(
+            " --set round.min_clients=1 --set round.rounds=10\n"
+            "     (a trial of ten rounds with one client; without these settings, rounds begin with"
+            " %" PRIu32 " clients\n     and have no end)\n",
+            least);
+    } else {
+        printf("\n     (rounds begin with %" PRIu32 " client%s: before the devices start, set "
+               "round.min_clients to the number\n     of devices that train together%s)\n",
+               least, least == 1 ? "" : "s", least == 1 ? "" : "; 1 is for a trial of one device");
+    }
+}
+
+static void print_statistics(const struct tern_cli *cli)
+{
+    const struct tern_aggregator_settings *s = tern_state_settings(cli);
+    if (strcmp(s->statistics_columns, "none") != 0) {
+        const uint32_t least =
+            s->statistics_min_clients != 0 ? s->statistics_min_clients : s->round_min_clients;
+        printf("     (and with the statistics of %" PRIu32
+               " client%s, from which the scaling is computed: statistics.min_clients)\n",
+               least, least == 1 ? "" : "s");
+    }
+}
+
+static void print_dashboard(const struct tern_cli *cli)
+{
+    const struct tern_aggregator_settings *s = tern_state_settings(cli);
+    if (s->admin_address[0] != '\0' && strncmp(s->admin_address, "unix:", 5) != 0) {
+        const bool six = strchr(s->admin_address, ':') != NULL;
+        printf("     Its dashboard: http://%s%s%s:%" PRIu32 "/ (log in with the token in %s/%s)\n",
+               six ? "[" : "", s->admin_address, six ? "]" : "", s->admin_port, s->federation_state,
+               TERN_STATE_ADMIN_TOKEN);
+    }
+}
+
+// Returns the setting by which a client gets data for the model: generated digits for a trial, else a placeholder.
+static const char *data_setting(const char *spec)
+{
+    if (strcmp(spec, TRIAL_MODEL) == 0) {
+        return "data.source=digits";
+    }
+    switch (tern_model_spec_inputs(spec) > 0 ? tern_model_spec_loss(spec) : TERN_LOSS_COUNT) {
+    case TERN_LOSS_CROSS_ENTROPY:
+        return "data.source=csv:FILE,label=COLUMN";
+    case TERN_LOSS_MSE:
+    case TERN_LOSS_MAE:
+        return "data.source=csv:FILE,target=COLUMN";
+    case TERN_LOSS_RECONSTRUCTION:
+        return "data.source=csv:FILE,label=none";
+    case TERN_LOSS_COUNT:
+        break;
+    }
+    return "client.trainer=command"; // a model that is not built in
+}
+
+static void print_client(const struct tern_cli *cli, const char *verb, bool client_ini,
+                         const char *certificate, const char *data)
+{
+    printf("     tern-client %s", verb);
+    if (client_ini) {
+        printf(" --config client.ini");
+        return;
+    }
+    char port[TERN_STATE_PORT_MAX];
+    char ca[PATH_MAX + 16];
+    printf(" --set client.server=https://localhost:%s --set", tern_state_client_port(cli, port));
+    snprintf(ca, sizeof ca, "client.ca=%s", certificate);
+    print_word(ca);
+    if (data != NULL) {
+        printf(" --set");
+        print_word(data);
+    }
+}
+
+static void print_devices(const struct tern_cli *cli, bool client_ini, const char *data)
+{
+    const bool shares = strcmp(tern_state_settings(cli)->statistics_columns, "none") != 0;
+    printf("  3. On each device, %s:\n",
+           !client_ini ? "with the service's address and its own data (data.source)"
+           : shares    ? "with client.ini and its own data"
+                       : "with client.ini, scaling.csv and its own data");
+    if (tern_state_settings(cli)->server_port == 0) {
+        printf(
+            "     (the service chooses PORT when it starts: its log shows it, and it is written to "
+            "server.port_file)\n");
+    }
+    if (client_ini) {
+        return;
+    }
+    if (strcmp(data, "data.source=digits") == 0) {
+        printf("     (the program generates digits for a trial; for your own table, set "
+               "data.source=csv:FILE,label=COLUMN)\n");
+    }
+    if (strcmp(data, "client.trainer=command") == 0) {
+        printf("     (your own trainer with its data: docs/TRAINERS.md)\n");
+    } else if (!shares) {
+        printf(
+            "     (if columns are not yet scaled equally on all devices: use init --data "
+            "SAMPLE.csv, or serve with\n"
+            "     --set statistics.columns=clients, so that clients compute a common scaling)\n");
+    }
+}
+
+static void print_next_steps(const struct tern_cli *cli, bool client_ini, const char *spec)
+{
+    char certificate[PATH_MAX];
+    const char *data = data_setting(spec);
+    tern_state_file(cli, tern_state_settings(cli)->server_certificate, TERN_STATE_CERTIFICATE,
+                    certificate);
+    printf("\nNext:\n");
+    print_certificate(cli);
+    print_serve(cli);
+    print_statistics(cli);
+    print_dashboard(cli);
+    print_devices(cli, client_ini, data);
+    print_client(cli, "check", client_ini, certificate, data);
+    printf("\n");
+    print_client(cli, "enroll", client_ini, certificate, NULL);
+    printf(" \"$(");
+    print_verb(cli, "enroll-code");
+    printf(")\"\n");
+    print_client(cli, "run", client_ini, certificate, data);
+    printf("\n  4. See how good the model is, and what it costs:\n     ");
+    print_verb(cli, "status");
+    printf("\n");
+    if (!tern_state_settings(cli)->train_evaluate) {
+        printf("     (accuracy needs train.evaluate = yes, or a client with client.evaluator = "
+               "yes)\n");
+    } else if (tern_model_spec_inputs(spec) > 0) {
+        printf("     On a device, check whether a model of its rows alone is as good:\n");
+        print_client(cli, "compare", client_ini, certificate, data);
+        printf("\n");
+    }
 }
 
 // --- The verb
 
-// The options of init override the settings; a proposal's model overrides a file's, but no option or --set.
-static int take_model(struct tern_cli *cli, const struct tern_proposal *proposal,
+// Makes the model. Options of init override settings; a proposed model overrides only the file of --config.
+static int make_model(struct tern_cli *cli, const struct tern_proposal *proposal,
                       struct tern_starting_model *start, struct tern_db_federation *federation)
 {
     const struct tern_aggregator_settings *settings = tern_state_settings(cli);
@@ -100,16 +297,16 @@ static int take_model(struct tern_cli *cli, const struct tern_proposal *proposal
                              : (int)tern_cli_exit_code(result);
 }
 
-// Keeps the sample's columns and classes for `export`.
-static int take_notes(const struct tern_cli *cli, const struct tern_proposal *proposal,
-                      struct tern_starting_model *start, struct tern_db_federation *federation)
+// Adds the sample's columns and classes to the metadata that `export` writes.
+static int add_metadata(const struct tern_cli *cli, const struct tern_proposal *proposal,
+                        struct tern_starting_model *start, struct tern_db_federation *federation)
 {
     if (proposal->data == NULL) {
         return TERN_EXIT_OK;
     }
     char *notes = proposal_notes(proposal, start->metadata);
     if (notes == NULL) {
-        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for what export writes of %s",
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the metadata of %s",
                              proposal->data);
     }
     cJSON_free(start->metadata);
@@ -118,29 +315,14 @@ static int take_notes(const struct tern_cli *cli, const struct tern_proposal *pr
     return TERN_EXIT_OK;
 }
 
-static bool holds_federation(const char *database)
-{
-    char why[256];
-    struct tern_db *db;
-    if (!tern_db_is_url(database)) {
-        return access(database, F_OK) == 0;
-    }
-    const enum tern_result result = tern_db_open(database, 0, &db, why);
-    if (result == TERN_OK) {
-        tern_db_close(db);
-    }
-    return result == TERN_OK;
-}
-
-// What else keeps it from being made is found when it is.
 static int refuse_old_state(struct tern_cli *cli)
 {
     char database[PATH_MAX];
     tern_state_database(cli, database);
-    return !holds_federation(database)
+    return !tern_state_has_federation(cli)
                ? TERN_EXIT_OK
                : tern_cli_fail(cli, TERN_ERR_IO,
-                               "%s holds a federation already; choose another %s, or see it"
+                               "%s already holds a federation; choose another %s, or see it"
                                " with `tern-aggregator status`",
                                tern_state_is_postgres(cli)
                                    ? database
@@ -160,17 +342,17 @@ static int make_state(struct tern_cli *cli, const struct tern_db_federation *fed
     TERN_CLI_TRY(refuse_old_state(cli));
     enum tern_result result = tern_file_make_folders(folder, 0700);
     if (result == TERN_OK) {
-        bool made; // one from an init that was cut short before the database is kept
+        bool made; // not if it remains from an interrupted init
         result = tern_state_make_token(token, &made);
     }
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", folder, strerror(errno)));
-    // Last, because its presence says that the directory is complete.
+    // Last, because its presence means that the directory is complete.
     result = tern_db_create(database, federation, start->weights, start->model.count, why);
     return tern_cli_check(
         cli, result == TERN_OK || result == TERN_ERR_CONFIG ? result : TERN_ERR_IO, "%s", why);
 }
 
-// "12 compress, 4 fuse, 2 dense"
+// Writes "12 compress, 4 fuse, 2 dense". Returns text.
 static const char *count_rules(const struct tern_model *model, char text[TERN_TEXT])
 {
     size_t used = 0;
@@ -189,7 +371,6 @@ static const char *count_rules(const struct tern_model *model, char text[TERN_TE
     return text;
 }
 
-// The codecs that serve will take by these settings.
 struct codecs {
     char up[TERN_CODEC_SPEC_MAX];
     char down[TERN_CODEC_SPEC_MAX];
@@ -230,7 +411,8 @@ static int print_json(struct tern_cli *cli, const struct tern_proposal *proposal
     const struct tern_spending spending =
         tern_spending_of(tern_state_settings(cli), config, &start->model);
     tern_spending_json(made, &spending);
-    tern_json_u64(made, "update_bytes_max", tern_cli_update_max(&config->codec_up, &start->model));
+    tern_json_u64(made, "update_bytes_max",
+                  tern_serve_config_update_max(&config->codec_up, &start->model));
     cJSON *tensors = cJSON_AddArrayToObject(made, "tensors");
     for (uint32_t i = 0; i < start->model.tensor_count; i++) {
         const struct tern_tensor *tensor = &start->model.tensors[i];
@@ -264,15 +446,15 @@ static int print_made(struct tern_cli *cli, const struct tern_proposal *proposal
     }
     printf("Made %s: a federation of %s (%" PRIu32 " values), seed %" PRIu64 ".\n", folder,
            federation->model_spec, start->model.count, federation->seed);
-    tern_text_bytes((double)tern_cli_update_max(&config->codec_up, &start->model), size);
+    tern_text_bytes((double)tern_serve_config_update_max(&config->codec_up, &start->model), size);
     if (config->early.rounds > 0) {
-        printf("By codec.accuracy, updates are sent by %s and downloads by %s\n"
+        printf("By codec.accuracy, updates are sent with %s and downloads with %s\n"
                "in the first %" PRIu32 " rounds.\n",
                codecs.early_up, codecs.early_down, config->early.rounds);
     }
     if (config->early.rounds == 0 || config->early.rounds != config->round.rounds) {
-        printf("By the settings, updates are sent by %s (at most %s each),\n"
-               "downloads by %s.\n",
+        printf("By the settings, updates are sent with %s (at most %s each),\n"
+               "downloads with %s.\n",
                codecs.up, size, codecs.down);
     }
     const struct tern_spending spending =
@@ -289,38 +471,37 @@ static int print_made(struct tern_cli *cli, const struct tern_proposal *proposal
     }
     if (start->kept_names != NULL) {
         printf(
-            "Kept for export, not trained or sent, since not F32, F16 or BF16 or without a value: "
-            "%s.\n",
+            "Kept for export, but not trained or sent, because they have no values or another type "
+            "than F32, F16 and BF16: %s.\n",
             start->kept_names);
     }
-    tern_next_steps_print(cli, proposal->data != NULL, federation->model_spec);
+    print_next_steps(cli, proposal->data != NULL, federation->model_spec);
     return TERN_EXIT_OK;
 }
 
-// What serve will refuse of the settings for this model, or warn of.
+// Refuses settings that serve would refuse for this model, and prints advice.
 static int fit_to_model(struct tern_cli *cli, const struct tern_model *model, const char *spec,
                         struct tern_federation_config *config)
 {
-    uint32_t body_bytes; // that serve will take
+    struct tern_http_limits limits;
     char why[256];
     if (!tern_federation_can_scale(config, spec, why)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s", why);
     }
-    TERN_CLI_TRY(tern_cli_fill_for_model(cli, tern_state_settings(cli), model->count, config));
-    TERN_CLI_TRY(tern_cli_body_limit(cli, &config->codec_up, model, spec, &body_bytes));
+    TERN_CLI_TRY(tern_serve_config_fit_model(cli, model, spec, config, &limits));
     tern_cli_advise(tern_state_settings(cli), config, tern_cli_print_advice);
     return TERN_EXIT_OK;
 }
 
-// Makes everything of the settings, which a proposal has been written into.
-static int make(struct tern_cli *cli, const struct tern_proposal *proposal,
-                struct tern_starting_model *start)
+// Makes the federation from the settings, which already contain the proposal.
+static int make_federation(struct tern_cli *cli, const struct tern_proposal *proposal,
+                           struct tern_starting_model *start)
 {
-    static struct tern_service_config config; // that serve will refuse, or not
+    static struct tern_service_config config;
     struct tern_db_federation federation = {.created_ms = tern_now_ms()};
-    TERN_CLI_TRY(tern_cli_fill_service(cli, tern_state_settings(cli), &config));
-    TERN_CLI_TRY(take_model(cli, proposal, start, &federation));
-    TERN_CLI_TRY(take_notes(cli, proposal, start, &federation));
+    TERN_CLI_TRY(tern_serve_config_read(cli, &config));
+    TERN_CLI_TRY(make_model(cli, proposal, start, &federation));
+    TERN_CLI_TRY(add_metadata(cli, proposal, start, &federation));
     TERN_CLI_TRY(fit_to_model(cli, &start->model, federation.model_spec, &config.federation));
     TERN_CLI_TRY(make_state(cli, &federation, start));
     return print_made(cli, proposal, &federation, start, &config.federation);
@@ -332,9 +513,9 @@ static int propose_and_make(struct tern_cli *cli, struct tern_proposal *proposal
     TERN_CLI_TRY(refuse_old_state(cli));
     TERN_CLI_TRY(tern_proposal_make(cli, proposal));
     TERN_CLI_TRY(tern_proposal_write(cli, proposal));
-    const int code = make(cli, proposal, start);
+    const int code = make_federation(cli, proposal, start);
     if (code != TERN_EXIT_OK) {
-        tern_proposal_take_back(proposal);
+        tern_proposal_remove_files(proposal);
     }
     return code;
 }
@@ -349,11 +530,11 @@ int tern_cli_init(struct tern_cli *cli)
                       tern_cli_flag(cli, "header") || tern_cli_flag(cli, "classes"))) {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
-            "--label, --group, --drop, --header and --classes say how the sample in --data is "
-            "read, and --task what is learnt from it");
+            "--label, --group, --drop, --header, --classes and --task need --data, the sample that "
+            "they describe");
     }
-    const int code =
-        proposes ? propose_and_make(cli, &proposal, &start) : make(cli, &proposal, &start);
+    const int code = proposes ? propose_and_make(cli, &proposal, &start)
+                              : make_federation(cli, &proposal, &start);
     tern_proposal_free(&proposal);
     tern_starting_model_free(&start);
     return code;

@@ -1,4 +1,4 @@
-// Clients made without a join code: what a factory writes into a device.
+// provision makes clients without a join code, and prints the identities that a factory writes into devices.
 #include "cli/state.h"
 #include "cli/verbs.h"
 
@@ -14,8 +14,7 @@
 
 #define COUNT_MAX 10000
 
-// A service looks for what others wrote once a second at least (service/service.c).
-#define NOTICED_MS 1500
+#define NOTICED_MS 1500 // a running service reads changes of the database once a second
 
 #define TOKEN_TEXT (TERN_BASE64URL_LENGTH(TERN_WIRE_TOKEN_BYTES) + 1)
 
@@ -31,7 +30,7 @@ struct provision {
     struct tern_db_federation federation;
     const char *name;
     uint32_t count;
-    bool several; // --count was given: a list is printed, and names are numbered
+    bool several; // --count was given: prints a list, and numbers the names
     bool psk;
     bool evaluator;
     char tags[TERN_DB_TAGS_MAX];
@@ -114,10 +113,9 @@ static enum tern_result store(struct provision *provision, struct tern_db *db)
     return tern_db_conclude(db, add_all(provision, db));
 }
 
-// --- A service that runs
+// --- Output
 
-// A device that came too early would be told that it is unknown, and stop. So the secrets are only
-// given out when the service knows them.
+// Waits until a running service has read the new clients. A device that the service does not know yet would stop for good.
 static void wait_for_service(const struct tern_cli *cli)
 {
     if (tern_state_is_served(cli)) {
@@ -126,8 +124,6 @@ static void wait_for_service(const struct tern_cli *cli)
                   NULL);
     }
 }
-
-// --- Printing
 
 static cJSON *describe(const struct provision *provision, const struct made *made)
 {
@@ -142,7 +138,7 @@ static cJSON *describe(const struct provision *provision, const struct made *mad
     cJSON_AddStringToObject(row, "model", federation->model_spec);
     tern_json_u64(row, "seed", federation->seed);
     tern_json_hash(row, "model_hash", federation->model_hash);
-    if (federation->manifest_len > 0) { // of a model that is not built in
+    if (federation->manifest_len > 0) { // the model is not built in
         tern_json_u64(row, "manifest", federation->manifest_len);
     }
     if (provision->psk) {
@@ -198,7 +194,7 @@ static int print_made(const struct provision *provision)
     return TERN_EXIT_OK;
 }
 
-// --- All together
+// --- The verb
 
 static int run(struct provision *provision)
 {
@@ -209,8 +205,9 @@ static int run(struct provision *provision)
     if (result == TERN_ERR_TOO_LARGE) {
         tern_db_close(db);
         return tern_cli_fail(cli, result,
-                             "that would be more clients than limits.clients = %" PRIu32
-                             " allows; revoked ones count",
+                             "limits.clients = %" PRIu32
+                             " would be exceeded (revoked clients count): raise "
+                             "it, or provision fewer",
                              tern_state_settings(cli)->limits_clients);
     }
     if (result != TERN_OK) {
@@ -218,8 +215,9 @@ static int run(struct provision *provision)
     }
     tern_db_close(db);
     if (provision->psk && !tern_state_settings(cli)->tls_psk) {
-        fprintf(stderr, "tls.psk is not yes in these settings: until it is for the service, their "
-                        "keys are not taken.\n");
+        fprintf(stderr,
+                "tls.psk is no in these settings: the service refuses the keys until it runs "
+                "with tls.psk = yes.\n");
     }
     wait_for_service(cli);
     return print_made(provision);
@@ -231,7 +229,7 @@ int tern_cli_provision(struct tern_cli *cli)
     TERN_CLI_TRY(take_options(cli, &provision));
     provision.made = calloc(provision.count, sizeof provision.made[0]);
     if (provision.made == NULL) {
-        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "there is not enough memory");
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the clients");
     }
     int code = run(&provision);
     explicit_bzero(provision.made, provision.count * sizeof provision.made[0]);

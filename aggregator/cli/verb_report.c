@@ -1,4 +1,4 @@
-// report bytes: what crossed the link. report fairness: how evenly rounds use clients.
+// Lists of bytes and shares (report), replicas, schedules and error buffers (ledger).
 #include "cli/figures.h"
 #include "cli/listing.h"
 #include "cli/verbs.h"
@@ -29,7 +29,7 @@ static enum tern_result add_up(struct tern_db *db, struct tern_db_meter *total)
     return tern_db_end(rows);
 }
 
-// The mean of what one client moves in one round, which is what a user pays.
+// Prints the mean bytes of a client in a round, which is what a user pays for.
 static void print_mean(const struct tern_figures *figures)
 {
     const struct tern_round_bytes *all = &figures->all;
@@ -41,8 +41,7 @@ static void print_mean(const struct tern_figures *figures)
     tern_text_bytes(tern_figures_mean(all->up.wire, all->participants), up);
     tern_text_bytes(tern_figures_mean(all->down.wire, all->participants), down);
     printf("Per client and round on the wire: %s up, %s down\n", up, down);
-    printf("  all bytes of the clients that train, divided by the %" PRIu32
-           " updates that were accepted\n",
+    printf("  all bytes of the clients that train, divided by the %" PRIu32 " accepted updates\n",
            all->participants);
     tern_figures_print_outside(figures, "  ");
 }
@@ -82,7 +81,8 @@ static int report_bytes(struct tern_cli *cli)
             return tern_list(cli, groups[i].view, &sums);
         }
     }
-    return tern_cli_fail(cli, TERN_ERR_CONFIG, "--by '%s' is none of purpose, client, round", by);
+    return tern_cli_fail(cli, TERN_ERR_CONFIG, "--by must be purpose, client or round, not '%s'",
+                         by);
 }
 
 // --- Fairness
@@ -101,8 +101,8 @@ static void print_held_out(const struct tern_held_outs *all)
     for (size_t i = 0; i < count; i++) {
         const struct tern_spread *spread = &of[i].spread;
         if (i == 0) {
-            printf("\nHeld-out data of %" PRIu32 " clients: the %s of version %" PRIu32
-                   ", before they trained\n",
+            printf("\nHeld-out data of %" PRIu32 " clients: metrics of the %s of version %" PRIu32
+                   ", before training\n",
                    spread->clients, of->model == TERN_EVALUATED_GLOBAL ? "global model" : "replica",
                    version);
             printf("%-15s %9s %9s %9s %9s %12s\n", "", "WEIGHTED", "MEAN", "DEVIATION", "WORST",
@@ -116,12 +116,12 @@ static void print_held_out(const struct tern_held_outs *all)
 static enum tern_result print_summary(struct tern_view_rows *rows)
 {
     const struct tern_fairness_summary *summary = tern_view_fairness_summary(rows);
-    printf("\nRounds of each of %" PRIu32 " clients, of %" PRIu32 "\n", summary->clients,
+    printf("\nRounds per client: %" PRIu32 " clients, %" PRIu32 " rounds\n", summary->clients,
            summary->rounds);
     printf("%-9s %8s %8s %8s %8s\n", "", "MIN", "MEDIAN", "MAX", "JAIN");
     print_fairness("invited", &summary->invited);
     print_fairness("reported", &summary->reported);
-    printf("  Jain's index: 1 = all alike, 1/clients = one client has all\n");
+    printf("  Jain's index: 1 = equal for all clients, 1/clients = one client has all\n");
     print_held_out(summary->held_outs);
     return TERN_OK;
 }
@@ -161,6 +161,48 @@ int tern_cli_report(struct tern_cli *cli)
     if (strcmp(what, "fairness") == 0) {
         return tern_list(cli, &tern_view_fairness, &fairness);
     }
-    return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                         "there is no report '%s'; there are bytes and fairness", what);
+    return tern_cli_fail(cli, TERN_ERR_CONFIG, "there is no report '%s': use bytes or fairness",
+                         what);
+}
+
+// --- Replicas, schedules and error buffers
+
+int tern_cli_schedule(struct tern_cli *cli)
+{
+    return tern_list(cli, &tern_view_schedule, NULL);
+}
+
+int tern_cli_ledger(struct tern_cli *cli)
+{
+    return tern_list(cli, &tern_view_ledger, NULL);
+}
+
+static enum tern_result print_totals(struct tern_view_rows *rows)
+{
+    struct tern_db_replica_totals totals;
+    char whole[TERN_TEXT];
+    char downloads[TERN_TEXT];
+    TERN_TRY(tern_db_replica_totals(rows->db, &totals));
+    printf("%" PRIu64 " replicas, %" PRIu64 " of them shared by a version; %" PRIu64
+           " downloads (%s), %" PRIu64 " stored whole (%s)\n",
+           totals.replicas, totals.trunk, totals.downloads,
+           tern_text_bytes((double)totals.download_bytes, downloads), totals.whole,
+           tern_text_bytes((double)totals.whole_bytes, whole));
+    return TERN_OK;
+}
+
+static enum tern_result add_totals(cJSON *object, struct tern_view_rows *rows)
+{
+    struct tern_db_replica_totals totals;
+    TERN_TRY(tern_db_replica_totals(rows->db, &totals));
+    tern_json_replica_totals(object, &totals);
+    return TERN_OK;
+}
+
+int tern_cli_replicas(struct tern_cli *cli)
+{
+    static const struct tern_listing_sums sums = {print_totals, add_totals};
+    return tern_cli_flag(cli, "clients") || cli->argument_count > 0
+               ? tern_list(cli, &tern_view_held, NULL)
+               : tern_list(cli, &tern_view_replicas, &sums);
 }

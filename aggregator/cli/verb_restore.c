@@ -1,5 +1,5 @@
-// restore: a backup in the place of the database. All of it is read and compared before anything is
-// changed; a kill at any point leaves the old database or the new one.
+// restore replaces the database with a backup, which it checks completely before. A kill at any point leaves the old database
+// or the new one.
 #include "cli/state.h"
 #include "cli/verbs.h"
 
@@ -12,13 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
-// What a database holds, as far as a restore loses or gives back some of it.
+// What a restore may lose or bring back.
 struct contents {
     bool known;
-    struct tern_db_federation
-        federation; // of it, what lies beside the row is gone with the connection
+    struct tern_db_federation federation; // its pointers are invalid once the connection is closed
     uint32_t version;
-    uint32_t round; // the last one, open or not
+    uint32_t round; // number of the last round, open or not
     uint64_t clients;
 };
 
@@ -27,16 +26,16 @@ struct restoring {
     const char *file;
     char database[PATH_MAX];
     char copy[PATH_MAX];
-    char kept[PATH_MAX]; // the name that what was there gets
-    bool was_there;
+    char kept[PATH_MAX]; // new path of the old database
+    bool was_there;      // there was an old database
     struct contents before;
     struct contents after;
-    char why[256]; // what was there could not be read
+    char why[256]; // why the old database or the backup cannot be read
 };
 
-// --- Looking
+// --- Comparing the databases
 
-static enum tern_result look(struct tern_db *db, struct contents *contents)
+static enum tern_result read_contents(struct tern_db *db, struct contents *contents)
 {
     struct tern_db_counts counts;
     struct tern_db_version version = {.version = 0};
@@ -52,15 +51,14 @@ static enum tern_result look(struct tern_db *db, struct contents *contents)
     return TERN_OK;
 }
 
-// No federation has an id of its own, but two that were made in the same millisecond with one model and
-// seed are unlikely.
+// Compares creation time, seed and model, because federations have no id.
 static bool is_same(const struct tern_db_federation *a, const struct tern_db_federation *b)
 {
     return a->created_ms == b->created_ms && a->seed == b->seed &&
            memcmp(a->model_hash, b->model_hash, sizeof a->model_hash) == 0;
 }
 
-static int refuse_others(const struct restoring *restoring)
+static int refuse_other_federation(const struct restoring *restoring)
 {
     const struct contents *before = &restoring->before;
     const struct contents *after = &restoring->after;
@@ -72,8 +70,8 @@ static int refuse_others(const struct restoring *restoring)
     }
     return tern_cli_fail(
         restoring->cli, TERN_ERR_STATE,
-        "%s is of another federation (%s, made %s) than %s (%s, made %s), whose clients would be "
-        "refused; name its state directory by --state, or use --force",
+        "%s belongs to another federation (%s, made %s) than %s (%s, made %s), whose clients would "
+        "be refused: name its state directory with --state, or use --force",
         restoring->file, after->federation.model_spec,
         tern_text_time(after->federation.created_ms, other), restoring->database,
         before->federation.model_spec, tern_text_time(before->federation.created_ms, made));
@@ -81,34 +79,34 @@ static int refuse_others(const struct restoring *restoring)
 
 // --- The steps
 
-// Files of another owner than the folder's could not be opened by the service.
-static int take_folder(const struct restoring *restoring)
+// Makes the folder. Refuses another user than its owner, because the service could not open that user's files.
+static int make_folder(const struct restoring *restoring)
 {
     const char *folder = tern_state_settings(restoring->cli)->federation_state;
     struct stat status;
     TERN_CLI_TRY(tern_cli_check(restoring->cli, tern_file_make_folders(folder, 0700),
                                 "cannot make %s: %s", folder, strerror(errno)));
     if (stat(folder, &status) != 0) {
-        return tern_cli_fail(restoring->cli, TERN_ERR_IO, "cannot look at %s: %s", folder,
+        return tern_cli_fail(restoring->cli, TERN_ERR_IO, "cannot read %s: %s", folder,
                              strerror(errno));
     }
     return status.st_uid == geteuid()
                ? TERN_EXIT_OK
                : tern_cli_fail(restoring->cli, TERN_ERR_STATE,
-                               "%s belongs to another user; run this verb, as every other, as its "
+                               "%s belongs to another user: run this verb, like all others, as its "
                                "owner (runuser -u OWNER -- tern-aggregator restore ...)",
                                folder);
 }
 
-// Reads all of the copy, so that what was checked is what takes the place.
+// Checks the copy of the backup, not the backup itself, so that the checked bytes become the database.
 static enum tern_result check_copy(struct restoring *restoring, struct tern_db *db)
 {
-    enum tern_result result = tern_db_upgrade(db); // a copy is nobody else's
+    enum tern_result result = tern_db_upgrade(db);
     result = result == TERN_OK ? tern_db_check(db) : result;
-    result = result == TERN_OK ? look(db, &restoring->after) : result;
+    result = result == TERN_OK ? read_contents(db, &restoring->after) : result;
     result = result == TERN_OK ? tern_db_settle(db) : result;
     if (result != TERN_OK) {
-        tern_db_damaged(db); // says which of two things it was
+        (void)tern_db_damaged(db); // adds to tern_db_error() whether it is damage
         snprintf(restoring->why, sizeof restoring->why, "%s", tern_db_error(db));
     }
     return result;
@@ -130,34 +128,36 @@ static int prepare(struct restoring *restoring)
                           restoring->why);
 }
 
-static int refuse_used(const struct restoring *restoring, enum tern_result result, const char *why)
+static int refuse_unusable(const struct restoring *restoring, enum tern_result result,
+                           const char *why)
 {
-    return tern_cli_fail(restoring->cli, result, "%s: %s; mend that, then try again",
+    return tern_cli_fail(restoring->cli, result, "%s: %s; correct that, then try again",
                          restoring->database, why);
 }
 
-// Takes what is there for itself until *db is closed. A database that is damaged, or newer than this
-// program, is what backups are for: *db stays NULL then.
-static int take_old(struct restoring *restoring, struct tern_db **db)
+// Opens and holds the old database until *db is closed. *db is NULL if it is damaged or newer than this program, which a
+// restore repairs.
+static int hold_old(struct restoring *restoring, struct tern_db **db)
 {
     enum tern_result result = tern_db_open(restoring->database, TERN_DB_OLDER, db, restoring->why);
     if (result != TERN_OK) {
-        return result == TERN_ERR_BUSY ? refuse_used(restoring, result, restoring->why)
+        return result == TERN_ERR_BUSY ? refuse_unusable(restoring, result, restoring->why)
                                        : TERN_EXIT_OK;
     }
-    result = tern_db_upgrade(*db); // it is served by nobody
-    result = result == TERN_OK ? look(*db, &restoring->before) : result;
+    result = tern_db_upgrade(*db); // no service runs on it
+    result = result == TERN_OK ? read_contents(*db, &restoring->before) : result;
     if (result != TERN_OK) {
         snprintf(restoring->why, sizeof restoring->why, "%s", tern_db_error(*db));
     }
-    TERN_CLI_TRY(refuse_others(restoring));
+    TERN_CLI_TRY(refuse_other_federation(restoring));
     result = tern_db_settle(*db);
     if (result != TERN_OK && result != TERN_ERR_BUSY && tern_db_damaged(*db)) {
         tern_db_close(*db);
         *db = NULL;
         return TERN_EXIT_OK;
     }
-    return result == TERN_OK ? TERN_EXIT_OK : refuse_used(restoring, result, tern_db_error(*db));
+    return result == TERN_OK ? TERN_EXIT_OK
+                             : refuse_unusable(restoring, result, tern_db_error(*db));
 }
 
 static void name_kept(struct restoring *restoring)
@@ -183,7 +183,7 @@ static int replace(struct restoring *restoring)
     name_kept(restoring);
     restoring->was_there = access(restoring->database, F_OK) == 0;
     if (restoring->was_there) {
-        const int code = take_old(restoring, &old);
+        const int code = hold_old(restoring, &old);
         if (code != TERN_EXIT_OK) {
             tern_db_close(old);
             return code;
@@ -197,7 +197,7 @@ static int replace(struct restoring *restoring)
 
 static int restore(struct restoring *restoring)
 {
-    tern_db_remove(restoring->copy); // of a restore that was killed; the lock is ours
+    tern_db_remove(restoring->copy); // from a restore that was killed
     const int code = replace(restoring);
     if (code != TERN_EXIT_OK) {
         tern_db_remove(restoring->copy);
@@ -205,7 +205,7 @@ static int restore(struct restoring *restoring)
     return code;
 }
 
-// --- What came of it
+// --- Output
 
 static uint64_t lost(uint64_t before, uint64_t after)
 {
@@ -236,10 +236,11 @@ static void print_lost(const struct restoring *restoring)
     const struct contents *before = &restoring->before;
     const struct contents *after = &restoring->after;
     if (!before->known) {
-        printf("It could not be read, so what is lost cannot be told: %s\n", restoring->why);
+        printf("What is lost is unknown, because the old database could not be read: %s\n",
+               restoring->why);
         return;
     }
-    printf("It was at version %" PRIu32 ", round %" PRIu32 ". Versions lost: %" PRIu64
+    printf("The old database was at version %" PRIu32 ", round %" PRIu32 ". Versions lost: %" PRIu64
            ", rounds: %" PRIu64 ", clients: %" PRIu64 ".\n",
            before->version, before->round, lost(before->version, after->version),
            lost(before->round, after->round), lost(before->clients, after->clients));
@@ -256,10 +257,11 @@ static int print_restored(const struct restoring *restoring)
     printf("Restored %s: version %" PRIu32 ", round %" PRIu32 ".\n", restoring->file,
            restoring->after.version, restoring->after.round);
     if (restoring->was_there) {
-        printf("What was there is kept as %s; delete it when nobody needs it.\n", restoring->kept);
+        printf("The old database is kept as %s; delete it when it is no longer needed.\n",
+               restoring->kept);
         print_lost(restoring);
     }
-    printf("Revoke and cancel again what was revoked or cancelled since the backup, then start the "
+    printf("Repeat revocations and cancellations that were made since the backup, then start the "
            "service.\n");
     return TERN_EXIT_OK;
 }
@@ -271,9 +273,10 @@ int tern_cli_restore(struct tern_cli *cli)
     restoring.cli = cli;
     restoring.file = cli->arguments[0];
     if (tern_state_is_postgres(cli)) {
-        return tern_cli_fail(cli, TERN_ERR_STATE,
-                             "the database is in PostgreSQL (store.url): pg_restore takes it back "
-                             "(docs/OPERATIONS.md, \"PostgreSQL\")");
+        return tern_cli_fail(
+            cli, TERN_ERR_STATE,
+            "the database is in PostgreSQL (store.url): restore it with pg_restore "
+            "(docs/OPERATIONS.md, \"PostgreSQL\")");
     }
     if (access(restoring.file, R_OK) != 0) {
         return tern_cli_fail(cli, TERN_ERR_IO, "%s cannot be read: %s", restoring.file,
@@ -281,7 +284,7 @@ int tern_cli_restore(struct tern_cli *cli)
     }
     tern_state_path(cli, TERN_STATE_DATABASE, restoring.database);
     tern_state_path(cli, TERN_STATE_DATABASE ".restoring", restoring.copy);
-    TERN_CLI_TRY(take_folder(&restoring));
+    TERN_CLI_TRY(make_folder(&restoring));
     int code = tern_state_lock(cli, &lock);
     code = code == TERN_EXIT_OK ? restore(&restoring) : code;
     if (lock >= 0) {

@@ -1,5 +1,7 @@
-// rounds: a row for each round, or for each round that selected a client; TensorBoard's events.
+// rounds lists rounds and exports them for TensorBoard; close-round ends the open round before its deadline.
+#include "admin/rows.h"
 #include "cli/listing.h"
+#include "cli/state.h"
 #include "cli/verbs.h"
 #include "hosted/files.h"
 #include "result.h"
@@ -13,25 +15,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct tern_event_file {
-    FILE *stream; // into bytes
+// --- Event files of TensorBoard: TFRecords, each an Event of TensorFlow's event.proto with one scalar at a step
+
+struct event_file {
+    FILE *stream; // writes to `bytes`
     char *bytes;
     size_t len;
-    enum tern_result result; // the first failure of all calls
+    enum tern_result result; // of the first call that failed
 };
 
-// --- Event files of TensorBoard
+#define EVENT_MAX 256 // bytes
 
-// Scalars as TensorBoard reads them: records of TFRecord, each an Event of TensorFlow's event.proto with one
-// value of a series at a step. Used from the main thread only.
-
-#define EVENT_MAX 256 // bytes; tags are short
-
-// Numbers of fields in TensorFlow's event.proto and summary.proto.
+// Field numbers in TensorFlow's event.proto and summary.proto.
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE_VALUE = 2 };
-
-// --- Records: length, checksum of the length, data, checksum of the data
 
 static uint32_t masked_crc(const uint8_t *data, size_t len)
 {
@@ -39,7 +36,8 @@ static uint32_t masked_crc(const uint8_t *data, size_t len)
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-static void write_record(struct tern_event_file *file, const uint8_t *data, size_t len)
+// Writes a TFRecord: length, checksum of the length, data, checksum of the data.
+static void write_record(struct event_file *file, const uint8_t *data, size_t len)
 {
     uint8_t head[12];
     uint8_t tail[4];
@@ -52,8 +50,6 @@ static void write_record(struct tern_event_file *file, const uint8_t *data, size
         file->result = TERN_ERR_NO_MEMORY;
     }
 }
-
-// --- Messages
 
 static bool put_string(pb_ostream_t *out, uint32_t field, const char *text)
 {
@@ -85,12 +81,12 @@ static bool put_summary(pb_ostream_t *out, const char *tag, double value)
            pb_encode_string(out, around, summary.bytes_written);
 }
 
-// Begins a file at the time wall_ms (Unix time in milliseconds).
-static void event_file_begin(struct tern_event_file *file, uint64_t wall_ms)
+// Begins a file. wall_ms: Unix time in milliseconds.
+static void event_file_begin(struct event_file *file, uint64_t wall_ms)
 {
     pb_byte_t event[EVENT_MAX];
     pb_ostream_t out = pb_ostream_from_buffer(event, sizeof event);
-    *file = (struct tern_event_file){.result = TERN_OK};
+    *file = (struct event_file){.result = TERN_OK};
     file->stream = open_memstream(&file->bytes, &file->len);
     if (file->stream == NULL || !put_double(&out, EVENT_WALL_TIME, (double)wall_ms / 1e3) ||
         !put_string(&out, EVENT_FILE_VERSION, "brain.Event:2")) {
@@ -101,7 +97,7 @@ static void event_file_begin(struct tern_event_file *file, uint64_t wall_ms)
 }
 
 // Adds a value of the series `tag`, e.g. "loss/train".
-static void event_file_add(struct tern_event_file *file, uint64_t wall_ms, uint32_t step,
+static void event_file_add(struct event_file *file, uint64_t wall_ms, uint32_t step,
                            const char *tag, double value)
 {
     pb_byte_t event[EVENT_MAX];
@@ -118,33 +114,33 @@ static void event_file_add(struct tern_event_file *file, uint64_t wall_ms, uint3
     write_record(file, event, out.bytes_written);
 }
 
-// What all of it was, with the bytes still held.
-static enum tern_result close_stream(struct tern_event_file *file)
+// Closes the stream; `bytes` remains. Returns the first failure of all calls.
+static enum tern_result close_stream(struct event_file *file)
 {
     const bool closed = file->stream == NULL || fclose(file->stream) == 0;
     file->stream = NULL;
     return closed ? file->result : TERN_ERR_NO_MEMORY;
 }
 
-// Frees what it holds, written or not.
-static void event_file_drop(struct tern_event_file *file)
+// Frees the file, written or not.
+static void event_file_drop(struct event_file *file)
 {
     (void)close_stream(file);
     free(file->bytes);
     file->bytes = NULL;
 }
 
-// Writes it at `path`, replacing what is there; nothing is added afterwards.
-// TERN_ERR_NO_MEMORY, and what tern_file_write() returns
-static enum tern_result event_file_write(struct tern_event_file *file, const char *path)
+// Writes the file to `path`, after which nothing can be added. Returns TERN_ERR_NO_MEMORY and errors of
+// tern_file_write().
+static enum tern_result event_file_write(struct event_file *file, const char *path)
 {
     TERN_TRY(close_stream(file));
     return tern_file_write(path, file->bytes, file->len, 0644);
 }
 
-// --- The verb
+// --- Export of the rounds
 
-// Columns that events are made of, in this order.
+// The columns of EVENT_COLUMN_NAMES, in this order.
 enum event_column {
     ROUND,
     STATE,
@@ -165,7 +161,7 @@ enum event_column {
     "round,state,closed_ms,applied,mean_loss,evaluated_loss,score,accuracy_model,participants,"    \
     "payload_up,wire_up,payload_down,wire_down"
 
-static void add_events(struct tern_event_file *file, const struct tern_view_rows *rows,
+static void add_events(struct event_file *file, const struct tern_view_rows *rows,
                        const char *score)
 {
     struct tern_view_value of[EVENT_COLUMNS];
@@ -203,7 +199,7 @@ static void add_events(struct tern_event_file *file, const struct tern_view_rows
 }
 
 static enum tern_result read_events(struct tern_db *db, const struct tern_view_query *query,
-                                    const char *score, struct tern_event_file *file)
+                                    const char *score, struct event_file *file)
 {
     struct tern_view_rows *rows;
     char why[TERN_VIEW_WHY_MAX];
@@ -214,8 +210,8 @@ static enum tern_result read_events(struct tern_db *db, const struct tern_view_q
     return tern_view_close(rows);
 }
 
-// One file for a federation, so that the next export replaces it.
-static enum tern_result write_events(struct tern_event_file *file, const char *folder,
+// Names the file after the federation's creation, so that the next export replaces it.
+static enum tern_result write_events(struct event_file *file, const char *folder,
                                      uint64_t created_ms, char path[PATH_MAX])
 {
     const int len = snprintf(path, PATH_MAX, "%s/events.out.tfevents.%" PRIu64 ".tern", folder,
@@ -229,15 +225,15 @@ static int export_events(struct tern_cli *cli)
 {
     struct tern_db *db;
     struct tern_db_federation federation;
-    struct tern_event_file file;
+    struct event_file file;
     struct tern_view_query query;
     TERN_CLI_TRY(tern_list_query(cli, &query));
     if (cli->json || tern_cli_flag(cli, "csv") || query.columns != NULL || query.where != NULL ||
         query.sort != NULL) {
-        return tern_cli_fail(
-            cli, TERN_ERR_CONFIG,
-            "--tensorboard writes a file of its own, not --csv or --json, and takes "
-            "--last alone of the options of a list");
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--tensorboard writes a file, and of the options of a list allows "
+                             "only --last: leave out "
+                             "the others");
     }
     query.columns = EVENT_COLUMN_NAMES;
     TERN_CLI_TRY(tern_state_open_reading(cli, &db));
@@ -269,4 +265,55 @@ int tern_cli_rounds(struct tern_cli *cli)
     }
     return tern_list(cli, cli->argument_count > 0 ? &tern_view_client_rounds : &tern_view_rounds,
                      NULL);
+}
+
+// --- Closing the open round
+
+static enum tern_result close_round(struct tern_db *db, struct tern_status *status)
+{
+    TERN_TRY(tern_db_begin(db));
+    return tern_db_conclude(db, tern_round_end_time(db, tern_now_ms(), status));
+}
+
+static int print_closed(struct tern_cli *cli, const struct tern_status *status)
+{
+    const bool served = tern_state_is_served(cli);
+    if (cli->json) {
+        cJSON *object = cJSON_CreateObject();
+        tern_json_u64(object, "round", status->round.round);
+        tern_json_u64(object, "reported", status->reported);
+        tern_json_bool(object, "served", served);
+        return tern_json_print(cli, object);
+    }
+    const char *when = served ? "now" : "when the service starts (`tern-aggregator serve`)";
+    if (status->reported > 0) {
+        printf("Round %" PRIu32 " is merged %s, with %" PRIu32 " update%s.\n", status->round.round,
+               when, status->reported, status->reported == 1 ? "" : "s");
+    } else {
+        printf("Round %" PRIu32
+               " has no update to merge. Members that did not report are replaced %s, if other "
+               "clients are eligible, and the round closes at its next deadline.\n",
+               status->round.round, when);
+    }
+    return TERN_EXIT_OK;
+}
+
+int tern_cli_close_round(struct tern_cli *cli)
+{
+    struct tern_db *db;
+    struct tern_status status;
+    TERN_CLI_TRY(tern_state_open(cli, &db));
+    const enum tern_result result = close_round(db, &status);
+    if (result == TERN_ERR_NOT_FOUND) {
+        tern_db_close(db);
+        tern_cli_fail(
+            cli, TERN_ERR_STATE,
+            "no round is open; `tern-aggregator status` shows what the next one waits for");
+        return TERN_EXIT_NOTHING;
+    }
+    if (result != TERN_OK) {
+        return tern_state_fail(cli, db, result);
+    }
+    tern_db_close(db);
+    return print_closed(cli, &status);
 }

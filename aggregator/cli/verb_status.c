@@ -1,10 +1,8 @@
-#include "cli/best.h"
+#include "cli/estimates.h"
 #include "cli/figures.h"
 #include "cli/gateway.h"
 #include "cli/quality.h"
-#include "cli/shared_settings.h"
-#include "cli/spending.h"
-#include "cli/standby.h"
+#include "cli/shared_database.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
 #include "cli/waiting.h"
@@ -25,16 +23,13 @@
 struct watched {
     // Both return an exit code, after printing the reason of a failure, which ends the watch.
     int (*load)(struct tern_cli *cli, void *ctx);
-    int (*print)(struct tern_cli *cli, const void *ctx); // to standard output, as text or JSON
+    int (*print)(struct tern_cli *cli, const void *ctx); // to stdout, as text or JSON
     // Writes a line without elapsed times, so that it differs only when something has changed.
     void (*line)(const void *ctx, char text[WATCH_LINE_MAX]);
     void *ctx;
 };
 
 // --- Watching
-
-// Repeats the status until SIGINT or SIGTERM: on a terminal it redraws the screen; elsewhere it prints a line, or a JSON
-// object, when something has changed.
 
 #define INTERVAL_MS 2000
 #define HOME "\x1b[H"
@@ -44,7 +39,7 @@ static int redraw(struct tern_cli *cli, const struct watched *watched)
 {
     fputs(HOME CLEAR_BELOW, stdout);
     const int code = watched->print(cli, watched->ctx);
-    fputs("\nEvery two seconds; Ctrl-C ends it.\n", stdout);
+    fputs("\nUpdated every two seconds; Ctrl-C ends it.\n", stdout);
     return code;
 }
 
@@ -65,7 +60,8 @@ static int add_line(struct tern_cli *cli, const struct watched *watched,
     return TERN_EXIT_OK;
 }
 
-// Ends with TERN_EXIT_OK on SIGINT and SIGTERM.
+// Repeats the status until SIGINT or SIGTERM. On a terminal, redraws the screen; elsewhere, prints a line or a JSON object
+// when something has changed.
 static int run_watch(struct tern_cli *cli, const struct watched *watched)
 {
     const bool draws = !cli->json && tern_terminal_width(STDOUT_FILENO) > 0;
@@ -78,7 +74,7 @@ static int run_watch(struct tern_cli *cli, const struct watched *watched)
             code = draws ? redraw(cli, watched) : add_line(cli, watched, before);
         }
         if (fflush(stdout) != 0) {
-            return TERN_EXIT_FAILED; // nobody reads it any more
+            return TERN_EXIT_FAILED; // the reader has closed the pipe
         }
         if (code == TERN_EXIT_OK) {
             tern_interrupts_sleep(INTERVAL_MS);
@@ -92,7 +88,7 @@ static int run_watch(struct tern_cli *cli, const struct watched *watched)
 struct status {
     struct tern_db_federation federation;
     struct tern_status store;
-    uint32_t values; // of the model
+    uint32_t values; // number of values of the model; 0: unknown
     struct tern_spending_accuracies accuracies;
     struct tern_figures figures;
     struct tern_quality quality;
@@ -103,8 +99,8 @@ struct status {
     struct tern_other_columns other_columns;
     struct tern_db_node nodes[TERN_STANDBY_NODES];
     size_t node_count;
-    char *settings[TERN_STANDBY_NODES]; // malloc'ed; NULL = not known
-    bool has_certificate;               // it could be read
+    char *settings[TERN_STANDBY_NODES]; // malloc'ed; NULL: unknown
+    bool has_certificate;               // the certificate could be read
     struct tern_certificate certificate;
     char certificate_why[256];
 };
@@ -118,7 +114,7 @@ static enum tern_result load(struct tern_cli *cli, struct tern_db *db, struct st
     status->now_ms = tern_now_ms();
     TERN_TRY(tern_db_federation(db, &status->federation));
     TERN_TRY(tern_status_load(db, status->now_ms, &status->store));
-    if (tern_gateway_is_one(cli)) {
+    if (tern_state_is_gateway(cli)) {
         tern_status_leave_out_follower(&status->store);
     }
     TERN_TRY(tern_cli_waiting_load(cli, db, &status->store, status->now_ms, &status->waiting));
@@ -184,8 +180,8 @@ static void print_accuracy(const struct status *status)
 {
     const struct tern_accuracy *newest = newest_accuracy(status);
     if (newest == NULL) {
-        printf("%s   not known: no version was reported by half of its evaluators, or by clients "
-               "that train (train.evaluate)\n",
+        printf("%s   not known: neither half of the evaluators nor clients that train "
+               "(train.evaluate) have reported a version\n",
                tern_model_spec_loss(status->federation.model_spec) == TERN_LOSS_CROSS_ENTROPY
                    ? "Accuracy "
                    : "Evaluated");
@@ -203,14 +199,14 @@ static void print_accuracy(const struct status *status)
     }
     if (tern_best_prefers_replica(status->models)) {
         const struct tern_best *replica = &status->models[TERN_EVALUATED_REPLICA];
-        printf("            its replica is better (%s %.4f): `export` writes the replica\n",
+        printf("            the replica is better (%s %.4f): `export` writes it\n",
                replica->by == TERN_BEST_BY_ACCURACY ? "accuracy" : "loss", replica->value);
     }
     tern_quality_print_pending(&status->quality);
     tern_quality_print(&status->quality, status->waiting.wait == TERN_WAIT_FINISHED);
     if (status->quality.clients > 0 && tern_model_spec_inputs(status->federation.model_spec) > 0) {
-        printf(
-            "            `tern-client compare` on a device: whether its rows alone do as well\n");
+        printf("            `tern-client compare` on a device: is a model of its rows alone as "
+               "good?\n");
     }
 }
 
@@ -264,7 +260,7 @@ static void print_version(const struct status *status)
     char hash[2 * TERN_SHA256_SIZE + 1];
     char ago[TERN_TEXT];
     if (status->store.version.version == UINT32_MAX) {
-        printf("Version     none yet: `tern-aggregator serve` makes version 0 from the seed\n");
+        printf("Version     none yet: `tern-aggregator serve` makes version 0\n");
         return;
     }
     tern_hex_encode(status->store.version.model_sha256, TERN_SHA256_SIZE, hash);
@@ -283,8 +279,8 @@ static void print_certificate(const struct status *status)
     }
     tern_text_time(ends_ms, when);
     if (ends_ms <= status->now_ms) {
-        printf("Certificate EXPIRED %s: clients refuse it; put a new one in its place, then send "
-               "SIGHUP to the service\n",
+        printf("Certificate EXPIRED %s: clients refuse it; replace it, then send SIGHUP to the "
+               "service\n",
                when);
         return;
     }
@@ -298,7 +294,7 @@ static void print_check(const struct status *status)
     if (status->federation.checked_ms == 0) {
         printf("Database    not checked yet (server.check_interval)\n");
     } else {
-        printf("Database    checked %s, nothing wrong was found\n",
+        printf("Database    checked %s, no damage found\n",
                tern_text_ago(status->federation.checked_ms, status->now_ms, ago));
     }
 }
@@ -311,7 +307,7 @@ static void print_complaint(const struct tern_db_node *node)
     }
 }
 
-// Of one that does not lead, how its settings differ from those of the one that does.
+// Reports how the settings of a node differ from those of the leader.
 static void compare_settings(const struct status *status, size_t i,
                              void (*found)(void *ctx,
                                            const struct tern_setting_difference *difference),
@@ -329,7 +325,7 @@ static void print_difference(void *ctx, const struct tern_setting_difference *di
     char here[TERN_TEXT];
     char there[TERN_TEXT];
     (void)ctx;
-    printf("            WARNING: there %s = %s, and %s at the one that leads\n", difference->key,
+    printf("            WARNING: %s = %s there, but %s at the leader\n", difference->key,
            tern_text_name(difference->here, here), tern_text_name(difference->there, there));
 }
 
@@ -383,8 +379,9 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
     printf("Updates     %" PRIu64 " stored (%s), %" PRIu64 " applied; database %s\n",
            counts->updates, text, counts->updates_applied, size);
     if (counts->updates_scaled_down > 0) {
-        printf("            %" PRIu64 " scaled down, far above the others of their rounds: "
-               "`tern-aggregator clients` says whose\n",
+        printf("            %" PRIu64
+               " scaled down, because they were far larger than others of their rounds: see "
+               "`tern-aggregator clients`\n",
                counts->updates_scaled_down);
     }
     print_nodes(status);
@@ -404,7 +401,6 @@ static void add_difference(void *ctx, const struct tern_setting_difference *diff
     cJSON_AddItemToArray(ctx, one);
 }
 
-// Empty where the database is a file.
 static void add_nodes(cJSON *object, const struct status *status)
 {
     cJSON *list = cJSON_AddArrayToObject(object, "aggregators");
@@ -458,7 +454,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     return tern_json_print(cli, object);
 }
 
-// --- Once, or until somebody ends it
+// --- The verb
 
 static int load_now(struct tern_cli *cli, void *ctx)
 {
@@ -474,12 +470,11 @@ static int load_now(struct tern_cli *cli, void *ctx)
     return TERN_EXIT_OK;
 }
 
-static int print(struct tern_cli *cli, const void *ctx)
+static int print_once(struct tern_cli *cli, const void *ctx)
 {
     return cli->json ? print_json(cli, ctx) : print_status(cli, ctx);
 }
 
-// No time that passes: it is one line more only when something happened.
 static void write_line(const void *ctx, char text[WATCH_LINE_MAX])
 {
     const struct status *status = ctx;
@@ -503,10 +498,10 @@ static void write_line(const void *ctx, char text[WATCH_LINE_MAX])
 int tern_cli_status(struct tern_cli *cli)
 {
     static struct status status;
-    const struct watched watched = {load_now, print, write_line, &status};
+    const struct watched watched = {load_now, print_once, write_line, &status};
     if (tern_cli_flag(cli, "watch")) {
         return run_watch(cli, &watched);
     }
     TERN_CLI_TRY(load_now(cli, &status));
-    return print(cli, &status);
+    return print_once(cli, &status);
 }

@@ -17,7 +17,7 @@ static void show_progress(void *ctx, uint32_t version)
     fprintf(stderr, "\rversion %" PRIu32, version);
 }
 
-// The weights that the service would go on from must be those of the newest version.
+// Checks that the stored weights are those of the newest version.
 static enum tern_result check_weights(struct tern_db *db, char why[256])
 {
     static struct tern_merge merge;
@@ -38,7 +38,7 @@ static enum tern_result check_weights(struct tern_db *db, char why[256])
     return result;
 }
 
-// What only an export would read otherwise.
+// Checks the tensors that are kept for export, which nothing else reads.
 static enum tern_result check_kept(struct tern_db *db, char why[256])
 {
     uint8_t *kept = NULL;
@@ -54,13 +54,13 @@ static enum tern_result check_kept(struct tern_db *db, char why[256])
 
 // --- After a prune
 
-// Of one round.
+// Numbers of updates of one round with and without a body.
 struct bodies {
     uint32_t kept;
     uint32_t lost;
 };
 
-// The store compares the body with its hash.
+// The store has compared the body with its hash.
 static enum tern_result count_body(void *ctx, const struct tern_db_update *update)
 {
     struct bodies *bodies = ctx;
@@ -85,7 +85,7 @@ static enum tern_result check_bodies(struct tern_db *db, uint32_t round,
     return TERN_OK;
 }
 
-// Of the rounds since.
+// Checks the updates of all rounds after the pruned ones.
 static enum tern_result check_received(struct tern_db *db, struct tern_verification *found,
                                        char why[256])
 {
@@ -109,7 +109,7 @@ static enum tern_result check_rest(struct tern_db *db, struct tern_verification 
     return TERN_OK;
 }
 
-// --- All of it
+// --- The whole database
 
 static enum tern_result replay(struct tern_db *db, struct tern_verification *found, char why[256])
 {
@@ -136,7 +136,7 @@ enum tern_result tern_verify(struct tern_db *db, struct tern_verification *found
         found->pruned = (uint32_t)counts.rounds_pruned;
         result = found->pruned > 0 ? check_rest(db, found, why) : replay(db, found, why);
     }
-    if (result == TERN_ERR_IO) { // the store knows more
+    if (result == TERN_ERR_IO) { // the store has the reason
         snprintf(why, 256, "%s", tern_db_error(db));
     }
     return result == TERN_OK ? check_weights(db, why) : result;
@@ -165,12 +165,12 @@ static int print_json(struct tern_cli *cli, enum tern_result result,
 static void print_found(const struct tern_verification *found)
 {
     if (found->pruned == 0) {
-        printf("All %" PRIu32 " rounds (%" PRIu64 " updates) give the recorded bits.\n",
+        printf("Replaying all %" PRIu32 " rounds (%" PRIu64 " updates) makes the recorded bits.\n",
                found->report.rounds, found->report.updates);
         return;
     }
     printf("Rounds 1 to %" PRIu32 " were pruned, so that versions cannot be replayed. The %" PRIu64
-           " updates since are as received, and\n"
+           " updates since are intact, and\n"
            "the stored weights are those of the newest version.\n",
            found->pruned, found->received);
 }

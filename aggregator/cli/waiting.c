@@ -1,8 +1,9 @@
 #include "cli/waiting.h"
 
+#include "admin/waiting.h"
 #include "cli/gateway.h"
-#include "cli/service_config.h"
-#include "cli/standby.h"
+#include "cli/serve_config.h"
+#include "cli/shared_database.h"
 #include "hosted/files.h"
 #include "rounds/reliability.h"
 #include "wire/wire.h"
@@ -20,12 +21,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-// --- A running service's readiness
+// --- Questions to a running service
 
-// What a running service says by its operators' listener: whether it can store what comes, and what it waits
-// for. From the main thread.
-
-// Connects to a unix socket, or to a numeric address and port; -1 when nobody is there.
+// Connects to a unix socket, or to a numeric address and port. Returns -1 if nothing listens there.
 static int connect_to(const char *address, uint16_t port)
 {
     const struct timeval patience = {.tv_sec = TERN_READINESS_PATIENCE_S};
@@ -61,7 +59,8 @@ static int connect_to(const char *address, uint16_t port)
     return fd;
 }
 
-// From the status on; "" where it does not answer. token: NULL = none. False: nobody listens there.
+// Sends a GET request. answer: the response from its status line on; "": none arrived. token: NULL: none. Returns false if
+// nothing listens there.
 static bool ask(const struct tern_aggregator_settings *settings, const char *path,
                 const char *token, char *answer, size_t size)
 {
@@ -106,9 +105,9 @@ enum tern_readiness tern_readiness_ask(const struct tern_aggregator_settings *se
     return listens && answer[0] == '\0' ? TERN_READINESS_SILENT : TERN_READINESS_UNKNOWN;
 }
 
-// What /api/v1/waiting answers for that token, the caller's to delete; NULL: nothing, as where the listener is
-// another federation's.
-static cJSON *readiness_waiting(const struct tern_aggregator_settings *settings, const char *token)
+// Returns the answer of /api/v1/waiting, which the caller deletes; NULL: none, e.g. because another federation's service
+// listens.
+static cJSON *ask_waiting(const struct tern_aggregator_settings *settings, const char *token)
 {
     static char answer[65536];
     const bool listens = ask(settings, "/api/v1/waiting", token, answer, sizeof answer);
@@ -122,25 +121,22 @@ static cJSON *readiness_waiting(const struct tern_aggregator_settings *settings,
 const char *tern_readiness_advice(const char *why)
 {
     if (strncmp(why, "it follows", 10) == 0) {
-        return "`tern-aggregator status` names all of them: restart the one that does not answer, "
-               "or "
-               "look at PostgreSQL and the way there; it goes on by itself";
+        return "`tern-aggregator status` lists all aggregators: restart the one that does not "
+               "answer, or check PostgreSQL and the network; then it continues by itself";
     }
     return strncmp(why, "halted", 6) == 0
                ? "stop the service and restore a backup (docs/OPERATIONS.md, \"When it is broken\")"
-               : "make room, or look at the disk (dmesg) and the log; it goes on by itself";
+               : "free space, or check the disk (dmesg) and the log; then it continues by itself";
 }
 
 // --- Clients that take tasks and do not report them
 
-// Which clients take tasks and do not report them, for `status`: how many rounds do not count on, what
-// round.over_selection makes up for the tasks that the others do not report, and whose training fails.
+#define LEAST_SHARE 0.02 // of unreported tasks, for advice
+#define STEP 0.05        // between advised values
 
-#define WORTH_TELLING 0.02 // of all tasks
-#define STEP 0.05          // of the settings that are advised
-
-// Of every 1 + s that are asked, (1 + s) * (1 - share) report.
-static double made_up_by(double share)
+// Returns the over-selection s that compensates for unreported tasks: of 1 + s selected clients, (1 + s) * (1 - share)
+// report.
+static double compensate(double share)
 {
     return ceil(share / (1.0 - share) / STEP) * STEP;
 }
@@ -176,8 +172,8 @@ enum tern_result tern_unreported_load(const struct tern_cli *cli, struct tern_db
     if (trainers > 0) {
         unreported->share = reliable.sum / (double)trainers;
     }
-    if (unreported->share >= WORTH_TELLING && set < unreported->share / (1.0 - unreported->share)) {
-        unreported->over_selection = made_up_by(unreported->share);
+    if (unreported->share >= LEAST_SHARE && set < unreported->share / (1.0 - unreported->share)) {
+        unreported->over_selection = compensate(unreported->share);
     }
     return load_failing(db, unreported);
 }
@@ -186,9 +182,9 @@ static const char *reason_of(uint32_t failure)
 {
     switch (failure) {
     case tern_TrainingFailure_FAILURE_NOT_FINITE:
-        return "its loss or a value was not finite, or its update over limits.norm: its columns "
-               "are not scaled (tern-client check), or "
-               "train.learning_rate is too high for its rows";
+        return "its loss, a value, or the norm of its update was not finite or too large: scale "
+               "its "
+               "columns (tern-client check), or lower train.learning_rate";
     case tern_TrainingFailure_FAILURE_NO_DATA:
         return "it has no row to train on (tern-client check counts them)";
     default:
@@ -216,14 +212,15 @@ static void print_failing(const struct tern_unreported *unreported)
 void tern_unreported_print(const struct tern_unreported *unreported)
 {
     if (unreported->unreliable > 0) {
-        printf("            %" PRIu64 " take%s tasks and do%s not report: rounds do not count on "
-               "them until they do (`tern-aggregator clients` lists them as unreliable)\n",
+        printf("            %" PRIu64
+               " take%s tasks but do%s not report them, so that rounds do not count "
+               "on them (`tern-aggregator clients` lists them as unreliable)\n",
                unreported->unreliable, unreported->unreliable == 1 ? "s" : "",
                unreported->unreliable == 1 ? "es" : "");
     }
     if (unreported->over_selection > 0.0) {
-        printf("            of the others' tasks %.0f %% are not reported: with "
-               "round.over_selection = %.2g rounds need not wait for those\n",
+        printf("            %.0f %% of the other clients' tasks are not reported: with "
+               "round.over_selection = %.2g, rounds need not wait for these\n",
                100.0 * unreported->share, unreported->over_selection);
     }
     print_failing(unreported);
@@ -247,9 +244,7 @@ void tern_unreported_json(cJSON *object, const struct tern_unreported *unreporte
 
 // --- Clients whose tables have other columns
 
-// Finds clients whose tables have other column names, or another column order, than most clients' tables,
-// for `status`, `doctor` and `clients`. The model identifies a column by its place, so such a client trains
-// on the wrong columns. From the main thread.
+// The model identifies a column by its position, so a client with another order of columns trains on the wrong columns.
 
 enum tern_result tern_other_columns_load(struct tern_db *db, struct tern_other_columns *columns)
 {
@@ -286,8 +281,8 @@ bool tern_other_columns_describe(const struct tern_other_columns *columns,
                                 columns->names.others - columns->named);
     }
     snprintf(text + len, TERN_OTHER_COLUMNS_TEXT - len,
-             ": columns of other names, or in another order, than those of %" PRIu64
-             " client%s; the model takes each by its place",
+             ": other column names, or another order of columns, than %" PRIu64
+             " client%s; the model identifies columns by their position",
              columns->names.clients, columns->names.clients == 1 ? "" : "s");
     return columns->named > 0;
 }
@@ -300,27 +295,26 @@ void tern_other_columns_json(cJSON *object, const struct tern_other_columns *col
     }
 }
 
-// --- Why nothing happens
+// --- Why there is no progress
 
-#define SHOWN 5 // members, on a terminal
+#define SHOWN 5 // most clients listed
 
 static uint32_t shown_of(const struct tern_waiting *waiting)
 {
     return waiting->shown < SHOWN ? waiting->shown : SHOWN;
 }
 
-// --- The service
-
-static void take_text(const cJSON *json, const char *name, char *text, size_t size)
+static void copy_text(const cJSON *json, const char *name, char *text, size_t size)
 {
-    const char *said = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, name));
-    if (said != NULL) {
-        snprintf(text, size, "%s", said);
+    const char *value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, name));
+    if (value != NULL) {
+        snprintf(text, size, "%s", value);
     }
 }
 
-// It may go by other settings than this command, which were given to `serve` alone. False: it says nothing.
-static bool take_its_word(const struct tern_cli *cli, struct tern_waiting *waiting)
+// Replaces the reasons with those of the running service, which may have other settings than this command. Returns false
+// if it does not answer.
+static bool ask_service(const struct tern_cli *cli, struct tern_waiting *waiting)
 {
     char path[PATH_MAX];
     char token[TERN_TEXT] = "";
@@ -333,31 +327,24 @@ static bool take_its_word(const struct tern_cli *cli, struct tern_waiting *waiti
     memcpy(token, data, len);
     free(data);
     token[strcspn(token, " \r\n")] = '\0';
-    cJSON *said = readiness_waiting(tern_state_settings(cli), token);
-    const bool has_said = said != NULL;
-    if (has_said) {
-        take_text(said, "now", waiting->sentence, sizeof waiting->sentence);
-        take_text(said, "advice", waiting->advice, sizeof waiting->advice);
-        waiting->needs_help = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(said, "needs_help"));
-        cJSON_Delete(said);
+    cJSON *answer = ask_waiting(tern_state_settings(cli), token);
+    const bool answered = answer != NULL;
+    if (answered) {
+        copy_text(answer, "now", waiting->sentence, sizeof waiting->sentence);
+        copy_text(answer, "advice", waiting->advice, sizeof waiting->advice);
+        waiting->needs_help = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer, "needs_help"));
+        cJSON_Delete(answer);
     }
-    return has_said;
-}
-
-// Of a database that several may serve: whether this or another machine's aggregator leads.
-static bool is_led(struct tern_db *db)
-{
-    struct tern_db_node node;
-    size_t count = 0;
-    return tern_db_nodes(db, &node, 1, &count) == TERN_OK && count == 1 && node.leads;
+    return answered;
 }
 
 static void report_not_running(const struct tern_cli *cli, struct tern_waiting *waiting)
 {
-    if (tern_gateway_is_one(cli)) {
+    if (tern_state_is_gateway(cli)) {
         tern_waiting_put_before(waiting, "the gateway is not running (`tern-aggregator relay`)");
         if (!waiting->needs_help) {
-            tern_waiting_advise(waiting, "tern-aggregator relay; why it ended is in its log");
+            tern_waiting_advise(waiting,
+                                "tern-aggregator relay; its log has the reason of its end");
         }
         return;
     }
@@ -366,18 +353,20 @@ static void report_not_running(const struct tern_cli *cli, struct tern_waiting *
     }
     tern_waiting_put_before(waiting, "the service is not running (`tern-aggregator serve`)");
     if (!waiting->needs_help) {
-        tern_waiting_advise(waiting, "systemctl start tern-aggregator; why it ended is in its log: "
-                                     "journalctl -u tern-aggregator");
+        tern_waiting_advise(waiting,
+                            "systemctl start tern-aggregator; its log has the reason of its "
+                            "end: journalctl -u tern-aggregator");
     }
 }
 
-static void look_at_service(const struct tern_cli *cli, struct tern_db *db,
-                            struct tern_waiting *waiting)
+static void add_service_state(const struct tern_cli *cli, struct tern_db *db,
+                              struct tern_waiting *waiting)
 {
     char why[256];
     struct tern_service_upstream above;
+    struct tern_db_node leader;
     if (!tern_state_is_served(cli)) {
-        if (!is_led(db)) { // by another machine's, which is said elsewhere
+        if (!tern_standby_find_leader(db, &leader)) { // else a service runs on another machine
             report_not_running(cli, waiting);
         }
         return;
@@ -389,21 +378,21 @@ static void look_at_service(const struct tern_cli *cli, struct tern_db *db,
         waiting->needs_help = true;
         break;
     case TERN_READINESS_SILENT:
-        tern_waiting_put_before(waiting, "the service runs, but does not answer at admin.address");
-        tern_waiting_advise(waiting, "look again; if it stays so, read its log, then restart it");
+        tern_waiting_put_before(
+            waiting, "the service runs, but its listener at admin.address does not answer");
+        tern_waiting_advise(waiting,
+                            "try again; if it still does not answer, read its log and restart it");
         waiting->needs_help = true;
         break;
     case TERN_READINESS_GOOD:
     case TERN_READINESS_UNKNOWN:
-        if (!take_its_word(cli, waiting)) {
+        if (!ask_service(cli, waiting)) {
             tern_gateway_above(cli, &above);
             tern_waiting_add_upstream(&above, tern_now_ms(), waiting);
         }
         break;
     }
 }
-
-// --- Public
 
 static struct tern_wait_rules rules_of(const struct tern_aggregator_settings *s)
 {
@@ -414,7 +403,7 @@ static struct tern_wait_rules rules_of(const struct tern_aggregator_settings *s)
         .quorum = s->round_quorum,
         .eligible_within_ms = s->round_eligible_within,
         .come_back_min_ms = s->round_come_back_min,
-        .interval_ms = tern_cli_interval_ms(s),
+        .interval_ms = tern_serve_config_interval_ms(s),
         .interval_is_auto = s->round_min_interval == TERN_AUTO_MS,
         .fits_budgets = strstr(s->train_schedule, "budget") != NULL ||
                         strcmp(s->round_selection, "budget-aware") == 0,
@@ -433,9 +422,9 @@ enum tern_result tern_cli_waiting_load(const struct tern_cli *cli, struct tern_d
                                        struct tern_waiting *waiting)
 {
     struct tern_wait_rules rules = rules_of(tern_state_settings(cli));
-    rules.follower = tern_gateway_is_one(cli) ? TERN_RELAY_FOLLOWER : 0;
+    rules.follower = tern_state_is_gateway(cli) ? TERN_RELAY_FOLLOWER : 0;
     TERN_TRY(tern_waiting_load(db, &rules, status, now_ms, waiting));
-    look_at_service(cli, db, waiting);
+    add_service_state(cli, db, waiting);
     return TERN_OK;
 }
 
@@ -455,7 +444,7 @@ void tern_cli_waiting_print(const struct tern_waiting *waiting, uint64_t now_ms)
                tern_text_ago(client->last_seen_ms, now_ms, seen),
                spent ? ", its byte budget is spent" : "");
         if (waiting->members[i].tries > 1) {
-            printf(", came for its task %" PRIu32 " times or more", waiting->members[i].tries);
+            printf(", fetched its task %" PRIu32 " times or more", waiting->members[i].tries);
         }
         putchar('\n');
     }

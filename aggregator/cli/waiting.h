@@ -37,17 +37,17 @@ struct tern_failing {
     uint32_t failure; // tern_TrainingFailure
 };
 
-// Clients that take tasks and do not report them: how many are too unreliable for a round to count on, which
-// round.over_selection makes up for the tasks that the others do not report, and whose training fails.
+// Clients that take tasks and do not report them.
 struct tern_unreported {
-    uint64_t unreliable;   // clients that rounds do not count on (rounds/reliability.h)
-    double share;          // of the tasks of the others, about: not reported
-    double over_selection; // that would make up for it; 0 = what is set does
-    uint64_t failing;      // clients whose last training failed; the newest of them by name
-    struct tern_failing named[TERN_FAILING_NAMED];
+    uint64_t unreliable; // clients that rounds do not count on (rounds/reliability.h)
+    double share;        // estimated share of the other clients' tasks that are not reported
+    double
+        over_selection; // round.over_selection that would compensate for them; 0: the setting suffices
+    uint64_t failing;                              // clients whose last training failed
+    struct tern_failing named[TERN_FAILING_NAMED]; // the newest of these
 };
 
-// TERN_ERR_IO and others: tern_db_error() has the reason
+// Returns errors of the store; tern_db_error() has the reason.
 TERN_MUST_USE enum tern_result tern_unreported_load(const struct tern_cli *cli, struct tern_db *db,
                                                     const struct tern_db_counts *counts,
                                                     struct tern_unreported *unreported);
@@ -56,8 +56,7 @@ void tern_unreported_print(const struct tern_unreported *unreported);
 void tern_unreported_json(cJSON *object, const struct tern_unreported *unreported);
 
 #define TERN_OTHER_COLUMNS_ADVICE                                                                  \
-    "bring the columns of all tables into one order, under the same names; such a client logs "    \
-    "other-columns, too"
+    "give all tables the same columns in the same order; such a client also logs other-columns"
 
 #define TERN_OTHER_COLUMNS_NAMED 5
 
@@ -70,7 +69,7 @@ struct tern_other_columns {
     uint32_t named;
 };
 
-// TERN_ERR_IO and others: tern_db_error() has the reason
+// Returns errors of the store; tern_db_error() has the reason.
 TERN_MUST_USE enum tern_result tern_other_columns_load(struct tern_db *db,
                                                        struct tern_other_columns *columns);
 
@@ -82,7 +81,7 @@ bool tern_other_columns_describe(const struct tern_other_columns *columns,
 // Adds other_column_names: the first clients with other columns, by id.
 void tern_other_columns_json(cJSON *object, const struct tern_other_columns *columns);
 
-// TERN_ERR_IO and others: tern_db_error() has the reason
+// Returns errors of the store; tern_db_error() has the reason.
 TERN_MUST_USE enum tern_result tern_cli_waiting_load(const struct tern_cli *cli, struct tern_db *db,
                                                      const struct tern_status *status,
                                                      uint64_t now_ms, struct tern_waiting *waiting);

@@ -8,7 +8,7 @@
 // Limits how often a closing round decodes its updates, and so how long it takes.
 #define PASSES_MAX 16
 
-// limits.memory over the part of it that is the strategy's (cli/derived.h).
+// limits.memory over the part of it that is the strategy's (cli/settings.h).
 #define MEMORY_SHARE 8
 
 void tern_strategy_rule_of(const struct tern_federation_config *config, float learning_rate,

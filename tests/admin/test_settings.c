@@ -1,5 +1,4 @@
 // The table of settings: its defaults are valid, and the example file is what it prints.
-#include "cli/derived.h"
 #include "cli/settings.h"
 #include "tests/cases.h"
 

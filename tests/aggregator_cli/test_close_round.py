@@ -14,11 +14,9 @@ from protobuf import first, parse  # noqa: E402
 VALUES = 18  # of softmax:8-2
 NOTHING = 4
 
-
 def encode(values):
     """docs/FORMAT.md: a float32 payload."""
     return b"\x01" + struct.pack(f"<{len(values)}f", *values)
-
 
 def report(client, number, replica):
     """One of the two members does its part of the round."""
@@ -31,13 +29,11 @@ def report(client, number, replica):
                                                token=client.token, body=body)
         check(status == 200, f"the update was answered {status}: {answer}")
 
-
 def wait_for(aggregator, what, condition):
     deadline = time.monotonic() + 60
     while not condition(aggregator.json("rounds")):
         check(time.monotonic() < deadline, f"not {what}: {aggregator.json('rounds')}")
         time.sleep(0.05)
-
 
 def wait_for_round(aggregator, clients, number):
     """Clients that have come once are counted on, and rounds open."""
@@ -45,7 +41,6 @@ def wait_for_round(aggregator, clients, number):
         with client.connect() as connection:
             check(client.checkin(connection, replica=client.seed_replica())[0] == 200, "a client was not heard")
     wait_for(aggregator, f"{number} rounds", lambda rounds: len(rounds) == number)
-
 
 def test():
     with Workspace() as workspace:
@@ -76,13 +71,12 @@ def test():
         wait_for_round(aggregator, clients, 2)
         report(client, 2, client.seed_replica())
         aggregator.kill(signal.SIGTERM)
-        check("as soon as the service runs" in aggregator.verb("close-round"), "nothing is said of the service")
+        check("when the service starts" in aggregator.verb("close-round"), "nothing is said of the service")
         check(aggregator.json("rounds")[1]["state"] == "open", "a verb merged")
         aggregator.start()
         wait_for(aggregator, "closed", lambda rounds: rounds[1]["state"] == "committed")
         check(aggregator.json("rounds")[1]["applied"] == 1, "the update that was accepted was not merged")
         verified = aggregator.json("verify")
         check(verified["ok"] and verified["updates"] == 2, f"verify says {verified}")
-
 
 main(test)

@@ -1,5 +1,5 @@
 // The autoencoders that init --data proposes, for every number of columns.
-#include "cli/proposal_task.h"
+#include "cli/proposal.h"
 #include "tests/cases.h"
 
 #include <stdio.h>

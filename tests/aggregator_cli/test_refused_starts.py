@@ -4,7 +4,6 @@ import subprocess
 
 from cli import BIN, MODEL, SOURCE, USAGE, State, main
 
-
 def a_model_that_does_not_fit_the_body_limit():
     state = State()
     state.run("init", "--model", "mlp:64-32-10")  # 2,410 values: 9.6 kB of float32
@@ -21,7 +20,6 @@ def a_model_that_does_not_fit_the_body_limit():
                    ternary):
         assert "body_bytes" not in state.run("serve", *enough, code=USAGE).error
 
-
 def a_large_model_needs_no_setting():
     state = State()
     large = ["--model", "mlp:784-12580-10", "--set", "codec.codec=float32"]  # 10 million values
@@ -30,27 +28,24 @@ def a_large_model_needs_no_setting():
     assert 4 * made["values"] <= made["update_bytes_max"] <= 4.1 * made["values"]
     assert "body_bytes" not in state.run("serve", "--set", "codec.codec=float32", code=USAGE).error
 
-
 def an_update_longer_than_a_value_of_postgresql():
     state = State()
     large = ["--set", "federation.model=mlp:26000-10000-10", "--set", "codec.codec=float32"]
     state.run("serve", "--check", *large)
     postgres = ["--set", "store.url=postgresql:///tern"]
-    state.run("serve", "--check", *large, *postgres, code=USAGE, says="PostgreSQL stores values of 1 GB at most")
+    state.run("serve", "--check", *large, *postgres, code=USAGE, says="PostgreSQL stores at most 1 GB in a value")
     state.run("serve", "--check", *large[:2], *postgres)
-
 
 def a_database_of_another_scheme():
     state = State()
     state.run("init", "--model", MODEL)
-    alone = "is no database of Tern's: there are postgresql:// and postgres:// of PostgreSQL, and files of SQLite"
+    alone = "is not a kind of database that Tern knows: use postgresql:// or postgres:// for PostgreSQL, or the path of an SQLite file"
     for verb, *arguments in (["serve"], ["serve", "--check"], ["status"], ["copy", "elsewhere.db"], ["init"]):
         for url, scheme in (("mysql://h/tern", "mysql"), ("PostgreSQL:///tern", "PostgreSQL"), ("file:///tern.db", "file")):
             state.run(verb, *arguments, "--set", f"store.url={url}", code=USAGE, says=f"store.url: {scheme}:// {alone}")
     for verb in ("copy", "backup"):
         state.run(verb, "mysql://x", code=USAGE, says=f": mysql:// {alone}")
     state.run("status", "--set", "store.url=tern.db", code=USAGE, says="must be empty or begin with postgresql://")
-
 
 def a_codec_that_is_unknown_or_for_updates_alone():
     state = State()
@@ -74,7 +69,6 @@ def a_codec_that_is_unknown_or_for_updates_alone():
     assert "cheapest | trunk" in refuse("downloads.plan=best")
     assert "certificate" in refuse("codec.codec=scalecom", "codec.codec_down=density:p=0.05")
 
-
 def a_proxy_that_is_no_address():
     state = State()
     state.run("init", "--model", MODEL)
@@ -82,13 +76,12 @@ def a_proxy_that_is_no_address():
         error = state.run("serve", "--set", f"server.{name}=127.0.0.1, proxy.example", code=USAGE).error
         assert f'server.{name}: "proxy.example" is not an address or network' in error, error
 
-
 def a_schedule_or_a_selection_that_cannot_be_kept():
     for settings, words in (
             (["train.learning_rate=linear"], "there are constant, cosine, step, plateau"),
             (["train.learning_rate=cosine"], "train.learning_rate = cosine needs round.rounds"),
             (["train.learning_rate=step:final=0.1"], "final is above rate"),
-            (["train.learning_rate=0.1,warmup=9", "round.rounds=9"], "warmup leaves none of round.rounds = 9"),
+            (["train.learning_rate=0.1,warmup=9", "round.rounds=9"], "warmup must be less than round.rounds = 9"),
             (["round.selection=site"], "tags:KEY | tags:KEY=VALUE"),
             (["round.selection=tags:site,line"], "spread over one"), (["round.selection=tags:"], "names no tag"),
             (["round.selection=tags:site=a,=b"], "round.selection = tags:site=a,=b: \"=b\" has no key"),
@@ -97,7 +90,6 @@ def a_schedule_or_a_selection_that_cannot_be_kept():
         arguments = [word for setting in settings for word in ("--set", setting)]
         State().run("init", *arguments, "--model", MODEL, code=USAGE, says=words)
         State().run("serve", "--check", *arguments, code=USAGE, says=words)
-
 
 def a_bound_that_would_scale_down():
     state = State()
@@ -109,27 +101,25 @@ def a_bound_that_would_scale_down():
         error = state.run("serve", "--set", f"round.strategy=fednova:scale_max={value}", code=USAGE).error
         assert "scale_max" not in error and "certificate" in error, error
 
-
 def advised(*settings):
     arguments = [word for setting in settings for word in ("--set", setting)]
     return State().run("serve", "--check", *arguments, "--set", f"federation.model={MODEL}").error.splitlines()
 
-
 def settings_that_do_not_go_together_are_named():
     for given, words in (
-            (["codec.codec=dgc:p=0.001", "codec.codec_down=default", "train.momentum=0.9"], "has momentum already"),
-            (["codec.codec=3lc:s=1.75"], "downloads by 3lc:s=1.75 lose so much"),
-            (["codec.codec=density:p=1"], "density:p=1 leaves no value out"),
-            (["codec.codec_down=sparse:p=1"], "sparse:p=1 leaves no value out"),
+            (["codec.codec=dgc:p=0.001", "codec.codec_down=default", "train.momentum=0.9"], "already has momentum"),
+            (["codec.codec=3lc:s=1.75"], "downloads with 3lc:s=1.75 lose so much"),
+            (["codec.codec=density:p=1"], "density:p=1 sends all values"),
+            (["codec.codec_down=sparse:p=1"], "sparse:p=1 sends all values"),
             (["codec.codec=3lc:clip=0.5"], "3lc:s=1,clip=0.5 has a scale below the mean magnitude"),
-            (["round.cohort=4", "round.quorum=5"], "round.quorum = 5 is more than round.cohort = 4"),
-            (["round.min_interval=0"], "nothing bounds what clients spend but their own [budget]"),
-            (["round.strategy=fedavgm:server_momentum=0.9"], "server_momentum=0.9 is cut to about 0.58"),
+            (["round.cohort=4", "round.quorum=5"], "round.quorum = 5 is above round.cohort = 4"),
+            (["round.min_interval=0"], "only clients' own [budget] limits what they spend"),
+            (["round.strategy=fedavgm:server_momentum=0.9"], "server_momentum=0.9 is reduced to about 0.58"),
             (["codec.codec=float32", "codec.error_feedback=decay"], "error_feedback = decay has no effect: float32"),
-            (["codec.codec=dgc", "codec.codec_down=default", "codec.error_feedback=step-ahead"], "as keep"),
+            (["codec.codec=dgc", "codec.codec_down=default", "codec.error_feedback=step-ahead"], "the same as keep"),
             (["codec.error_feedback=keep", "train.learning_rate=cosine", "round.rounds=9"], "three times their size"),
-            (["codec.codec=scalecom", "codec.codec_down=default", "round.strategy=fedbuff"], "no late updates"),
-            (["train.learning_rate=plateau", "round.patience=10"], "plateau lowers no learning rate: round.patience = 10")):
+            (["codec.codec=scalecom", "codec.codec_down=default", "round.strategy=fedbuff"], "cannot use late updates"),
+            (["train.learning_rate=plateau", "round.patience=10"], "plateau never lowers the learning rate: round.patience = 10")):
         found = advised(*given)
         assert len(found) == 1 and found[0].startswith("tern-aggregator: warning: "), (given, found)
         assert words in found[0] and len(found[0]) < 280, found
@@ -146,7 +136,6 @@ def settings_that_do_not_go_together_are_named():
                   ["codec.error_feedback=reset:after=3"]):
         assert advised(*sound) == [], (sound, advised(*sound))
 
-
 def our_own_configurations_go_together():
     """Those that do not show what the others are better than."""
     others = [f"{program}.example.ini" for program in ("client", "fleet", "ring")]
@@ -155,30 +144,26 @@ def our_own_configurations_go_together():
             for sentence in State().run("serve", "--check", "--config", path).error.splitlines():
                 assert "three times their size" in sentence and "= keep" in sentence, (path, sentence)
 
-
 def init_and_serve_name_them_too():
     state = State()
     setting = ["--set", "codec.codec_down=sparse:p=1"]
-    said = "sparse:p=1 leaves no value out: p is the share of the values that is sent"
+    said = "sparse:p=1 sends all values: p is the share of the values that is sent, so choose p < 1"
     state.run("init", "--model", MODEL, *setting, says=f"tern-aggregator: warning: {said}")
     error = state.run("serve", *setting, code=USAGE, says="certificate").error  # none was made
     assert f'level=warn event=settings advice="{said}"' in error, error
     assert "advice" not in state.run("serve", code=USAGE).error
 
-
 def too_few_rounds_to_adapt_are_named():
     state = State()
     adaptive = ["--check", "--set", "train.schedule=adaptive", "--set", "round.rounds=6"]
     error = state.run("serve", *adaptive).error
-    assert "adaptive:interval=5 leaves none of round.rounds = 6 to adapt" in error, error
-    assert "leaves none" not in state.run("serve", *adaptive[:-1], "round.rounds=7").error
-
+    assert "adaptive:interval=5 never adapts within round.rounds = 6" in error, error
+    assert "never adapts" not in state.run("serve", *adaptive[:-1], "round.rounds=7").error
 
 def init_refuses_what_serve_would():
     state = State()
     state.run("init", "--model", MODEL, "--set", "codec.codec=4lc", code=USAGE, says="codec.codec = 4lc")
     assert not state.path.exists()
-
 
 def a_missing_certificate_is_explained_and_the_advice_works():
     state = State()
@@ -197,14 +182,12 @@ def a_missing_certificate_is_explained_and_the_advice_works():
         served.terminate()
     assert announced.startswith(b"listening on"), announced
 
-
 def a_damaged_certificate_is_named():
     state = State()
     state.run("init", "--model", MODEL)
     for name in ("server.crt", "server.key"):
         (state.path / name).write_text("no PEM\n")
     state.run("serve", "--set", "server.port=0", code=USAGE, says="is not a PEM file")
-
 
 def a_lost_admin_token_is_made_anew_and_a_malformed_one_refused():
     state = State()
@@ -226,7 +209,6 @@ def a_lost_admin_token_is_made_anew_and_a_malformed_one_refused():
     assert b", admin on" in announced, announced
     assert b"admin-token-made" in log, log
     assert len(token.read_text()) == 33 and stat.S_IMODE(token.stat().st_mode) == 0o600
-
 
 main(a_model_that_does_not_fit_the_body_limit,
      a_large_model_needs_no_setting,

@@ -9,21 +9,17 @@ from cli import FAILED, State, main
 
 MADE = ".before-restore-"
 
-
 def backed_up(rounds):
     state = State(rounds)
     backup = state.root / "backup.db"
     state.run("backup", backup)
     return state, backup
 
-
 def kept(state):
     return [name for name in sorted(os.listdir(state.path)) if MADE in name]
 
-
 def bytes_of(state):
     return {path.name: path.read_bytes() for path in state.path.iterdir() if path.is_file()}
-
 
 def refuses(state, *arguments, says, code=FAILED):
     """Nothing but the lock's file may be new."""
@@ -33,7 +29,6 @@ def refuses(state, *arguments, says, code=FAILED):
     after.pop("lock", None)
     before.pop("lock", None)
     assert after == before, (sorted(after), sorted(before))
-
 
 def a_backup_comes_back():
     state, backup = backed_up(3)
@@ -55,7 +50,6 @@ def a_backup_comes_back():
     assert [str(state.path / name) for name in kept(state)] == [restored["kept"]]
     assert sorted(os.listdir(state.path)) == ["admin.token", "lock", "tern.db", kept(state)[0]]
 
-
 def what_was_there_comes_back_in_turn():
     state = State(rounds=5)
     older = State(rounds=3)
@@ -64,7 +58,6 @@ def what_was_there_comes_back_in_turn():
     old = state.path / kept(state)[0]
     assert state.json("restore", old, "--force")["versions_lost"] == 0
     assert state.json("status")["version"] == 5 and state.json("verify")["ok"]
-
 
 def a_damaged_database_is_replaced_and_kept():
     state, backup = backed_up(3)
@@ -80,14 +73,12 @@ def a_damaged_database_is_replaced_and_kept():
     assert "kept as" not in state.run("restore", backup).text
     assert state.json("verify")["ok"]
 
-
 def an_empty_place_takes_it():
     state, backup = backed_up(2)
     there = state.root / "new" / "place"
     state.run("restore", backup, "--state", there, state=False)
     assert stat.S_IMODE(there.stat().st_mode) == 0o700
     assert state.run("verify", "--json", "--state", there, state=False).json["ok"]
-
 
 def what_is_no_backup_of_it_changes_nothing():
     state, backup = backed_up(2)
@@ -116,11 +107,10 @@ def what_is_no_backup_of_it_changes_nothing():
     database.close()
     refuses(state, bad, says="nothing has changed")
     other = State(rounds=2)
-    refuses(state, other.path / "tern.db", says="of another federation")
+    refuses(state, other.path / "tern.db", says="belongs to another federation")
     beside = backup.with_name("backup.db-wal")
     beside.write_bytes(b"x")
     refuses(state, backup, says="it is in use")
-
 
 def whoever_holds_the_state_is_let_alone():
     state, backup = backed_up(2)
@@ -132,7 +122,6 @@ def whoever_holds_the_state_is_let_alone():
     state.run("restore", backup, code=FAILED, says="another process holds the database")
     reader.close()
     state.run("restore", backup)
-
 
 main(a_backup_comes_back, what_was_there_comes_back_in_turn, a_damaged_database_is_replaced_and_kept,
      an_empty_place_takes_it, what_is_no_backup_of_it_changes_nothing, whoever_holds_the_state_is_let_alone)

@@ -10,13 +10,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
 from hand_client import HandClient  # noqa: E402
 from harness import Aggregator, Workspace, check, main  # noqa: E402
 
-
 def wait_for(what, condition):
     deadline = time.monotonic() + 60
     while not condition():
         check(time.monotonic() < deadline, what)
         time.sleep(0.02)
-
 
 def overwrite_a_page_that_nobody_reads(path):
     """Of an index that is asked when a round is replayed or pruned only."""
@@ -28,7 +26,6 @@ def overwrite_a_page_that_nobody_reads(path):
         file.seek((page - 1) * size)
         file.write(b"\x5a" * size)
 
-
 def test():
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, {"federation": {"model": "softmax:8-2"},
@@ -37,7 +34,7 @@ def test():
         wait_for("no check was done", lambda: aggregator.json("status")["checked_ms"] > 0)
         first = aggregator.json("status")["checked_ms"]
         wait_for("no check follows", lambda: aggregator.json("status")["checked_ms"] > first)
-        check("nothing wrong was found" in aggregator.verb("status"), "status does not say it")
+        check("no damage found" in aggregator.verb("status"), "status does not say it")
         HandClient(aggregator.port, aggregator.ca).enroll(aggregator.join_code())  # it serves meanwhile
         aggregator.kill(signal.SIGTERM)
         check("event=database-checked" in log.read_text(), "the log does not say it")
@@ -57,6 +54,5 @@ def test():
         check(process.wait(timeout=60) == 1, f"the service ended with {process.returncode}")
         said = log.read_text()
         check("event=database-damaged" in said and "restore a backup" in said, f"it said {said[-600:]}")
-
 
 main(test)

@@ -14,11 +14,9 @@ from protobuf import first, parse  # noqa: E402
 VALUES = 18  # of softmax:8-2
 HOUR_MS = 3600000
 
-
 def init(*settings, model="mlp:784-128-10"):
     arguments = [word for setting in settings for word in ("--set", setting)]
     return State().run("init", "--model", model, *arguments, "--json").json["spending"]
-
 
 def estimates_are_of_what_was_measured():
     """docs/BENCHMARKS.md and README.md: bytes on the wire of a participation, both ways."""
@@ -43,11 +41,9 @@ def estimates_are_of_what_was_measured():
     frozen = init(rules)
     check(40 < frozen["tensors_up"] < 40 + usual["tensors_up"] / 50, f"frozen tensors count in {frozen}")
 
-
 def accuracy_of(*settings, model="mlp:784-32-10"):
     arguments = [word for setting in settings for word in ("--set", setting)]
     return State().run("init", "--model", model, *arguments, "--json").json
-
 
 def finer_codecs_are_for_federations_of_few_rounds():
     for model, expected in (
@@ -75,7 +71,6 @@ def finer_codecs_are_for_federations_of_few_rounds():
     State().run("init", "--model", "softmax:8-2", "--set", "codec.accuracy=best", code=USAGE,
                 says="is not known; allowed: thrifty | balanced | careful")
 
-
 def init_and_status_name_what_another_accuracy_costs():
     state = State()
     made = state.run("init", "--model", "mlp:784-32-10", "--set", "round.rounds=10").text
@@ -92,17 +87,15 @@ def init_and_status_name_what_another_accuracy_costs():
     own = State().run("init", "--model", "softmax:8-2", "--set", "codec.codec=int8").text
     check("codec.accuracy" not in own, own)
 
-
 def init_says_it():
     endless = State().run("init", "--model", "softmax:8-2").text
     check("At most one round opens every 1 h 0 m, without end (round.min_interval" in endless, endless)
-    check("a day" in endless and "an estimate from model, codecs" in endless, endless)
+    check("a day" in endless and "an estimate from the model, the codecs" in endless, endless)
     ended = State().run("init", "--model", "softmax:8-2", "--set", "round.rounds=5").text
     last = State().run("init", "--model", "softmax:8-2", "--set", "round.rounds=5", "--set",
                        "downloads.final_model=all").text
     check("at the end for the global model itself (downloads.final_model)" in last, last)
     check("without a pause, until 5 are done" in ended and "in all" in ended and "a day" not in ended, ended)
-
 
 def told(client, replica):
     """The task, and when to come back where there is none."""
@@ -112,7 +105,6 @@ def told(client, replica):
         task = first(reply, 1)
         return None if task is None else parse(task), first(reply, 2)
 
-
 def do_round(client, number, replica):
     task, _ = told(client, replica)
     check(task is not None and first(task, 2) == number, f"no task of round {number}")
@@ -121,7 +113,6 @@ def do_round(client, number, replica):
         answer = connection.request("PUT", f"/v1/updates/{number}/{number}", token=client.token, body=body)
         check(answer[0] == 200, f"the update was answered {answer}")
     return first(task, 3)
-
 
 def a_federation_without_end_pauses():
     with Workspace() as workspace:
@@ -146,13 +137,11 @@ def a_federation_without_end_pauses():
         do_round(client, 2, replica)
         check(aggregator.json("status")["rounds_committed"] == 2, "the second round was not done")
 
-
 def test():
     estimates_are_of_what_was_measured()
     finer_codecs_are_for_federations_of_few_rounds()
     init_and_status_name_what_another_accuracy_costs()
     init_says_it()
     a_federation_without_end_pauses()
-
 
 main(test)

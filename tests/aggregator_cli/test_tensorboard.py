@@ -8,7 +8,6 @@ from cli import FAILED, USAGE, State, main
 
 FIELD = descriptor_pb2.FieldDescriptorProto
 
-
 def event_class():
     """Event and Summary, by the field numbers of TensorFlow's event.proto and summary.proto."""
     file = descriptor_pb2.FileDescriptorProto(name="event.proto", package="t", syntax="proto3")
@@ -30,7 +29,6 @@ def event_class():
         return message_factory.GetMessageClass(found)
     return message_factory.MessageFactory(pool).GetPrototype(found)
 
-
 def crc32c(data):
     crc = 0xFFFFFFFF
     for byte in data:
@@ -39,11 +37,9 @@ def crc32c(data):
             crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
     return crc ^ 0xFFFFFFFF
 
-
 def check_crc(data, masked):
     crc = crc32c(data)
     assert ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF == masked, "a checksum is wrong"
-
 
 def events_of(path):
     data, kind = path.read_bytes(), event_class()
@@ -53,7 +49,6 @@ def events_of(path):
         event, tail, data = data[12:12 + length], data[12 + length:16 + length], data[16 + length:]
         check_crc(event, *struct.unpack("<I", tail))
         yield kind.FromString(event)
-
 
 def export(state, folder, *options):
     path = pathlib.Path(state.run("rounds", "--tensorboard", folder, *options).text.strip())
@@ -67,10 +62,8 @@ def export(state, folder, *options):
         found[event.step, value.tag] = (event.wall_time, value.simple_value)
     return path, found
 
-
 def near(found, expected):
     return abs(found - expected) <= 1e-6 * max(1, abs(expected))
-
 
 def every_figure_comes_back():
     state = State(rounds=3)
@@ -93,13 +86,11 @@ def every_figure_comes_back():
     again, _ = export(state, state.root / "runs" / "one", "--last", 1)
     assert again == path and {step for step, _ in export(state, path.parent, "--last", 1)[1]} == {3}
 
-
 def what_cannot_be_written_is_named():
     state = State(rounds=1)
     (state.root / "file").write_text("kept")
     state.run("rounds", "--tensorboard", state.root / "file", code=FAILED, says="cannot write into")
     assert (state.root / "file").read_text() == "kept"
-    state.run("rounds", "--tensorboard", state.root / "runs", "--csv", code=USAGE, says="--csv")
-
+    state.run("rounds", "--tensorboard", state.root / "runs", "--csv", code=USAGE, says="allows only --last")
 
 main(every_figure_comes_back, what_cannot_be_written_is_named)

@@ -6,22 +6,19 @@ from cli import FAILED, State, main
 
 ROUNDS = 6
 
-
 def edit(state, *statements):
     with sqlite3.connect(state.path / "tern.db") as database:
         for statement in statements:
             database.execute(*statement)
     database.close()
 
-
 def an_honest_history_is_confirmed():
     state = State(rounds=ROUNDS)
     result = state.json("verify")
     assert result["ok"] and result["rounds"] == ROUNDS and result["updates"] == 3 * ROUNDS
     assert result["model_sha256"] == state.json("status")["model_sha256"]
-    assert f"All {ROUNDS} rounds (18 updates)" in state.run("verify").text
+    assert f"Replaying all {ROUNDS} rounds (18 updates)" in state.run("verify").text
     assert State(rounds=0).json("verify")["rounds"] == 0
-
 
 def the_first_version_that_differs_is_named():
     for column in ("model_sha256", "replica"):
@@ -30,7 +27,6 @@ def the_first_version_that_differs_is_named():
         result = state.json("verify", code=FAILED)
         assert not result["ok"] and result["differs"] == 3 and result["rounds"] == 2
         state.run("verify", code=FAILED, says="version 3")
-
 
 def a_missing_update_is_found():
     state = State(rounds=ROUNDS)
@@ -42,7 +38,6 @@ def a_missing_update_is_found():
                  " (SELECT id FROM updates WHERE round = 4 AND client = 2)",),
          ("DELETE FROM updates WHERE round = 4 AND client = 2",))
     assert state.json("verify", code=FAILED)["differs"] == 4
-
 
 def a_changed_update_is_found():
     """One that still fits its hash changes the model; one that does not is damage."""
@@ -60,7 +55,6 @@ def a_changed_update_is_found():
                  (hashlib.sha256(other).digest(), len(other), key)))
     assert state.json("verify", code=FAILED)["differs"] == 2
 
-
 def a_changed_recipe_is_found():
     state = State(rounds=ROUNDS)
     edit(state, ("UPDATE rounds SET server_learning_rate = 0.5 WHERE round = 5",))
@@ -68,7 +62,6 @@ def a_changed_recipe_is_found():
     state = State(rounds=ROUNDS)
     edit(state, ("UPDATE rounds SET codec_down = 'float32' WHERE round = 1",))
     assert state.json("verify", code=FAILED)["differs"] == 1
-
 
 def an_averaged_model_of_other_rounds_is_found():
     """Of which the versions themselves know nothing."""
@@ -81,14 +74,12 @@ def an_averaged_model_of_other_rounds_is_found():
     edit(state, ("UPDATE rounds SET averaged = 4 WHERE round = 1",))
     state.run("verify", code=FAILED, says="round 1 cannot be replayed")
 
-
 def weights_that_are_not_the_newest_version_are_found():
     state = State(rounds=ROUNDS)
     # CRC-32C is not at hand here, so both kinds are exchanged: each still has a right checksum.
     edit(state, ("UPDATE weights SET kind = kind + 2 WHERE name = ''",),
          ("UPDATE weights SET kind = 3 - kind WHERE name = ''",))
     state.run("verify", code=FAILED, says="weights")
-
 
 def a_damaged_page_is_found():
     state = State(rounds=ROUNDS)
@@ -103,7 +94,6 @@ def a_damaged_page_is_found():
         found += state.run("verify", code=FAILED).code
         (state.path / "tern.db-wal").unlink(missing_ok=True)
     assert found == len(data) // page - 1
-
 
 main(an_honest_history_is_confirmed, the_first_version_that_differs_is_named,
      a_missing_update_is_found, a_changed_update_is_found, a_changed_recipe_is_found,

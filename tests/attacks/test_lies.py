@@ -94,7 +94,7 @@ def lies_of_an_evaluator(aggregator, code):
     status = aggregator.json("status")
     check(0.75 <= status["accuracy"] <= 0.875 and 0.75 <= status["metrics"]["f1_macro"] <= 0.875, f"a liar decides: {status['accuracy']}")
     check(status["accuracy_version"] == 1 and status["quality"]["evaluators"] == 4, status["quality"])
-    check("version 1, by its replica's accuracy, 0.7500" in best(aggregator), best(aggregator))
+    check("version 1 is best by its replica's accuracy, 0.7500" in best(aggregator), best(aggregator))
     return liar
 
 

@@ -31,25 +31,21 @@ SETTINGS = {
     "limits": {"requests_per_minute": 0},
 }
 
-
 def wait_until(what, condition):
     deadline = time.monotonic() + PATIENCE
     while not condition():
         check(time.monotonic() < deadline, what)
         time.sleep(0.05)
 
-
 def tern(*arguments):
     return subprocess.run([BIN / "tern-aggregator", *map(str, arguments)], capture_output=True, text=True,
                           timeout=PATIENCE, check=False)
-
 
 def refused(says, *arguments, code=1):
     done = tern("copy", *arguments)
     check(done.returncode == code, f"copy {arguments} exited {done.returncode}: {done.stdout}{done.stderr}")
     check(says in done.stderr, f"{done.stderr!r} does not say {says!r}")
     check("nothing was copied" in done.stderr or "stop" in done.stderr or "install" in done.stderr, done.stderr)
-
 
 # --- A federation that moves
 
@@ -58,7 +54,6 @@ def of_client(workspace, aggregator, number):
         f"client.server={aggregator.url}", f"client.ca={aggregator.ca}", "client.wait=1s", "client.retry_min=100ms",
         "client.retry_max=1s", f"client.state_dir={workspace.path}/client{number}",
         f"data.source=digits:train=60,test=20,size=16,seed={number + 1}") for part in ("--set", one)]
-
 
 def begin(workspace):
     """Its clients are enrolled; of two more one is revoked, and one has a tag and never comes."""
@@ -72,19 +67,15 @@ def begin(workspace):
     aggregator.verb("enroll-code", "--uses", "5", "--label", "left over")
     return aggregator
 
-
 def start_client(workspace, aggregator, number):
     return workspace.start(BIN / "tern-client", "run", *of_client(workspace, aggregator, number), log=f"client{number}")
-
 
 def end(client):
     client.terminate()
     client.wait(timeout=PATIENCE)
 
-
 def committed(aggregator):
     return sum(row["state"] == "committed" for row in aggregator.json("rounds"))
-
 
 def finish(workspace, aggregator, clients):
     wait_until("the rounds do not end", lambda: committed(aggregator) == ROUNDS)
@@ -92,12 +83,10 @@ def finish(workspace, aggregator, clients):
         end(client)
     return re.search("Model SHA-256 ([0-9a-f]{64})", aggregator.verb("verify")).group(1)
 
-
 def stays():
     with Workspace() as workspace:
         aggregator = begin(workspace)
         return finish(workspace, aggregator, [start_client(workspace, aggregator, number) for number in range(CLIENTS)])
-
 
 def updates_of_open_round(aggregator, postgres):
     """As stored."""
@@ -109,13 +98,12 @@ def updates_of_open_round(aggregator, postgres):
     database.close()
     return count
 
-
 def move(aggregator, clients, postgres, target, least, meanwhile):
     """In the middle of a round, of which one update is missing; meanwhile() while it is still served."""
     wait_until("no round ends", lambda: committed(aggregator) >= least)
     end(clients.pop())
     wait_until("the round does not wait", lambda: updates_of_open_round(aggregator, postgres) == CLIENTS - 1)
-    refused(f"is served by another process {aggregator.process.pid}; stop that one first", target, "--config", aggregator.config)
+    refused(f"is served by another process {aggregator.process.pid}: stop that process", target, "--config", aggregator.config)
     meanwhile()
     aggregator.kill(signal.SIGTERM)
     before = aggregator.json("status")
@@ -125,7 +113,6 @@ def move(aggregator, clients, postgres, target, least, meanwhile):
     check(rows["update_bodies"] == rows["updates"] and rows["schedule"] > 0 and rows["ledger"] == CLIENTS, str(rows))
     stays_away(aggregator, target)
     return before, copied
-
 
 def stays_away(aggregator, target):
     """What was copied is not served, nor copied again, until that is taken back."""
@@ -140,7 +127,6 @@ def stays_away(aggregator, target):
     aggregator.verb("copy", "--forget")
     refused("is there already", target, "--config", aggregator.config)
 
-
 def go_on(workspace, aggregator, clients, before):
     aggregator.write_config()
     after = aggregator.json("status")
@@ -150,7 +136,6 @@ def go_on(workspace, aggregator, clients, before):
     check(people[CLIENTS]["revoked"] and people[CLIENTS + 1]["tags"] == "site=north", str(people))
     aggregator.start()
     clients.append(start_client(workspace, aggregator, CLIENTS - 1))
-
 
 def moves(postgres):
     with Workspace() as workspace:
@@ -179,7 +164,6 @@ def moves(postgres):
         added = aggregator.json("provision", "--name", "later")
         check(added["client"] == CLIENTS + 3, f"ids do not go on: {added}")
         return model
-
 
 # --- What leaves no copy
 
@@ -231,12 +215,10 @@ class Sources:
             left.unlink()
         return there
 
-
 def start(source, target):
     check(tern("copy", "--forget", *source).returncode == 0, f"{source} is not what it was")
     return subprocess.Popen([BIN / "tern-aggregator", "copy", *map(str, source), str(target)], stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)
-
 
 def killed(sources, rng):
     for source, target, is_there in sources.ways():
@@ -255,7 +237,6 @@ def killed(sources, rng):
             early += not is_there()
         check(early > 0, "no kill came before the end")
 
-
 def disconnected(sources, rng):
     """PostgreSQL ends the connection, as by a restart, while rows go in or come out."""
     for source, target, is_there in sources.ways():
@@ -267,14 +248,13 @@ def disconnected(sources, rng):
                                            " LIKE 'tern-aggregator%' AND xact_start IS NOT NULL") != "0"
             said, _ = copying.communicate(timeout=PATIENCE)
             if is_there():
-                check(copying.returncode == 0 or "the copy is there and whole" in said, f"a copy is there after: {said}")
+                check(copying.returncode == 0 or "the copy is complete" in said, f"a copy is there after: {said}")
             elif cut_now:
                 check(copying.returncode == 1 and "nothing was copied" in said, f"{copying.returncode}: {said}")
                 cut += 1
             if cut == CUTS:
                 break
         check(cut == CUTS, f"the connection was cut {cut} times")
-
 
 def altered(sources):
     """A server that stores another name than it was given."""
@@ -292,7 +272,6 @@ def altered(sources):
     check(not is_there(), "it is there nevertheless")
     sources.postgres.sql("DROP EVENT TRIGGER altering; DROP FUNCTION public.alter_names, public.alter_name CASCADE")
 
-
 def full(sources):
     """A disk that takes the schema and some of the rows."""
     disk = sources.file.parent / "disk"
@@ -309,7 +288,6 @@ def full(sources):
               f"{size}: {done.returncode} {done.stdout}{done.stderr}")
         check(done.stdout == "", f"{size}: {done.stdout} is left")
 
-
 def of_other_versions(sources):
     for version in (0, 900):
         sources.postgres.sql(f"UPDATE s1.schema_version SET version = {version}")
@@ -325,7 +303,6 @@ def of_other_versions(sources):
     database.close()
     check(not sources.file.exists(), "there is a copy")
 
-
 def beside_others(sources):
     url = sources.new_url()
     sources.postgres.sql(f"CREATE TABLE {sources.schema}.orders (number INTEGER)")
@@ -335,7 +312,6 @@ def beside_others(sources):
     check(sources.file.read_text() == "something else", "it was written over")
     sources.file.unlink()
     refused("holds a password", "postgresql://tern:secret@localhost/tern", "--state", sources.state, code=2)
-
 
 def test():
     if cluster.folder_of_programs() is None:
@@ -355,6 +331,5 @@ def test():
         model = moves(postgres)
     expected = stays()
     check(model == expected, f"the model is {model}, and {expected} where it stayed")
-
 
 main(test)

@@ -32,13 +32,11 @@ KILLS = 120 if LONG else 20
 QUICK = {"come_back_min": "20ms", "come_back_max": "500ms"}
 OPEN = {"requests_per_minute": 1000000, "connections_per_address": 5000}
 
-
 def gateway(workspace, above, name, devices, codec="float32", deadline="1500ms", port=None):
     return Gateway(workspace, above, name, {
         "round": {"cohort": devices, "min_clients": devices, "quorum": 1, "deadline": deadline, **QUICK},
         "codec": {"error_feedback": "keep", "codec": codec, "codec_down": "float32"},
          "limits": OPEN}, port).start()
-
 
 def wait_for(what, message, seconds=PATIENCE, pause=0.05):
     deadline = time.monotonic() + seconds
@@ -49,7 +47,6 @@ def wait_for(what, message, seconds=PATIENCE, pause=0.05):
         check(time.monotonic() < deadline, message)
         time.sleep(pause)
 
-
 # --- Without compression
 
 def exported(aggregator, workspace):
@@ -58,11 +55,9 @@ def exported(aggregator, workspace):
     data = target.read_bytes()
     return struct.unpack(f"<{len(data) // 4}f", data)
 
-
 def towards(workspace, aggregator, code, device):
     workspace.start(PROGRAM, "towards", f"https://localhost:{aggregator.port}", aggregator.ca,
                     workspace.path / f"device{device}", code, device + 1, EXAMPLES[device], log=f"device{device}")
-
 
 def federation(workspace, clients, rounds):
     return Aggregator(workspace, {
@@ -72,10 +67,8 @@ def federation(workspace, clients, rounds):
         "train": {"local_steps": STEPS},
         "codec": {"error_feedback": "keep", "codec": "float32"},  "limits": OPEN}).start()
 
-
 def finished(aggregator, rounds):
     wait_for(lambda: newest_version(aggregator.state / "tern.db") == rounds, f"no {rounds} rounds")
-
 
 def directly(rounds, devices=len(EXAMPLES)):
     with Workspace() as workspace:
@@ -85,7 +78,6 @@ def directly(rounds, devices=len(EXAMPLES)):
             towards(workspace, above, code, device)
         finished(above, rounds)
         return exported(above, workspace)
-
 
 def test_mean(rounds=3):
     """Of 96 examples the two sites have 55 and 28, so that gateways of equal weight would be far off."""
@@ -104,7 +96,7 @@ def test_mean(rounds=3):
         check(status["wire_up"] > status["payload_up"] > 4 * len(tree) * rounds,
               f"the link's meter says {status}")
         check(status["updates_answered"] == rounds, f"{status}")
-        check("on that link since it joined" in site_gateway.verb("status"), "status does not say the link's bytes")
+        check("upstream link since join" in site_gateway.verb("status"), "status does not say the link's bytes")
         for process in workspace.processes[-DEVICES - 1:]:  # the devices of the last site, and the direct one
             check(process.wait(timeout=PATIENCE) == 0, "a device was not told of the end")
         now = site_gateway.json("status")["now"]
@@ -115,7 +107,6 @@ def test_mean(rounds=3):
     check(moved > 0.1, "the model has not moved")
     check(worst < 4 * rounds * 2.0 ** -24, f"the tree's model is {worst} off the direct one's")
     print(f"{rounds} rounds of 7 devices, 6 of them behind 2 gateways: at most {worst:.1e} off")
-
 
 def test_levels(rounds=2):
     """A gateway below a gateway."""
@@ -130,7 +121,6 @@ def test_levels(rounds=2):
         worst = max(abs(a - b) for a, b in zip(direct, exported(above, workspace)))
     check(worst < 8 * rounds * 2.0 ** -24, f"with two levels of gateways the model is {worst} off the direct one's")
 
-
 # --- With compression, and kills
 
 def book(site_gateway):
@@ -138,7 +128,6 @@ def book(site_gateway):
     lines = run(PROGRAM, "gateway", site_gateway.state / "above").split("\n")
     values = [[float(word) for word in line.split()] for line in lines[1:] if line]
     return *(int(field) for field in lines[0].split()), [v[0] for v in values], [v[1] for v in values]
-
 
 def check_gateway(site_gateway, above):
     """The sum of the means of its rounds = what was applied above + its error buffer."""
@@ -155,7 +144,6 @@ def check_gateway(site_gateway, above):
     check(max(map(abs, means)) > 0.1, f"{site_gateway.name} has learnt nothing")
     return rounds, updates, max(map(abs, buffer))
 
-
 def settle(site_gateway):
     """The gateway alone, until what it had under way is answered."""
     asked = time.monotonic()
@@ -164,7 +152,6 @@ def settle(site_gateway):
         site_gateway.start()
         time.sleep(1.5)
         site_gateway.kill(signal.SIGTERM)
-
 
 class Tree:
     """sites: the devices of each gateway's."""
@@ -225,7 +212,6 @@ class Tree:
         check(anomalies == {"none"}, f"error buffers are suspected: {anomalies}")
         return found
 
-
 def test_kills():
     rng = random.Random(20262)
     with Workspace() as workspace:
@@ -246,7 +232,6 @@ def test_kills():
                                        " AND local_steps > 0").fetchall()
             check(asked == [(STEPS,)], f"{one.name} asked for {asked} local steps")
 
-
 # --- A device that moves, and a gateway that is gone
 
 def updates_of_open_round(one):
@@ -254,7 +239,6 @@ def updates_of_open_round(one):
     with contextlib.closing(sqlite3.connect(f"file:{one.state / 'tern.db'}?mode=ro", uri=True, timeout=20)) as reader:
         return reader.execute("SELECT count(*) FROM updates WHERE client > 1 AND round IN"
                               " (SELECT round FROM rounds WHERE state = 0)").fetchone()[0]
-
 
 def lose_in_a_round(one, fleet):
     """Kills a gateway whose round is open and has some of its updates: a device that sleeps keeps it open."""
@@ -264,7 +248,6 @@ def lose_in_a_round(one, fleet):
     left = updates_of_open_round(one)
     fleet.running[0].send_signal(signal.SIGCONT)
     return left
-
 
 def test_moves():
     """A device is enrolled once with each aggregator that it trains against, with a folder for each: what it has
@@ -298,7 +281,6 @@ def test_moves():
         moved = [check_client(fleet, 0, fleet.aggregator.state / "tern.db")[1] for fleet in (here, there)]
         check(min(moved) > 0, f"the device had {moved} updates in its two places")
 
-
 def test_restored():
     """The database of a gateway is put back to an older copy: its rounds count from there, and none is left out for
     having a number that was taken before."""
@@ -320,7 +302,6 @@ def test_restored():
         expect_progress(above, "once the copy was restored", 2)
         one.kill(signal.SIGTERM)
         check(book(one)[2] < before, "rounds were left out until their numbers were new")
-
 
 def test_damaged():
     """What was in a damaged record is not known: it is named, and the gateway goes on with what comes."""
@@ -352,7 +333,6 @@ def test_damaged():
         check(one.json("status")["gateway"]["answers"] is True, "a damaged file was believed")
         expect_progress(above, "with damaged files beside the record", 2)
 
-
 # --- The aggregator above does not answer
 
 def admin(aggregator, method, path):
@@ -365,14 +345,11 @@ def admin(aggregator, method, path):
         head, _, body = b"".join(iter(lambda: listener.recv(65536), b"")).decode().partition("\r\n\r\n")
     return int(head.split()[1]), body
 
-
 def ready(aggregator):
     return admin(aggregator, "GET", "/readyz")
 
-
 def findings(aggregator, ok):
     return {row["area"]: row for row in json.loads(aggregator.verb("doctor", "--json", ok=ok))}
-
 
 def check_silent(one, since_ms, words):
     status = one.json("status")
@@ -394,7 +371,6 @@ def check_silent(one, since_ms, words):
     metrics = one.metrics()
     check(metrics["tern_upstream_answers"] == 0, "tern_upstream_answers is not 0")
     return said["silent_ms"]
-
 
 def test_silent():
     """Who looks is told that the aggregator above does not answer, since when and why, and what becomes of updates."""
@@ -437,11 +413,9 @@ def test_silent():
         check(status["gateway"]["answers"] is True and "the aggregator above has" not in status["now"], f"{status}")
         check(findings(one, (0,))["above"]["health"] == "good", "it answers again, and doctor says no")
 
-
 # --- What comes from above is anything
 
 SPOILED = 200 if LONG else 12  # answers
-
 
 def test_spoiled():
     """Answers of the aggregator above that are damaged, or lies: the gateway lives, its records stay readable, and it goes on
@@ -472,7 +446,6 @@ def test_spoiled():
         expect_progress(above, f"seed {seed}: once answers are good", 3)
         print(f"{proxy.spoiled} answers from above were spoiled, {proxy.passed} were not")
 
-
 # --- The link's TLS
 
 def join(above, state, code, **settings):
@@ -482,7 +455,6 @@ def join(above, state, code, **settings):
     done = subprocess.run([BIN / "tern-aggregator", "join", "--state", state, *options, code], capture_output=True, text=True,
                           timeout=PATIENCE, check=False)
     return done.returncode, done.stderr
-
 
 def test_tls():
     """What is wrong with the link is said by the names of a gateway's settings, and the code is not used up by it."""
@@ -502,8 +474,8 @@ def test_tls():
             check(exit_code != 0 and words in said and "client.c" not in said, f"{settings}: {said}")
         cut = SimpleNamespace(config=workspace.path / "cut.ini")
         cut.config.write_text(f"[federation]\nstate = {state}\n[relay]\nserver = {above.url}\nca = {above.ca}\n")
-        fails(cut, "relay", f"join has not come to its end in {state}: tern-aggregator join CODE")
-        fails(cut, "doctor", "`tern-aggregator join CODE` did not come to its end")
+        fails(cut, "relay", f"join was interrupted in {state}: run `tern-aggregator join CODE`")
+        fails(cut, "doctor", "`tern-aggregator join CODE` was interrupted")
         check(join(above, state, code)[0] == 0, "the code is used up, or what failed stands in the way")
         # It shows a certificate of its own where it is asked for one.
         above.kill(signal.SIGTERM)
@@ -518,11 +490,9 @@ def test_tls():
         check(exit_code == 0, f"with a certificate: {said}")
         check(above.json("clients")[-1]["name"] == "gateway 1", f"{above.json('clients')}")
 
-
 # --- The document
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "GATEWAYS.md"
-
 
 def test_walkthrough():
     """The commands of docs/GATEWAYS.md, as they stand but for their ports and pauses."""
@@ -543,10 +513,9 @@ def test_walkthrough():
                               cwd=workspace.path, env=environment, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, check=False)
         check(done.returncode == 0, f"the walkthrough exited {done.returncode}:\n{done.stdout}")
-        for sign in ("Joined https://localhost:", "on that link since it joined", "5 updates answered there",
+        for sign in ("Joined https://localhost:", "upstream link since join", "5 updates accepted there",
                      "Rounds      5 committed"):
             check(sign in done.stdout, f"the walkthrough never shows {sign!r}:\n{done.stdout}")
-
 
 # --- The client that stands for the aggregator above
 
@@ -575,7 +544,6 @@ def test_counts():
         check([row["revoked"] for row in one.json("clients")] == [False] * 3, "one was revoked")
         check(one.json("revoke", "2")["revoked"], "a device cannot be revoked")
 
-
 # --- What does not fit
 
 def fails(aggregator, verb, words, *arguments):
@@ -586,22 +554,21 @@ def fails(aggregator, verb, words, *arguments):
     check(words in said, f"{verb} says {said[-600:]!r}, not {words!r}")
     return said
 
-
 def test_misfits():
     with Workspace() as workspace:
         above = federation(workspace, 1, 1000)
         one = gateway(workspace, above, "gateway0", 1)
-        said = fails(one, "relay", f"{one.state} is served by another process {one.process.pid}; stop that one first")
+        said = fails(one, "relay", f"{one.state} is served by another process {one.process.pid}: stop that process")
         check("/above" not in said, f"relay names a folder that nobody has made: {said}")
         one.kill()
         said = one.verb("status")
         check("the gateway is not running (`tern-aggregator relay`)" in said, f"status says {said}")
         fails(one, "doctor", "the gateway is not running")
-        fails(one, "serve", "is a gateway's: run it with tern-aggregator relay")
-        fails(one, "join", "is a gateway's already", above.join_code())
+        fails(one, "serve", "belongs to a gateway: run `tern-aggregator relay`")
+        fails(one, "join", "already belongs to a gateway", above.join_code())
         for verb, *code in (["join", "CODE"], ["relay"]):
             fails(one, verb, "leave store.url empty", *code, "--set", "store.url=postgresql:///tern")
-        fails(above, "join", "holds a federation already", "CODE")
+        fails(above, "join", "already holds a federation", "CODE")
         fails(above, "relay", "is no gateway's")
         fails(above, "relay", "is no gateway's")  # the first has made nothing that lets the second
 
@@ -635,7 +602,6 @@ def test_misfits():
         above.start()
         expect_progress(one, "once the aggregator above is back")
 
-
 def test():
     test_mean()
     test_kills()
@@ -651,6 +617,5 @@ def test():
     test_silent()
     test_counts()
     test_walkthrough()
-
 
 main(test)

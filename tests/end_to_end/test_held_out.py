@@ -13,7 +13,6 @@ from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
 FEATURES, CLASSES = 6, 3
 SIZES = (50, 100, 400)  # rows of the clients' files, of which each holds out a fifth
 
-
 def write_table(path, seed, count, noise):
     draw = random.Random(seed)
     with open(path, "w", newline="") as out:
@@ -22,7 +21,6 @@ def write_table(path, seed, count, noise):
         for _ in range(count):
             state = draw.randrange(CLASSES)
             table.writerow([f"{state - 1 + noise * draw.gauss(0, 1):.3f}" for _ in range(FEATURES)] + [state])
-
 
 def client(workspace, aggregator, number, *arguments, evaluator=False):
     config = workspace.path / f"{number}.ini"
@@ -34,7 +32,6 @@ def client(workspace, aggregator, number, *arguments, evaluator=False):
             f"state_dir = {workspace.path}/{number}\nwait = 2s\nretry_min = 100ms\n"
             f"[data]\nsource = csv:{table},label=state\n")
     return [BIN / "tern-client", *arguments, "--config", config]
-
 
 def run_federation(workspace, evaluate):
     aggregator = Aggregator(workspace, {
@@ -53,10 +50,8 @@ def run_federation(workspace, evaluate):
         check(process.wait(timeout=PATIENCE) == 0, "a client did not end with the federation")
     return aggregator
 
-
 def near(found, expected):
     return abs(found - expected) < 1e-6
-
 
 def figures_are_those_of_the_clients(report):
     rows, held_out = report["rows"], [round(size * 0.2) for size in SIZES]
@@ -72,7 +67,6 @@ def figures_are_those_of_the_clients(report):
         check(report[f"{key}_worst_client"] == rows[values.index(worst(values))]["client"], f"{report}")
         check(len(set(values)) > 1, f"clients have the same {name}: {values}")
 
-
 def rounds_have_them(aggregator, report):
     rounds = aggregator.json("rounds")
     check([row["held_out_clients"] for row in rounds] == [3, 3, 3], f"{rounds}")
@@ -81,20 +75,17 @@ def rounds_have_them(aggregator, report):
     check(rounds[2]["held_out_model"] in ("replica", "global"), f"{rounds[2]}")
     check("held_out_accuracy_worst_client" in aggregator.verb("rounds", "--csv").splitlines()[0], "csv")
 
-
 def text_has_them(aggregator):
     text = aggregator.verb("report", "fairness")
-    check("Held-out data of 3 clients: the " in text and "of version 2, before they trained" in text, text)
+    check("Held-out data of 3 clients: the " in text and "of version 2, before training" in text, text)
     check(max(map(len, text.splitlines())) <= 80, text)
     head = aggregator.verb("report", "fairness", "--csv").splitlines()[0]
     check(head == "client,invited,reported,accuracy,loss,f1_macro,largest", head)
-
 
 def bytes_beside_the_tensors(aggregator):
     """Of all updates as they came; what is in their containers differs, and so does how long training took."""
     payload = aggregator.json("report", "bytes")["total"]["payload_up"]
     return (aggregator.json("status")["update_bytes"] - payload) / (3 * len(SIZES))
-
 
 def test():
     with Workspace() as workspace:
@@ -111,6 +102,5 @@ def test():
         check("held_out" not in aggregator.verb("rounds", "--csv"), "figures that nobody asked for")
         cost = told - bytes_beside_the_tensors(aggregator)
         check(45 <= cost <= 100, f"an update with its figures is {cost:.0f} bytes longer")
-
 
 main(test)

@@ -23,13 +23,11 @@ SETTINGS = {
     "limits": {"requests_per_minute": 0, "enrollments_per_minute": 0},
 }
 
-
 def of_client(workspace, ca, port, number):
     return [part for one in (
         f"client.server=https://127.0.0.1:{port}", f"client.ca={ca}", "client.wait=5s", "client.retry_min=100ms",
         "client.retry_max=1s", f"client.state_dir={workspace.path}/client{number}",
         f"data.source=digits:train=60,test=20,size=16,seed={number + 1}") for part in ("--set", one)]
-
 
 def start_clients(workspace, first, port):
     code = first.join_code(CLIENTS)
@@ -38,25 +36,20 @@ def start_clients(workspace, first, port):
     return [workspace.start(BIN / "tern-client", "run", *of_client(workspace, first.ca, port, number),
                             log=f"client{number}") for number in range(CLIENTS)]
 
-
 def committed(aggregator):
     return sum(round["state"] == "committed" for round in aggregator.json("rounds"))
 
-
 def model_of(aggregator):
     return aggregator.json("verify")["model_sha256"]
-
 
 def end(clients):
     for client in clients:
         client.terminate()
         client.wait(timeout=PATIENCE)
 
-
 def acknowledged(workspace):
     return {(number + 1, int(round)) for number in range(CLIENTS) for round in re.findall(
         r"round=(\d+) .*answer=accepted", (workspace.path / f"client{number}.log").read_text())}
-
 
 def alone():
     with Workspace() as workspace:
@@ -66,7 +59,6 @@ def alone():
         end(clients)
         return model_of(first)
 
-
 def goes_on(first, what, seconds=PATIENCE):
     """Until a round ends that was not over before. Returns how long that took."""
     before = committed(first)
@@ -74,10 +66,8 @@ def goes_on(first, what, seconds=PATIENCE):
     wait_until(f"no round ends after {what}", lambda: committed(first) > before + 1, seconds)
     return time.monotonic() - began
 
-
 def roles(aggregator):
     return sorted((node["name"], node["role"]) for node in aggregator.json("status")["aggregators"])
-
 
 def check_all_took_part(postgres, proxy, ports):
     check(all(proxy.used.get(port, 0) > ROUNDS / 3 for port in ports), f"connections: {proxy.used}")
@@ -86,13 +76,11 @@ def check_all_took_part(postgres, proxy, ports):
     outside = postgres.sql("SELECT count(*) FROM meter WHERE purpose = 3 AND round = 0")
     check(outside == "0", "the bytes of downloads count for no round")
 
-
 def check_nothing_is_lost(workspace, postgres):
     stored = {tuple(map(int, line.split("|")))
               for line in postgres.sql("SELECT client, round FROM updates").splitlines()}
     check(acknowledged(workspace) <= stored, f"{acknowledged(workspace) - stored} was acknowledged, and is lost")
     check(len(stored) == CLIENTS * ROUNDS, f"{len(stored)} updates are stored")
-
 
 def undisturbed(model):
     with cluster.Cluster() as postgres, Workspace() as workspace:
@@ -106,7 +94,6 @@ def undisturbed(model):
         check_all_took_part(postgres, proxy, ports)
         check_nothing_is_lost(workspace, postgres)
         check(model_of(first) == model, "the model is another one than with one aggregator on SQLite")
-
 
 def disturbed(model):
     with cluster.Cluster() as postgres, Workspace() as workspace:
@@ -137,7 +124,6 @@ def disturbed(model):
         check(model_of(first) == model, "the model is another one than with one aggregator on SQLite")
         print(f"rounds went on {took:.1f} s after the leader was killed")
 
-
 def take_over_from(hung, others, first):
     """One that leads is stopped. Returns how long it takes until another one leads."""
     said = []
@@ -149,12 +135,11 @@ def take_over_from(hung, others, first):
         said += [node.ready() for node in others]
         new = [node for node in others if (node.name, "leads") in roles(first)]
     took = time.monotonic() - began
-    check(any(status == 503 and f"it follows, but {hung.name} (" in why and "has not been heard of" in why
+    check(any(status == 503 and f"it follows, but {hung.name} (" in why and "has sent no heartbeat" in why
               for status, why in said), f"nobody names it: {said}")
     check(any("event=leader-ended" in node.said() for node in others), "it was not ended by the others")
     wait_until("the one that leads is not ready", lambda: new[0].ready() == (200, "ok"))
     return took
-
 
 def hung(model):
     with cluster.Cluster() as postgres, Workspace() as workspace:
@@ -180,7 +165,6 @@ def hung(model):
         check(model_of(first) == model, "the model is another one than with one aggregator on SQLite")
         print(f"another one led {took:.1f} s after the one that led was stopped")
 
-
 def test():
     if cluster.folder_of_programs() is None:
         skip("there is no PostgreSQL here")
@@ -188,6 +172,5 @@ def test():
     undisturbed(model)
     disturbed(model)
     hung(model)
-
 
 main(test)

@@ -20,7 +20,6 @@ from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip
 CLIENTS = 3
 ROUNDS = 9
 
-
 def settings(url=""):
     return {
         "federation": {"model": "mlp:256-16-10", "seed": 3},
@@ -31,35 +30,29 @@ def settings(url=""):
         "limits": {"requests_per_minute": 0},
     }
 
-
 def of_client(workspace, aggregator, number):
     return [part for one in (
         f"client.server={aggregator.url}", f"client.ca={aggregator.ca}", "client.wait=1s", "client.retry_min=100ms",
         "client.retry_max=1s", f"client.state_dir={workspace.path}/client{number}",
         f"data.source=digits:train=60,test=20,size=16,seed={number + 1}") for part in ("--set", one)]
 
-
 def enroll(workspace, aggregator):
     code = aggregator.join_code(CLIENTS)
     for number in range(CLIENTS):
         run(BIN / "tern-client", "enroll", code, *of_client(workspace, aggregator, number))
 
-
 def start_clients(workspace, aggregator):
     return [workspace.start(BIN / "tern-client", "run", *of_client(workspace, aggregator, number), log=f"client{number}")
             for number in range(CLIENTS)]
 
-
 def committed(aggregator):
     return sum(round["state"] == "committed" for round in aggregator.json("rounds"))
-
 
 def wait_until(what, condition):
     deadline = time.monotonic() + PATIENCE
     while not condition():
         check(time.monotonic() < deadline, what)
         time.sleep(0.05)
-
 
 def is_ready(aggregator):
     """What the service says to a load balancer: 200 or 503."""
@@ -71,10 +64,8 @@ def is_ready(aggregator):
     check(status in (200, 503), f"/readyz answers {status}")
     return status == 200
 
-
 def model_of(aggregator):
     return re.search("Model SHA-256 ([0-9a-f]{64})", aggregator.verb("verify")).group(1)
-
 
 def train(aggregator, workspace, disturb):
     aggregator.start()
@@ -87,7 +78,6 @@ def train(aggregator, workspace, disturb):
         client.wait(timeout=PATIENCE)
     return model_of(aggregator)
 
-
 def accepted(workspace):
     """Client and round of each answer that a client had."""
     found = set()
@@ -96,11 +86,9 @@ def accepted(workspace):
         found |= {(number + 1, int(round)) for round in re.findall(r"round=(\d+) .*answer=accepted", log)}
     return found
 
-
 def in_sqlite():
     with Workspace() as workspace:
         return train(Aggregator(workspace, settings()), workspace, lambda aggregator: None)
-
 
 def disturb_by(postgres):
     def disturb(aggregator):
@@ -116,7 +104,6 @@ def disturb_by(postgres):
         wait_until("it does not go on by itself", lambda: is_ready(aggregator))
     return disturb
 
-
 def test():
     if cluster.folder_of_programs() is None:
         skip("there is no PostgreSQL here")
@@ -124,7 +111,7 @@ def test():
         aggregator = Aggregator(workspace, settings(postgres.url()))
         again = subprocess.run([BIN / "tern-aggregator", "init", "--config", aggregator.config, "--state",
                                 workspace.path / "again"], capture_output=True, text=True, timeout=PATIENCE)
-        check(again.returncode != 0 and "holds a federation already" in again.stderr, again.stderr)
+        check(again.returncode != 0 and "already holds a federation" in again.stderr, again.stderr)
         check(not (workspace.path / "again").exists(), "a refused init leaves a folder")
         model = train(aggregator, workspace, disturb_by(postgres))
         stored = {tuple(map(int, line.split("|")))
@@ -139,6 +126,5 @@ def test():
     expected = in_sqlite()
     check(model == expected, f"the model is {model}, and {expected} in SQLite")
     print(f"{len(acknowledged)} acknowledged updates, none lost; the model is that of SQLite")
-
 
 main(test)

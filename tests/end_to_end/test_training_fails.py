@@ -7,7 +7,6 @@ import time
 
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run
 
-
 class Client:
     def __init__(self, workspace, model, source, extra="", train=()):
         self.workspace = workspace
@@ -53,11 +52,9 @@ class Client:
         check(abs(found["time_s"] - time.time()) < PATIENCE, f"{found}")
         return found
 
-
 def numbers(path, target):
     path.write_text("x,y\n" + "".join(f"{i % 7 - 3},{target + i % 5}\n" for i in range(60)))
     return path
-
 
 def named(client, why):
     """The aggregator's status names the client, once it has come again."""
@@ -69,7 +66,6 @@ def named(client, why):
     found = status["training_failed"][0]
     check(status["clients_failing"] == 1 and found["client"] == 1 and why in found["why"], f"status --json: {found}")
 
-
 def a_loss_is_no_number(workspace):
     table = numbers(workspace.path / "table.csv", 1e9)
     client = Client(workspace, "mlp:1-8-1,loss=mse", f"csv:{table},target=y,test=0", train={"learning_rate": 0.02})
@@ -77,7 +73,7 @@ def a_loss_is_no_number(workspace):
     step = client.log_line(r"the loss of local step (\d+) of 20 is not finite")
     check(2 <= int(step[1]) <= 20, f"at step {step[1]}")
     client.log_line("event=hint .*not scaled.*learning_rate is too high")
-    named(client, "its loss or a value was not finite")
+    named(client, "its loss, a value, or the norm of its update was not finite")
     found = client.says("is not finite")
     check(found["result"] == "non-finite" and "not scaled" in found["why"], f"{found}")
     numbers(table, 0)
@@ -89,7 +85,6 @@ def a_loss_is_no_number(workspace):
     status = json.loads(client.aggregator.verb("status", "--json"))
     check(status["clients_failing"] == 0 and status["training_failed"] == [], f"the aggregator says: {status}")
 
-
 def no_row_is_normal(workspace):
     table = workspace.path / "table.csv"
     table.write_text("a,b,state\n" + "".join(f"{i % 7},{i % 5},bad\n" for i in range(40)))
@@ -97,7 +92,6 @@ def no_row_is_normal(workspace):
     client.start()
     found = client.says("none of the 40 training rows", "the first class")
     check(found["result"] == "not-found", f"{found}")
-
 
 def a_command_ends_with_an_error(workspace):
     trainer = workspace.path / "train.sh"
@@ -108,11 +102,9 @@ def a_command_ends_with_an_error(workspace):
     client.log_line("event=trainer-output line=.no such table: readings")
     client.says("exit code 3", "no such table: readings")
 
-
 def test():
     for part in (a_loss_is_no_number, no_row_is_normal, a_command_ends_with_an_error):
         with Workspace() as workspace:
             part(workspace)
-
 
 main(test)

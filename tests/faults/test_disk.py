@@ -16,11 +16,9 @@ VERSIONS = 2  # that a run has
 SAMPLE = {"write-kill": 4, "sync-kill": 2, "write-enospc": 2, "sync-eio": 2}
 SAMPLE_OF_STARTS = {"read-eio": 3, "read-short": 3, "open-emfile": 3}
 
-
 def run_of_rounds(running):
     first = running.version()
     wait_until(lambda: running.version() >= first + VERSIONS, 30)
-
 
 def fail_once(running, fault, k):
     """Whether there was a k-th call before the run was over; it failed then."""
@@ -30,7 +28,6 @@ def fail_once(running, fault, k):
     control.disarm()
     running.expect_progress(f"{fault} at call {k}")
     return control.failed > 0
-
 
 def expect_watched(running, stores):
     """What those who watch over the service are told: that it answers, and whether it can store."""
@@ -46,7 +43,6 @@ def expect_watched(running, stores):
     check(f"\ntern_store_writable {int(stores)}\n" in text, f"metrics of a store that stores: {stores}")
     check("\ntern_clients 3\n" in text, "the metrics have forgotten who is enrolled")
 
-
 def fail_for_a_while(running, fault):
     """As a full disk does: all calls, until there is room again. Batches without anything to write go through
     meanwhile, and tell nobody that it was over."""
@@ -57,15 +53,14 @@ def fail_for_a_while(running, fault):
         for _ in range(20):
             expect_watched(running, stores=False)
         found = running.aggregator.verb("doctor", "--json", ok=(1,))
-        check("and stores what comes" not in found and "but nothing can be stored: io: " in found, found)
+        check("and can store updates" not in found and "but nothing can be stored: io: " in found, found)
         shown = running.aggregator.json("status")
-        check(shown["now"].startswith("nothing can be stored: io: ") and "make room" in shown["advice"], str(shown))
+        check(shown["now"].startswith("nothing can be stored: io: ") and "free space" in shown["advice"], str(shown))
     wait_until(lambda: control.failed > 40, 1)
     control.disarm()
     running.expect_progress(f"{fault} for a while")
     check(wait_until(lambda: running.ask("/readyz")[0] == 200, 10), "it is not ready again")
     expect_watched(running, stores=True)
-
 
 def die_once(running, fault, k):
     """As when the power goes: what was being written is there by half."""
@@ -78,16 +73,13 @@ def die_once(running, fault, k):
     running.expect_progress(f"{fault} at call {k}")
     return running.control.failed > 0
 
-
 def start_again(running):
     running.aggregator.kill(signal.SIGKILL)
     running.start()
 
-
 def stop_and_start(running):
     running.aggregator.kill(signal.SIGTERM)
     running.start()
-
 
 def fail_at_start(running, fault, k):
     """The service either comes up, or says that it was the disk."""
@@ -100,7 +92,6 @@ def fail_at_start(running, fault, k):
     running.expect_progress(f"{fault} at call {k} of a start")
     return running.control.failed > 0
 
-
 def fail_at_stop(running, fault, k):
     """What is left over is in nobody's way."""
     running.control.arm(fault, k, k)
@@ -109,7 +100,6 @@ def fail_at_stop(running, fault, k):
     running.start()
     running.expect_progress(f"{fault} at call {k} of a stop")
     return running.control.failed > 0
-
 
 def fail_at_reads_of_a_start(running):
     """Every read of the start after a stop, whose log of changes is empty: a failure may pass before the next read."""
@@ -122,7 +112,6 @@ def fail_at_reads_of_a_start(running):
             running.start()
     running.expect_progress("read-eio at each read of a start")
 
-
 def try_all(running, fault, runs):
     """The calls that failed, by when they did. runs: what happens, how it fails, its calls by kind."""
     call, error, _ = FAULTS[fault]
@@ -133,7 +122,6 @@ def try_all(running, fault, runs):
         ks = fail_at_every_call(lambda k: fail(running, fault, k), calls[call], sample.get(fault, 1))
         tried += [f"{k}{when}" for k in ks]
     return tried
-
 
 def init_at(running, state, fault, k):
     """Makes a federation beside the one that runs, where the k-th call fails or kills; then, where that was in its
@@ -151,7 +139,6 @@ def init_at(running, state, fault, k):
         run(*command)
     return running.control.failed > 0
 
-
 def fail_while_a_federation_is_made(running):
     """Nothing is served meanwhile, so that all calls are those of init. A database that is there is a whole one."""
     folder = running.aggregator.workspace.path
@@ -161,7 +148,6 @@ def fail_while_a_federation_is_made(running):
         fail_at_every_call(lambda k: init_at(running, folder / f"init-{fault}-{k}", fault, k), calls[call],
                            3 if call in ("read", "write") else 1)
     running.start()
-
 
 def test():
     with federation() as running:
@@ -182,6 +168,5 @@ def test():
             check(said not in log, f"a failing disk was taken for damage: {said}")
         for fault in FAULTS:
             check(tried[fault] or fault == "truncate-eio", f"{fault}: no call was reached")
-
 
 main(test)

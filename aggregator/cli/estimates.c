@@ -1,0 +1,336 @@
+#include "cli/estimates.h"
+
+#include "cli/serve_config.h"
+#include "cli/state.h"
+#include "codec/plan.h"
+#include "hosted/log.h"
+#include "meter/meter.h"
+#include "store/store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- Bytes of clients
+
+#define DAY_MS 86400000.0
+
+// A shorter pause does not limit the rounds of a day, because clients take about as long to train.
+#define PAUSE_MS 60000
+
+// Exchanges of a round: a check-in, whose answer holds the downloads of most models, and an update.
+#define EXCHANGES 2
+// Bytes of messages in these: check-in 25, task with one download 82, update 43, its answer 6 (docs/BENCHMARKS.md, "Bytes
+// beside the bodies").
+#define MESSAGES 156
+
+bool tern_spending_is_unbounded(const struct tern_aggregator_settings *s)
+{
+    return s->round_rounds == 0 && tern_serve_config_interval_ms(s) < PAUSE_MS;
+}
+
+// Returns the bytes of a model's tensors with a codec; dense tensors are sent as float32.
+static double tensor_bytes(const struct tern_model *model, const struct tern_codec *codec)
+{
+    double bits = 0;
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        const struct tern_segment *segment = &model->segments[i];
+        if (tern_segment_is_coded(segment)) {
+            bits += segment->count * tern_codec_bits(codec);
+        } else if (!tern_segment_is_skipped(segment)) {
+            bits += segment->count * 32.0;
+        }
+    }
+    return bits / 8;
+}
+
+// Returns the mean of all rounds, from the bytes of early and later rounds. In a federation without end, early rounds do not
+// count.
+static double mean_over_rounds(const struct tern_federation_config *config, double early,
+                               double later)
+{
+    const double rounds = config->round.rounds;
+    const double share = rounds > 0 ? config->early.rounds / rounds : 0;
+    return later + (share < 1 ? share : 1) * (early - later);
+}
+
+struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
+                                      const struct tern_federation_config *config,
+                                      const struct tern_model *model)
+{
+    struct tern_spending spending = {
+        .up = mean_over_rounds(config, tensor_bytes(model, &config->early.up),
+                               tensor_bytes(model, &config->codec_up)),
+        .down = mean_over_rounds(config, tensor_bytes(model, &config->early.down),
+                                 tensor_bytes(model, &config->downloads.codec)),
+        .interval_ms = tern_serve_config_interval_ms(s),
+        .rounds = s->round_rounds,
+    };
+    const bool kept = spending.interval_ms < s->limits_idle;
+    const uint32_t exchanges = EXCHANGES + (spending.down > TERN_PRICE_INLINE_MAX);
+    spending.round = (double)tern_price(kept ? TERN_PRICE_KEPT : TERN_PRICE_RESUMED, exchanges,
+                                        (uint64_t)(spending.up + spending.down) + MESSAGES);
+    if (spending.interval_ms >= PAUSE_MS) {
+        spending.day = spending.round * DAY_MS / (double)spending.interval_ms;
+    }
+    const bool ends = s->round_rounds > 0 || s->round_patience > 0;
+    if (ends && config->final_model == TERN_FINAL_MODEL_ALL) {
+        spending.last = (double)tern_price(TERN_PRICE_KEPT, 1, 4 * (uint64_t)model->count);
+    }
+    return spending;
+}
+
+// Sets *round to the bytes of a round with this codec.accuracy. Returns false if the settings are then refused.
+static bool estimate_accuracy(struct tern_cli *cli, const struct tern_federation_config *config,
+                              const struct tern_model *model, const char *accuracy, double *round)
+{
+    struct tern_aggregator_settings other = *tern_state_settings(cli);
+    struct tern_federation_config changed = *config;
+    snprintf(other.codec_accuracy, sizeof other.codec_accuracy, "%s", accuracy);
+    if (tern_serve_config_fill_codecs(cli, &other, model->count, &changed) != TERN_EXIT_OK) {
+        return false;
+    }
+    *round = tern_spending_of(&other, &changed, model).round;
+    return true;
+}
+
+struct tern_spending_accuracies tern_spending_accuracies(struct tern_cli *cli,
+                                                         const struct tern_model *model)
+{
+    static struct tern_service_config config;
+    const struct tern_aggregator_settings *s = tern_state_settings(cli);
+    struct tern_spending_accuracies all = {.count = 0};
+    double least = 0;
+    double most = 0;
+    memset(&config, 0, sizeof config);
+    if (tern_serve_config_read(cli, &config) != TERN_EXIT_OK) {
+        return all;
+    }
+    for (size_t i = 0; tern_serve_config_accuracy(i) != NULL && i < TERN_SPENDING_ACCURACIES; i++) {
+        const char *accuracy = tern_serve_config_accuracy(i);
+        double round;
+        if (!estimate_accuracy(cli, &config.federation, model, accuracy, &round)) {
+            return (struct tern_spending_accuracies){.count = 0};
+        }
+        least = i == 0 || round < least ? round : least;
+        most = round > most ? round : most;
+        all.of[all.count].accuracy = accuracy;
+        all.of[all.count].round = round;
+        all.of[all.count++].is_set = strcmp(accuracy, s->codec_accuracy) == 0;
+    }
+    all.count = least < most ? all.count : 0;
+    return all;
+}
+
+// --- Output
+
+static void print_pace(const struct tern_spending *spending)
+{
+    char pause[TERN_TEXT];
+    if (spending->interval_ms >= PAUSE_MS) {
+        printf("At most one round opens every %s",
+               tern_text_duration(spending->interval_ms, pause));
+    } else {
+        printf("Rounds open without a pause");
+    }
+    if (spending->rounds > 0) {
+        printf(", until %" PRIu32 " are done", spending->rounds);
+    } else {
+        printf(", without end");
+    }
+    printf(" (round.min_interval, round.rounds).\n");
+}
+
+void tern_spending_print(const struct tern_spending *spending)
+{
+    char round[TERN_TEXT];
+    char up[TERN_TEXT];
+    char down[TERN_TEXT];
+    char sum[TERN_TEXT];
+    print_pace(spending);
+    printf(
+        "A client that takes part in every round moves about %s a round (tensors %s up, %s down)",
+        tern_text_bytes(spending->round, round), tern_text_bytes(spending->up, up),
+        tern_text_bytes(spending->down, down));
+    if (spending->day > 0) {
+        printf(",\n%s a day", tern_text_bytes(spending->day, sum));
+    }
+    if (spending->last > 0) {
+        printf(",\nand %s at the end for the global model itself (downloads.final_model)",
+               tern_text_bytes(spending->last, sum));
+    }
+    if (spending->rounds > 0) {
+        printf(",\n%s in all",
+               tern_text_bytes(spending->round * spending->rounds + spending->last, sum));
+    }
+    printf(":\nan estimate from the model, the codecs and the measured cost of TLS and headers."
+           " `tern-aggregator report bytes` shows the metered bytes.\n");
+}
+
+const char *tern_spending_accuracies_text(const struct tern_spending_accuracies *all,
+                                          char text[TERN_SPENDING_OTHERS])
+{
+    char size[TERN_TEXT];
+    char set[TERN_SPENDING_OTHERS] = "";
+    char others[TERN_SPENDING_OTHERS] = "";
+    for (size_t i = 0; i < all->count; i++) {
+        const size_t len = strlen(others);
+        tern_text_bytes(all->of[i].round, size);
+        if (all->of[i].is_set) {
+            snprintf(set, sizeof set, "%s, about %s", all->of[i].accuracy, size);
+        } else {
+            snprintf(others + len, sizeof others - len, "%s%s %s", len > 0 ? ", " : "",
+                     all->of[i].accuracy, size);
+        }
+    }
+    text[0] = '\0';
+    if (all->count > 0) {
+        snprintf(text, TERN_SPENDING_OTHERS, "%.60s a client and round (%.160s)", set, others);
+    }
+    return text;
+}
+
+cJSON *tern_spending_accuracies_json(const struct tern_spending_accuracies *all)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (size_t i = 0; i < all->count; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "accuracy", all->of[i].accuracy);
+        tern_json_u64(one, "round", (uint64_t)all->of[i].round);
+        tern_json_bool(one, "in_force", all->of[i].is_set);
+        cJSON_AddItemToArray(list, one);
+    }
+    return list;
+}
+
+static void add_number(cJSON *object, const char *name, double number)
+{
+    if (number > 0) {
+        cJSON_AddNumberToObject(object, name, (double)(uint64_t)number);
+    } else {
+        cJSON_AddNullToObject(object, name);
+    }
+}
+
+void tern_spending_json(cJSON *object, const struct tern_spending *spending)
+{
+    cJSON *row = cJSON_AddObjectToObject(object, "spending");
+    add_number(row, "round", spending->round);
+    add_number(row, "tensors_up", spending->up);
+    add_number(row, "tensors_down", spending->down);
+    add_number(row, "day", spending->day);
+    add_number(row, "final_model", spending->last);
+    tern_json_u64(row, "min_interval_ms", spending->interval_ms);
+    tern_json_u64(row, "rounds", spending->rounds);
+}
+
+void tern_spending_log(const struct tern_spending *spending)
+{
+    tern_log(TERN_LOG_INFO, "spending",
+             "estimate=yes round_bytes=%.0f day_bytes=%.0f min_interval_ms=%" PRIu64
+             " rounds=%" PRIu32,
+             spending->round, spending->day, spending->interval_ms, spending->rounds);
+}
+
+// --- Disk space
+
+#define EMPTY_BYTES (512.0 * 1024) // of an empty database
+#define ROUND_BYTES 600.0          // rows that pruning keeps of a round
+#define ROW_BYTES 400.0            // rows of an update and its task, without tensors
+#define ROW_ROUNDS 16.0            // rounds for which these rows are kept
+#define REPLICA_SHARE                                                                              \
+    1.25                // clients' own replicas and their downloads (docs/OPERATIONS.md, "Sizing")
+#define LOG_FACTOR 1.25 // the log and the reserve take at most a fifth of the total
+#define ENDLESS_ROUNDS 1000.0 // assumed if no setting limits the rounds
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double most(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+// Returns the bytes of two checkpoints, the current one and the next: weights, replica and the strategy's states.
+static double checkpoint_bytes(const struct tern_federation_config *config, double model_bytes)
+{
+    double vectors = 2;
+    for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
+        vectors += config->strategy->states[i].name != NULL;
+    }
+    return 2 * vectors * model_bytes;
+}
+
+static double stored_update_bytes(const struct tern_aggregator_settings *s,
+                                  const struct tern_federation_config *config, double update_bytes,
+                                  double clients)
+{
+    const double cohort = most(config->round.cohort, config->round.fraction * clients);
+    const double round = least(cohort * (1 + config->round.over_selection), clients) * update_bytes;
+    const double limit = (double)s->limits_history_bytes;
+    double history = s->round_rounds > 0 ? s->round_rounds * round : limit;
+    if (limit > 0) {
+        history = least(history, limit);
+    } else if (s->round_rounds == 0) {
+        history = ENDLESS_ROUNDS * round;
+    }
+    return 2 * round + history;
+}
+
+static double stored_download_bytes(const struct tern_aggregator_settings *s, double rounds,
+                                    double clients, double download_bytes, double model_bytes)
+{
+    const double trunk = least(rounds, s->limits_keep_versions) * download_bytes;
+    const double own = clients * REPLICA_SHARE * model_bytes;
+    return least(trunk + own, (double)tern_derived_limits(s).replica_bytes);
+}
+
+static enum tern_result measure_disk(struct tern_db *db, uint64_t *has)
+{
+    struct tern_db_room room;
+    uint64_t file = 0;
+    TERN_TRY(tern_db_room(db, &room));
+    TERN_TRY(tern_db_bytes(db, &file));
+    *has = room.free == UINT64_MAX ? UINT64_MAX : room.free + room.reserve + file;
+    return TERN_OK;
+}
+
+uint64_t tern_disk_need_bytes(const struct tern_aggregator_settings *s,
+                              const struct tern_federation_config *config,
+                              const struct tern_model *model, uint64_t enrolled)
+{
+    const struct tern_spending spending = tern_spending_of(s, config, model);
+    const double clients = most((double)enrolled, config->min_clients);
+    const double rounds = s->round_rounds > 0 ? s->round_rounds : ENDLESS_ROUNDS;
+    const double model_bytes = 4.0 * model->count;
+    const double cohort = least(clients, most(config->round.cohort, 1));
+    const double bytes = EMPTY_BYTES + rounds * ROUND_BYTES + ROW_ROUNDS * cohort * ROW_BYTES +
+                         checkpoint_bytes(config, model_bytes) +
+                         stored_update_bytes(s, config, spending.up + ROW_BYTES, clients) +
+                         stored_download_bytes(s, rounds, clients, spending.down, model_bytes);
+    return (uint64_t)least(bytes * LOG_FACTOR, 9e18);
+}
+
+enum tern_result tern_disk_need_of(const struct tern_aggregator_settings *s,
+                                   const struct tern_federation_config *config,
+                                   const struct tern_model *model, struct tern_db *db,
+                                   struct tern_disk_need *need)
+{
+    struct tern_db_counts counts;
+    TERN_TRY(tern_db_counts(db, 0, &counts));
+    need->need = tern_disk_need_bytes(s, config, model, counts.clients);
+    return measure_disk(db, &need->has);
+}
+
+bool tern_disk_need_is_short(const struct tern_disk_need *need, char text[TERN_DISK_NEED_MAX])
+{
+    char has[TERN_TEXT];
+    char needs[TERN_TEXT];
+    snprintf(text, TERN_DISK_NEED_MAX,
+             "the disk has %s for the database, and this federation needs about %s by its model, "
+             "clients, codecs and limits",
+             tern_text_bytes((double)need->has, has), tern_text_bytes((double)need->need, needs));
+    return need->need > need->has;
+}

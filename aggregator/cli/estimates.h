@@ -1,0 +1,84 @@
+// Estimates of what a federation needs, from its settings and model: the bytes that a client moves, before a meter has
+// measured them, and the disk space of the aggregator. For `init`, `serve`, `status` and `doctor`; from the main thread.
+#ifndef TERN_CLI_ESTIMATES_H
+#define TERN_CLI_ESTIMATES_H
+
+#include "cli/settings.h"
+#include "federation/federation.h"
+#include "hosted/cli.h"
+#include "store/store.h"
+#include "tensor/model.h"
+#include <cjson/cJSON.h>
+
+// Bytes of a client that takes part in every round.
+struct tern_spending {
+    double up;    // tensors of an update, mean of all rounds
+    double down;  // tensors of a download, mean of all rounds
+    double round; // per round on the wire in both directions, with messages, TLS and headers
+    double last;  // on the wire, for the global model after the last round; 0: it is not sent
+    double day;   // most bytes per day; 0: nothing limits the number of rounds per day
+    uint64_t interval_ms; // least time between the openings of two rounds
+    uint32_t rounds;      // number of rounds; 0: without end
+};
+
+// Returns whether neither a number of rounds nor a pause between rounds limits what clients spend.
+bool tern_spending_is_unbounded(const struct tern_aggregator_settings *s);
+
+// Estimates from the bits of a value (codec/plan.h) and the measured costs of an exchange (meter/meter.h). config: after
+// tern_serve_config_read() and tern_serve_config_fill_codecs().
+struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
+                                      const struct tern_federation_config *config,
+                                      const struct tern_model *model);
+
+#define TERN_SPENDING_OTHERS 256 // bytes, with the terminating NUL
+#define TERN_SPENDING_ACCURACIES 4
+
+// Bytes of a round for each value of codec.accuracy.
+struct tern_spending_accuracies {
+    size_t count; // 0: codec.accuracy has no effect, or the settings are refused
+    struct {
+        const char *accuracy;
+        double round; // bytes
+        bool is_set;  // the settings have this value
+    } of[TERN_SPENDING_ACCURACIES];
+};
+
+struct tern_spending_accuracies tern_spending_accuracies(struct tern_cli *cli,
+                                                         const struct tern_model *model);
+
+// Writes "balanced, about 8.2 KB a client and round (thrifty 3.1 KB, careful 12 KB)"; "" if count is 0. Returns text.
+const char *tern_spending_accuracies_text(const struct tern_spending_accuracies *all,
+                                          char text[TERN_SPENDING_OTHERS]);
+// Returns [{"accuracy": "balanced", "round": 8200, "in_force": true}, ...], which the caller deletes.
+cJSON *tern_spending_accuracies_json(const struct tern_spending_accuracies *all);
+
+// Print the estimate: for people, as the member "spending" of a JSON object, and to the log.
+void tern_spending_print(const struct tern_spending *spending);
+void tern_spending_json(cJSON *object, const struct tern_spending *spending);
+void tern_spending_log(const struct tern_spending *spending);
+
+#define TERN_DISK_NEED_MAX 200 // bytes of a sentence
+#define TERN_DISK_NEED_ADVICE                                                                      \
+    "use a larger disk, or lower limits.history_bytes, limits.keep_versions and limits.disk; "     \
+    "until then, fewer rounds can be replayed, and fewer downloads are kept for late clients"
+
+struct tern_disk_need {
+    uint64_t need; // estimate in bytes
+    uint64_t has;  // bytes of the database file and of free space; UINT64_MAX: unknown
+};
+
+// Returns the estimate for a number of enrolled clients. config: as for tern_spending_of().
+uint64_t tern_disk_need_bytes(const struct tern_aggregator_settings *s,
+                              const struct tern_federation_config *config,
+                              const struct tern_model *model, uint64_t enrolled);
+
+// Estimates for the clients in the database, and measures the disk. Returns errors of the store.
+TERN_MUST_USE enum tern_result tern_disk_need_of(const struct tern_aggregator_settings *s,
+                                                 const struct tern_federation_config *config,
+                                                 const struct tern_model *model, struct tern_db *db,
+                                                 struct tern_disk_need *need);
+
+// Returns whether the federation needs more space than the disk has; writes a sentence with both numbers.
+bool tern_disk_need_is_short(const struct tern_disk_need *need, char text[TERN_DISK_NEED_MAX]);
+
+#endif
