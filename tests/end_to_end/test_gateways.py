@@ -569,8 +569,8 @@ def test_misfits():
         for verb, *code in (["join", "CODE"], ["relay"]):
             fails(one, verb, "leave store.url empty", *code, "--set", "store.url=postgresql:///tern")
         fails(above, "join", "already holds a federation", "CODE")
-        fails(above, "relay", "is no gateway's")
-        fails(above, "relay", "is no gateway's")  # the first has made nothing that lets the second
+        fails(above, "relay", "belongs to no gateway")
+        fails(above, "relay", "belongs to no gateway")  # the first has made nothing that lets the second
 
         # The records of a client of another model.
         other = Aggregator(workspace, {"federation": {"model": "softmax:12-8", "seed": 5}}, name="other").start()

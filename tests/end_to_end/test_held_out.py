@@ -77,7 +77,7 @@ def rounds_have_them(aggregator, report):
 
 def text_has_them(aggregator):
     text = aggregator.verb("report", "fairness")
-    check("Held-out data of 3 clients: the " in text and "of version 2, before training" in text, text)
+    check("Held-out data of 3 clients: metrics of the " in text and "of version 2, before training" in text, text)
     check(max(map(len, text.splitlines())) <= 80, text)
     head = aggregator.verb("report", "fairness", "--csv").splitlines()[0]
     check(head == "client,invited,reported,accuracy,loss,f1_macro,largest", head)
