@@ -300,7 +300,7 @@ static enum tern_result add_weighted(struct tern_exact_mean *mean,
                                                    .values = add_values,
                                                    .scratch = scratch_of};
     TERN_TRY(find_group(mean, contribution, &addition.group));
-    tern_reading_each(reading, add_signs, &addition);
+    TERN_TRY(tern_reading_each(reading, &visitor));
     TERN_TRY(tern_container_each(mean->model, container, len, &visitor, info));
     return addition.result;
 }
@@ -376,9 +376,12 @@ static bool is_worth_holding(const struct tern_exact_mean *mean,
 static enum tern_result add_up_held(struct tern_exact_mean *mean, struct tern_exact_group *group)
 {
     struct addition addition = {.mean = mean, .group = group};
+    const struct tern_container_visitor visitor = {.ctx = &addition, .signs = add_signs};
     for (const struct tern_exact_held *held = group->held; held != NULL; held = held->next) {
         addition.weight = held->weight;
-        tern_reading_each(held->reading, add_signs, &addition);
+        // A held reading is whole, so that values() is not called.
+        const enum tern_result result = tern_reading_each(held->reading, &visitor);
+        addition.result = addition.result == TERN_OK ? result : addition.result;
     }
     drop_held(mean, group);
     return addition.result;

@@ -10,9 +10,11 @@
 
 struct kept {
     float scale;
-    size_t first; // index into reading->of
-    size_t end;   // equal to first: the segment is not kept
-    bool lost;    // the segment had no room
+    size_t first;   // index into reading->of
+    size_t end;     // equal to first: the segment is not kept
+    bool lost;      // the segment had no room
+    float *values;  // all values of a segment that is slow to read; NULL: not kept
+    uint32_t count; // of the values
 };
 
 struct tern_reading {
@@ -23,6 +25,8 @@ struct tern_reading {
     uint32_t *of; // 2 * index, + 1 if negative
     size_t count;
     size_t most;
+    float *decoding; // memory for the segment that is being decoded
+    bool keeps_values;
     uint32_t segments;
     struct kept kept[];
 };
@@ -49,6 +53,34 @@ static void keep(void *ctx, uint32_t segment, float scale, const struct tern_ind
     }
     reading->count += indices->count;
     kept->end = reading->count;
+}
+
+static bool has_room(const struct tern_reading_room *room, size_t bytes)
+{
+    return bytes <= TERN_READINGS_MAX && atomic_load(&room->bytes) <= TERN_READINGS_MAX - bytes;
+}
+
+static float *memory_for_values(void *ctx, uint32_t count)
+{
+    struct tern_reading *reading = ctx;
+    const size_t bytes = count * sizeof(float);
+    reading->decoding = has_room(reading->room, bytes) ? malloc(bytes) : NULL;
+    return reading->decoding;
+}
+
+static enum tern_result keep_values(void *ctx, uint32_t segment, uint32_t first,
+                                    const float *values, uint32_t count)
+{
+    struct tern_reading *reading = ctx;
+    (void)first;
+    (void)values;
+    reading->kept[segment].values = reading->decoding;
+    reading->kept[segment].count = count;
+    reading->decoding = NULL;
+    reading->keeps_values = true;
+    reading->bytes += count * sizeof(float);
+    atomic_fetch_add(&reading->room->bytes, count * sizeof(float));
+    return TERN_OK;
 }
 
 // Returns NULL if memory is short, or if readings already take TERN_READINGS_MAX.
@@ -78,12 +110,16 @@ static struct tern_reading *begin(struct tern_reading_room *room, const struct t
 // Frees the memory that the indices did not need.
 static void shrink(struct tern_reading *reading)
 {
-    uint32_t *fitting =
-        reading->count > 0 ? realloc(reading->of, reading->count * sizeof reading->of[0]) : NULL;
-    if (fitting == NULL) {
-        return;
-    }
     size_t freed = (reading->most - reading->count) * sizeof reading->of[0];
+    uint32_t *fitting = NULL;
+    if (reading->count == 0) {
+        free(reading->of);
+    } else {
+        fitting = realloc(reading->of, reading->count * sizeof reading->of[0]);
+        if (fitting == NULL) {
+            return;
+        }
+    }
     reading->of = fitting;
     reading->most = reading->count;
     reading->bytes -= freed;
@@ -96,14 +132,17 @@ enum tern_result tern_reading_make(struct tern_reading_room *room, const struct 
 {
     struct tern_reading *reading = begin(room, model, len);
     const struct tern_container_visitor visitor = {.ctx = reading,
-                                                   .signs = reading != NULL ? keep : NULL};
+                                                   .signs = reading != NULL ? keep : NULL,
+                                                   .values = reading != NULL ? keep_values : NULL,
+                                                   .scratch = memory_for_values,
+                                                   .slow_only = true};
     enum tern_result result = tern_container_each(model, container, len, &visitor, info);
-    if (result != TERN_OK || reading == NULL || reading->count == 0) {
+    if (result != TERN_OK || reading == NULL || (reading->count == 0 && !reading->keeps_values)) {
         tern_reading_free(reading);
         reading = NULL;
     } else {
         shrink(reading);
-        reading->whole = reading->count == info->nonzero;
+        reading->whole = !reading->keeps_values && reading->count == info->nonzero;
     }
     *out = reading;
     return result;
@@ -123,6 +162,10 @@ void tern_reading_free(struct tern_reading *reading)
         return;
     }
     leave_room(reading);
+    for (uint32_t segment = 0; segment < reading->segments; segment++) {
+        free(reading->kept[segment].values);
+    }
+    free(reading->decoding);
     free(reading->of);
     free(reading);
 }
@@ -145,7 +188,8 @@ bool tern_reading_is_whole(const struct tern_reading *reading)
 
 bool tern_reading_keeps(const struct tern_reading *reading, uint32_t segment)
 {
-    return reading != NULL && reading->kept[segment].end > reading->kept[segment].first;
+    return reading != NULL && (reading->kept[segment].end > reading->kept[segment].first ||
+                               reading->kept[segment].values != NULL);
 }
 
 float tern_reading_scale(const struct tern_reading *reading, uint32_t segment)
@@ -153,10 +197,8 @@ float tern_reading_scale(const struct tern_reading *reading, uint32_t segment)
     return reading->kept[segment].scale;
 }
 
-void tern_reading_each(const struct tern_reading *reading,
-                       void (*signs)(void *ctx, uint32_t segment, float scale,
-                                     const struct tern_indices *indices),
-                       void *ctx)
+enum tern_result tern_reading_each(const struct tern_reading *reading,
+                                   const struct tern_container_visitor *visitor)
 {
     for (uint32_t segment = 0; reading != NULL && segment < reading->segments; segment++) {
         const struct kept *kept = &reading->kept[segment];
@@ -167,9 +209,13 @@ void tern_reading_each(const struct tern_reading *reading,
             for (size_t i = 0; i < indices.count; i++) {
                 indices.of[i] = reading->of[at + i];
             }
-            signs(ctx, segment, kept->scale, &indices);
+            visitor->signs(visitor->ctx, segment, kept->scale, &indices);
+        }
+        if (kept->values != NULL) {
+            TERN_TRY(visitor->values(visitor->ctx, segment, 0, kept->values, kept->count));
         }
     }
+    return TERN_OK;
 }
 
 struct tern_reading_part tern_reading_part(const struct tern_reading *reading, uint32_t segment,

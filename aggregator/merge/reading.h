@@ -1,6 +1,7 @@
-// A reading has the indices that the check of an update decoded from its container, so that they are not decoded again once
-// the update is accepted: decoding a range-coded payload is most of the cost of an update. Segments without indices
-// (signs() of codec/container.h) are not kept, because decoding them again takes no longer than copying. Used by the
+// A reading has what the check of an update decoded from its container, so that it is not decoded again once the update is
+// accepted: decoding a range-coded payload is most of the cost of an update. It has the indices of ternary segments (signs()
+// of codec/container.h), and all values of segments whose payloads are slow to read (uniform). Other segments are not kept,
+// because decoding them again takes no longer than copying. Used by the
 // federation, and by the mean, which may hold a reading for longer. One thread makes a reading; others may use and free
 // it, one at a time.
 #ifndef TERN_READING_H
@@ -33,19 +34,17 @@ void tern_reading_free(struct tern_reading *reading);
 void tern_reading_share(struct tern_reading *reading);
 uint64_t tern_reading_bytes(const struct tern_reading *reading);
 
-// Whether the reading has all non-zero values of the update. False for NULL.
+// Whether the reading has the indices of all non-zero values of the update. False for NULL.
 bool tern_reading_is_whole(const struct tern_reading *reading);
 
 // Whether the reading has the whole segment. False for NULL.
 bool tern_reading_keeps(const struct tern_reading *reading, uint32_t segment);
-// Returns the magnitude of the values in a kept segment.
+// Returns the magnitude of the values in a segment that is kept by its indices.
 float tern_reading_scale(const struct tern_reading *reading, uint32_t segment);
 
-// Passes the kept segments to a visitor's signs().
-void tern_reading_each(const struct tern_reading *reading,
-                       void (*signs)(void *ctx, uint32_t segment, float scale,
-                                     const struct tern_indices *indices),
-                       void *ctx);
+// Passes the kept segments to a visitor's signs() and values(). Errors of values()
+TERN_MUST_USE enum tern_result tern_reading_each(const struct tern_reading *reading,
+                                                 const struct tern_container_visitor *visitor);
 
 // A range of a segment's kept values, all of magnitude `scale`: 2 * index, + 1 if negative, ascending. Borrowed from the
 // reading.

@@ -161,7 +161,7 @@ static enum tern_result pass_checked(const struct tern_mode *mode, const uint8_t
                                  : TERN_OK;
 }
 
-static bool adds_unchecked(const struct tern_mode *mode)
+bool tern_mode_reads_once(const struct tern_mode *mode)
 {
 #if !TERN_SMALL
     return mode->add != NULL;
@@ -188,7 +188,7 @@ enum tern_result tern_mode_accumulate(const struct tern_mode *mode, const uint8_
 enum tern_result tern_mode_decode(const struct tern_mode *mode, const uint8_t *body, size_t len,
                                   float *dst, size_t count, struct tern_codec_info *info)
 {
-    if (adds_unchecked(mode)) { // +0 + x is x
+    if (tern_mode_reads_once(mode)) { // +0 + x is x
         memset(dst, 0, count * sizeof *dst);
         return tern_mode_accumulate(mode, body, len, 1, dst, count, info);
     }
@@ -209,8 +209,11 @@ enum tern_result tern_payload_read(const uint8_t *src, size_t src_len, size_t co
     if (!TERN_SMALL && mode->each != NULL) {
         TERN_TRY(mode->each(body, len, count, count_signs, &read));
         tern_ternary_describe(body, read.nonzero, 0, &found);
-    } else if (adds_unchecked(mode) && reader->whole != NULL) {
-        TERN_TRY(reader->whole(reader->ctx, mode, body, len, count, info != NULL ? &found : NULL));
+    } else if (tern_mode_reads_once(mode)) {
+        struct tern_codec_info *described = info != NULL ? &found : NULL;
+        TERN_TRY(reader->whole != NULL
+                     ? reader->whole(reader->ctx, mode, body, len, count, described)
+                     : tern_mode_accumulate(mode, body, len, 0, NULL, count, described));
     } else {
         TERN_TRY(mode->check(body, len, count));
         if (info != NULL) {

@@ -321,7 +321,7 @@ static enum tern_result visit_whole(void *ctx, const struct tern_mode *mode, con
 {
     const struct visit *visit = ctx;
     const struct tern_container_visitor *visitor = visit->visitor;
-    if (mode->byte == TERN_MODE_ZERO) {
+    if (mode->byte == TERN_MODE_ZERO || (visitor->slow_only && !tern_mode_reads_once(mode))) {
         return TERN_OK;
     }
     if (mode->byte == TERN_MODE_FLOAT32) {
@@ -329,7 +329,8 @@ static enum tern_result visit_whole(void *ctx, const struct tern_mode *mode, con
     }
     float *values = visitor->scratch(visitor->ctx, (uint32_t)count);
     if (values == NULL) {
-        return TERN_ERR_NO_MEMORY;
+        return visitor->slow_only ? tern_mode_accumulate(mode, body, len, 0, NULL, count, info)
+                                  : TERN_ERR_NO_MEMORY;
     }
     TERN_TRY(tern_mode_decode(mode, body, len, values, count, info));
     return visitor->values(visitor->ctx, visit->segment, 0, values, (uint32_t)count);

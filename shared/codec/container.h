@@ -77,6 +77,8 @@ struct tern_container_visitor {
                                              const float *values, uint32_t count);
     // Returns memory for `count` values, to decode a whole segment for values(); NULL: no memory.
     float *(*scratch)(void *ctx, uint32_t count);
+    // values() takes only payloads that are slow to read (uniform). Those for which scratch() returns NULL are only checked.
+    bool slow_only;
 };
 
 // Passes the values of an untrusted container to a visitor, which may receive values before an error is found. info: as from

@@ -129,6 +129,9 @@ struct tern_payload_reader {
                                             struct tern_codec_info *info);
 };
 
+// Returns true if the mode has add(): its payloads are slow to read, and are checked while they are read.
+bool tern_mode_reads_once(const struct tern_mode *mode);
+
 // accumulate() and decode() for whole(). They also check and describe a payload that is not checked yet. Errors of check();
 // acc or dst is unspecified then.
 TERN_MUST_USE enum tern_result tern_mode_accumulate(const struct tern_mode *mode,

@@ -578,6 +578,60 @@ CASE_WITH(test_coders_leave_no_trace, setup, teardown)
     free(expected);
 }
 
+// The mean of one update, by its reading or by its container.
+static void take_alone(const struct update *update, const struct tern_reading *reading, float *acc)
+{
+    struct tern_exact_mean mean = {.model = NULL};
+    struct tern_strategy_totals one;
+    tern_strategy_count_none(&one, &totals.rule);
+    tern_exact_mean_begin(&mean, &model, &totals.rule, UINT64_MAX, 0, model.count);
+    assert_int_equal(tern_strategy_count(&one, &update->contribution), TERN_OK);
+    assert_int_equal(tern_exact_mean_add(&mean, &update->contribution, update->container,
+                                         update->len, reading, NULL),
+                     TERN_OK);
+    tern_exact_mean_take(&mean, &one, acc);
+    tern_exact_mean_clear(&mean);
+}
+
+// Payloads of uniform are decoded once: the sums go by the reading, also if the container has changed since. Without room
+// for the values they are only checked.
+CASE_WITH(test_values_that_are_slow_to_read_are_kept, setup, teardown)
+{
+    struct update update;
+    struct tern_codec_info info;
+    struct tern_codec_info unkept;
+    struct tern_reading *reading = NULL;
+    (void)state;
+    assert_int_equal(tern_model_from_spec(&model, "mlp:60-40-5"), TERN_OK);
+    make_update(&update, 1, "uniform:error=0.05");
+    float *expected = calloc(model.count, sizeof *expected);
+    float *acc = calloc(model.count, sizeof *acc);
+    take_alone(&update, NULL, expected);
+    atomic_store(&room.bytes, TERN_READINGS_MAX - 1);
+    assert_int_equal(
+        tern_reading_make(&room, &model, update.container, update.len, &unkept, &reading), TERN_OK);
+    assert_null(reading);
+    atomic_store(&room.bytes, 0);
+    assert_int_equal(
+        tern_reading_make(&room, &model, update.container, update.len, &info, &reading), TERN_OK);
+    assert_true(tern_reading_keeps(reading, 0) && !tern_reading_is_whole(reading));
+    assert_true(info.nonzero > 0 && info.nonzero == unkept.nonzero &&
+                info.sum_square == unkept.sum_square);
+    assert_true(tern_reading_bytes(reading) >= model.segments[0].count * sizeof(float));
+    update.container[20] ^= 1;
+    take_alone(&update, reading, acc);
+    assert_memory_equal(acc, expected, model.count * sizeof *acc);
+    tern_reading_free(reading);
+    for (size_t cut = 0; cut < update.len; cut++) {
+        assert_int_not_equal(
+            tern_reading_make(&room, &model, update.container, cut, &info, &reading), TERN_OK);
+        assert_int_equal(atomic_load(&room.bytes), 0);
+    }
+    free(acc);
+    free(expected);
+    free(update.container);
+}
+
 // Once others hold too much memory nothing is kept; what is damaged leaves nothing behind.
 CASE_WITH(test_readings_are_bounded, setup, teardown)
 {
