@@ -323,7 +323,7 @@ static enum tern_result decide_pruning(struct tern_federation *federation)
     uint64_t most = 0;
     uint64_t received = 0;
     uint32_t last = 0;
-    federation->prune_due = true; // rows of what a verb has pruned, if nothing else
+    federation->prune_due = true; // rows that the verb prune left may remain
     TERN_TRY(received_bytes(federation, &received));
     TERN_TRY(most_kept(federation, received, &most));
     if (most == 0 || received <= most) {
@@ -331,7 +331,8 @@ static enum tern_result decide_pruning(struct tern_federation *federation)
     }
     TERN_TRY(tern_db_prune_goal(federation->db, received - most, &last));
     if (federation->config.follower != 0 && last >= federation->machine.round) {
-        last = federation->machine.round - 1; // what goes up is made of the newest round's updates
+        last =
+            federation->machine.round - 1; // the upstream update needs the newest round's updates
     }
     return tern_db_prune(federation->db, last);
 }
@@ -748,7 +749,7 @@ static enum tern_result commit_merge(struct tern_federation *federation, uint64_
 // --- Opening
 
 // An invited client may be late by this part of the deadline.
-#define PATIENCE_SHARE 4 // of that
+#define PATIENCE_SHARE 4 // the deadline divided by this
 
 static uint64_t patience_ms(const struct tern_federation *federation)
 {
@@ -1204,7 +1205,7 @@ static enum tern_result note_missed(struct tern_federation *federation, uint32_t
             !client->row.revoked) {
             TERN_TRY(tern_tries_are_over(member->tries) ||
                              client->row.failed_round == machine->round
-                         ? TERN_OK // that counted when it came again, or reported its failure
+                         ? TERN_OK // counted when it fetched the task again or failed
                          : tern_reliability_missed(federation, member->client));
             (*missed)++;
         }
@@ -1442,7 +1443,7 @@ enum tern_result tern_federation_restore_rounds(struct tern_federation *federati
 {
     struct tern_round_policy policy = federation->config.round;
     policy.seed = federation->about.seed;
-    federation->prune_due = true; // what was begun before
+    federation->prune_due = true; // a prune may have been interrupted
     federation->room_due = true;
     tern_steps_course_init(&federation->course, &federation->config.steps);
     tern_round_init(&federation->machine, &policy, federation->machine.members,
@@ -1511,7 +1512,7 @@ enum tern_result tern_federation_set_clock(struct tern_federation *federation, i
     return federation->machine.open ? tern_members_store_all(federation) : TERN_OK;
 }
 
-// --- All together
+// --- Advancing
 
 bool tern_federation_may_open(const struct tern_federation *federation)
 {
@@ -1568,7 +1569,7 @@ uint64_t tern_federation_next_advance(const struct tern_federation *federation)
         return UINT64_MAX;
     }
     if (!machine->open && !tern_federation_may_open(federation)) {
-        return UINT64_MAX; // until it is said
+        return UINT64_MAX; // until upstream opens a round
     }
     uint64_t next = tern_round_next_tick(machine);
     if (!machine->open && next < federation->retry_open_ms) {

@@ -59,7 +59,7 @@ struct tern_federation {
 
     // Everything from here on is derived from the store, as are the five above. tern_federation_load() forgets and loads it, so that a rolled
     // back transaction leaves nothing behind. New members below need no care, new members above do.
-    struct tern_catchup *catchup;       // the first of them
+    struct tern_catchup *catchup;       // first of the derived members
     struct tern_round_machine machine;  // we own its members
     struct tern_db_round row;           // of the machine's round
     struct tern_strategy_totals totals; // of the open round's updates
