@@ -655,7 +655,7 @@ static enum tern_result apply(const struct search *search, const struct draft *d
     const enum tern_result result =
         draft->row.snapshot
             ? tern_container_decode(model, container.data, container.len, own->weights)
-            : tern_container_accumulate(model, container.data, container.len, 1.0F, own->weights);
+            : tern_container_add(model, container.data, container.len, 1.0F, own->weights);
     tern_blob_drop_pages(draft->blob, 0, draft->blob->len);
     return result;
 }
@@ -937,7 +937,7 @@ static enum tern_result commit_passes(struct search *search, const struct tern_p
     TERN_TRY(made_last ? commit_draft(search, last, now, path)
                        : commit_from_start(search, plan, now, path));
     memcpy(path->base, own->at, TERN_SHA256_SIZE);
-    tern_replica_remember(&own->book, own->at, own->weights);
+    tern_replica_remember(&own->book, own->at, search->held, own->weights);
     return TERN_OK;
 }
 

@@ -49,19 +49,26 @@ static struct tern_replica_slot *find_slot(struct tern_replica_book *book,
     return NULL;
 }
 
-void tern_replica_remember(struct tern_replica_book *book, const uint8_t id[TERN_SHA256_SIZE],
-                           const float *weights)
+static struct tern_replica_slot *oldest_slot(struct tern_replica_book *book)
 {
-    if (book->slot_count == 0 || find_slot(book, id) != NULL) {
-        return;
-    }
     struct tern_replica_slot *oldest = &book->slots[0];
     for (uint32_t i = 1; i < book->slot_count; i++) {
         oldest = book->slots[i].used < oldest->used ? &book->slots[i] : oldest;
     }
-    memcpy(oldest->id, id, TERN_SHA256_SIZE);
-    memcpy(oldest->weights, weights, book->model->count * sizeof weights[0]);
-    oldest->used = ++book->clock;
+    return oldest;
+}
+
+void tern_replica_remember(struct tern_replica_book *book, const uint8_t id[TERN_SHA256_SIZE],
+                           const uint8_t left[TERN_SHA256_SIZE], const float *weights)
+{
+    if (book->slot_count == 0 || find_slot(book, id) != NULL) {
+        return;
+    }
+    struct tern_replica_slot *slot = left != NULL ? find_slot(book, left) : NULL;
+    slot = slot != NULL ? slot : oldest_slot(book);
+    memcpy(slot->id, id, TERN_SHA256_SIZE);
+    memcpy(slot->weights, weights, book->model->count * sizeof weights[0]);
+    slot->used = ++book->clock;
 }
 
 // --- Rebuilding weights
@@ -81,7 +88,8 @@ static enum tern_result add_step(struct tern_replica_book *book,
 {
     struct tern_span container;
     TERN_TRY(read_blob(book, sha256, &container));
-    return tern_container_accumulate(book->model, container.data, container.len, 1.0F, weights);
+    // Each payload is read once: weights after an error are of no use to the caller either.
+    return tern_container_add(book->model, container.data, container.len, 1.0F, weights);
 }
 
 static enum tern_result load_base(struct tern_replica_book *book, const struct tern_db_replica *row,
@@ -143,7 +151,7 @@ enum tern_result tern_replica_weights(struct tern_replica_book *book,
         return TERN_OK;
     }
     TERN_TRY(rebuild(book, id, weights));
-    tern_replica_remember(book, id, weights);
+    tern_replica_remember(book, id, NULL, weights);
     return TERN_OK;
 }
 

@@ -63,9 +63,10 @@ TERN_MUST_USE enum tern_result tern_replica_weights(struct tern_replica_book *bo
                                                     const uint8_t id[TERN_SHA256_SIZE],
                                                     float *weights);
 
-// Caches weights that will soon be needed.
+// Caches weights that will soon be needed. left: the replica that their client held before, whose place they take; NULL: they
+// take that of the least recently used ones.
 void tern_replica_remember(struct tern_replica_book *book, const uint8_t id[TERN_SHA256_SIZE],
-                           const float *weights);
+                           const uint8_t left[TERN_SHA256_SIZE], const float *weights);
 
 // Stores a download, unless it is stored, and the replica that it makes. blob: NULL if the download is stored. weights: the
 // replica's. residual: Euclidean norm of the global model of to_version minus the replica. trunk: the replica is a
