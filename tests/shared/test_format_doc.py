@@ -102,7 +102,7 @@ class Format(unittest.TestCase):
 
     def test_every_label_of_a_replica(self):
         labels = set()
-        for file in ("shared/wire/replica.c", "aggregator/merge/delta.c"):
+        for file in ("shared/wire/names.c", "aggregator/merge/delta.c"):
             labels |= set(re.findall('"(tern replica [^"]*)"', (SOURCE / file).read_text()))
         self.assertGreaterEqual(len(labels), 4)
         for page in ("FORMAT.md", "PROTOCOL.md"):
