@@ -107,7 +107,7 @@ static void report_finished(struct tern_waiting *waiting, const struct tern_wait
                  "send SIGHUP to the service");
 }
 
-static void report_above(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+static void report_upstream(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     (void)known;
     explain(waiting,
@@ -239,7 +239,7 @@ void tern_waiting_describe(struct tern_waiting *waiting, const struct tern_waiti
 {
     static report_fn *const sentences[TERN_WAIT_COUNT] = {
         [TERN_WAIT_MEMBERS] = report_members,       [TERN_WAIT_ENDED] = report_ended,
-        [TERN_WAIT_FINISHED] = report_finished,     [TERN_WAIT_ABOVE] = report_above,
+        [TERN_WAIT_FINISHED] = report_finished,     [TERN_WAIT_UPSTREAM] = report_upstream,
         [TERN_WAIT_CLIENTS] = report_clients,       [TERN_WAIT_SEEN] = report_seen,
         [TERN_WAIT_STATISTICS] = report_statistics, [TERN_WAIT_BYTES] = report_bytes,
         [TERN_WAIT_INTERVAL] = report_interval,     [TERN_WAIT_CHECKIN] = report_checkin,
@@ -446,7 +446,7 @@ enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_ru
         TERN_TRY(load_members(db, round->round, waiting));
     } else {
         TERN_TRY(find_scaling(db, &facts.scaled));
-        TERN_TRY(find_upstream_task(db, rules, round->round, &facts.awaits_above));
+        TERN_TRY(find_upstream_task(db, rules, round->round, &facts.awaits_upstream));
         TERN_TRY(count_trainers(db, &known, &facts, waiting));
         TERN_TRY(add_losses(db, &rules->ending, &facts.losses));
     }

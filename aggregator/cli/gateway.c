@@ -71,13 +71,13 @@ int tern_gateway_open(struct tern_cli *cli, int *lock, struct tern_relay **relay
     return tern_cli_check(cli, result, "%s", why);
 }
 
-void tern_gateway_above(const struct tern_cli *cli, struct tern_service_upstream *above)
+void tern_gateway_upstream(const struct tern_cli *cli, struct tern_service_upstream *upstream)
 {
     char folder[PATH_MAX];
-    *above = (struct tern_service_upstream){.is_known = false};
+    *upstream = (struct tern_service_upstream){.is_known = false};
     if (tern_state_is_gateway(cli) && tern_state_is_served(cli)) {
         tern_state_path(cli, TERN_STATE_UPSTREAM, folder);
-        tern_relay_link_look(folder, above);
+        tern_relay_link_look(folder, upstream);
     }
 }
 
@@ -100,10 +100,10 @@ void tern_gateway_print(const struct tern_cli *cli)
         return;
     }
     const char *name = tern_state_settings(cli)->relay_server;
-    struct tern_service_upstream above;
+    struct tern_service_upstream upstream;
     char silent[TERN_UPSTREAM_MAX];
     char since[TERN_TEXT];
-    tern_gateway_above(cli, &above);
+    tern_gateway_upstream(cli, &upstream);
     tern_text_bytes((double)tern_meter_total(&facts.meter, TERN_UP).wire, up);
     tern_text_bytes((double)tern_meter_total(&facts.meter, TERN_DOWN).wire, down);
     printf("Gateway     client %" PRIu64 " of %s: %" PRIu64 " updates accepted there;\n"
@@ -111,26 +111,27 @@ void tern_gateway_print(const struct tern_cli *cli)
            "local)\n",
            facts.client, name[0] != '\0' ? tern_text_name(name, server) : "the upstream aggregator",
            facts.rounds, up, down);
-    if (above.silent_ms != 0) {
-        printf("            %s, since %s\n", tern_upstream_sentence(&above, tern_now_ms(), silent),
-               tern_text_time(above.silent_ms, since));
+    if (upstream.silent_ms != 0) {
+        printf("            %s, since %s\n",
+               tern_upstream_sentence(&upstream, tern_now_ms(), silent),
+               tern_text_time(upstream.silent_ms, since));
     }
 }
 
 // "answers" is null while the gateway does not run. The other members are null while the upstream aggregator answers.
-static void add_above(cJSON *gateway, const struct tern_service_upstream *above)
+static void add_upstream(cJSON *gateway, const struct tern_service_upstream *upstream)
 {
-    if (!above->is_known) {
+    if (!upstream->is_known) {
         cJSON_AddNullToObject(gateway, "answers");
     } else {
-        tern_json_bool(gateway, "answers", above->silent_ms == 0);
+        tern_json_bool(gateway, "answers", upstream->silent_ms == 0);
     }
-    if (above->silent_ms == 0) {
+    if (upstream->silent_ms == 0) {
         cJSON_AddNullToObject(gateway, "silent_ms");
         cJSON_AddNullToObject(gateway, "silent_why");
     } else {
-        tern_json_u64(gateway, "silent_ms", above->silent_ms);
-        tern_json_text(gateway, "silent_why", above->why);
+        tern_json_u64(gateway, "silent_ms", upstream->silent_ms);
+        tern_json_text(gateway, "silent_why", upstream->why);
     }
 }
 
@@ -142,11 +143,11 @@ void tern_gateway_json(const struct tern_cli *cli, cJSON *object)
         return;
     }
     cJSON *gateway = cJSON_AddObjectToObject(object, "gateway");
-    struct tern_service_upstream above;
-    tern_gateway_above(cli, &above);
+    struct tern_service_upstream upstream;
+    tern_gateway_upstream(cli, &upstream);
     tern_json_text(gateway, "server", tern_state_settings(cli)->relay_server);
     tern_json_u64(gateway, "client", facts.client);
-    add_above(gateway, &above);
+    add_upstream(gateway, &upstream);
     tern_json_u64(gateway, "updates_answered", facts.rounds);
     tern_json_u64(gateway, "round_taken", facts.taken);
     tern_json_u64(gateway, "wire_up", tern_meter_total(&facts.meter, TERN_UP).wire);
@@ -205,19 +206,19 @@ static int ensure_follower(struct tern_cli *cli)
     return TERN_EXIT_OK;
 }
 
-static int make_database(struct tern_cli *cli, const struct tern_relay_model *above,
+static int make_database(struct tern_cli *cli, const struct tern_relay_model *upstream,
                          const struct tern_model *model)
 {
-    struct tern_db_federation federation = {.seed = above->seed,
+    struct tern_db_federation federation = {.seed = upstream->seed,
                                             .created_ms = tern_now_ms(),
-                                            .manifest = above->manifest,
-                                            .manifest_len = above->manifest_len};
+                                            .manifest = upstream->manifest,
+                                            .manifest_len = upstream->manifest_len};
     char database[PATH_MAX];
     char token[PATH_MAX];
     char why[256] = "";
     bool made;
-    snprintf(federation.model_spec, sizeof federation.model_spec, "%s", above->spec);
-    memcpy(federation.model_hash, above->hash, TERN_SHA256_SIZE);
+    snprintf(federation.model_spec, sizeof federation.model_spec, "%s", upstream->spec);
+    memcpy(federation.model_hash, upstream->hash, TERN_SHA256_SIZE);
     tern_state_database(cli, database);
     tern_state_path(cli, TERN_STATE_ADMIN_TOKEN, token);
     enum tern_result result = tern_state_make_token(token, &made);
@@ -233,7 +234,7 @@ static int make_database(struct tern_cli *cli, const struct tern_relay_model *ab
         cli, result == TERN_OK || result == TERN_ERR_CONFIG ? result : TERN_ERR_IO, "%s", why);
 }
 
-static int report_made(struct tern_cli *cli, const struct tern_relay_model *above,
+static int report_made(struct tern_cli *cli, const struct tern_relay_model *upstream,
                        const struct tern_model *model)
 {
     const char *state = tern_state_settings(cli)->federation_state;
@@ -242,7 +243,7 @@ static int report_made(struct tern_cli *cli, const struct tern_relay_model *abov
         cJSON *made = cJSON_CreateObject();
         cJSON_AddStringToObject(made, "state", state);
         cJSON_AddStringToObject(made, "server", server);
-        cJSON_AddStringToObject(made, "model", above->spec);
+        cJSON_AddStringToObject(made, "model", upstream->spec);
         tern_json_u64(made, "values", model->count);
         return tern_json_print(cli, made);
     }
@@ -251,11 +252,11 @@ static int report_made(struct tern_cli *cli, const struct tern_relay_model *abov
            "  tern-aggregator relay          # runs the gateway\n"
            "  tern-aggregator enroll-code    # prints a join code; --uses 10: for ten devices\n"
            "  tern-aggregator status         # shows what it waits for, and bytes on both sides\n",
-           server, state, above->spec, model->count);
+           server, state, upstream->spec, model->count);
     return TERN_EXIT_OK;
 }
 
-static int make(struct tern_cli *cli, struct tern_relay *relay, struct tern_relay_model *above)
+static int make(struct tern_cli *cli, struct tern_relay *relay, struct tern_relay_model *upstream)
 {
     static struct tern_model model;
     char why[512] = "";
@@ -264,26 +265,26 @@ static int make(struct tern_cli *cli, struct tern_relay *relay, struct tern_rela
                              "the join code is empty; `tern-aggregator enroll-code` prints one on "
                              "the upstream aggregator");
     }
-    enum tern_result result = tern_relay_enroll(relay, cli->arguments[0], above, why);
+    enum tern_result result = tern_relay_enroll(relay, cli->arguments[0], upstream, why);
     TERN_CLI_TRY(tern_cli_check(cli, result, "%s", why));
-    result =
-        tern_model_build(&model, above->spec, above->manifest, above->manifest_len, above->hash);
+    result = tern_model_build(&model, upstream->spec, upstream->manifest, upstream->manifest_len,
+                              upstream->hash);
     TERN_CLI_TRY(tern_cli_check(
         cli, result, "this version cannot build the upstream model, %s: upgrade the gateway",
-        above->spec));
+        upstream->spec));
     TERN_CLI_TRY(check_tensors(cli, &model));
     if (!tern_state_has_federation(cli)) {
-        TERN_CLI_TRY(make_database(cli, above, &model));
+        TERN_CLI_TRY(make_database(cli, upstream, &model));
     }
     TERN_CLI_TRY(ensure_follower(cli));
-    return report_made(cli, above, &model);
+    return report_made(cli, upstream, &model);
 }
 
 // Resumes an interrupted join: keeps the identity, and makes the database if it is missing.
 int tern_cli_join(struct tern_cli *cli)
 {
     struct tern_relay *relay = NULL;
-    struct tern_relay_model above = {.manifest = NULL};
+    struct tern_relay_model upstream = {.manifest = NULL};
     const char *state = tern_state_settings(cli)->federation_state;
     TERN_CLI_TRY(tern_gateway_check(cli));
     if (tern_state_has_federation(cli)) {
@@ -298,8 +299,8 @@ int tern_cli_join(struct tern_cli *cli)
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", state, strerror(errno)));
     int lock = -1;
     int code = tern_gateway_open(cli, &lock, &relay);
-    code = code == TERN_EXIT_OK ? make(cli, relay, &above) : code;
-    free(above.manifest);
+    code = code == TERN_EXIT_OK ? make(cli, relay, &upstream) : code;
+    free(upstream.manifest);
     tern_relay_close(relay);
     if (lock >= 0) {
         close(lock);

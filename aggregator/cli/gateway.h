@@ -17,7 +17,7 @@ int tern_gateway_check_joined(const struct tern_cli *cli);
 int tern_gateway_open(struct tern_cli *cli, int *lock, struct tern_relay **relay);
 
 // Reports whether the upstream aggregator answers a running gateway; silent_ms is 0 where it does, or no gateway runs.
-void tern_gateway_above(const struct tern_cli *cli, struct tern_service_upstream *above);
+void tern_gateway_upstream(const struct tern_cli *cli, struct tern_service_upstream *upstream);
 
 // Print, for `status`, the traffic on the upstream link; nothing unless this is a gateway.
 void tern_gateway_print(const struct tern_cli *cli);

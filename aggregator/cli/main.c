@@ -133,7 +133,8 @@ static const char join_help[] =
     "for all of them.\n"
     "\n"
     "  tern-aggregator enroll-code --state tern-state           # on the upstream aggregator\n"
-    "  tern-aggregator join CODE --state /var/lib/gateway --set relay.server=https://above:8443\n"
+    "  tern-aggregator join CODE --state /var/lib/gateway --set "
+    "relay.server=https://upstream:8443\n"
     "  tern-aggregator relay --config gateway.ini               # with relay.server in the file\n"
     "\n"
     "Models with tensors that have the rules skip or local cannot be used with gateways.\n";
@@ -146,7 +147,7 @@ static const char relay_help[] =
     "(upstream-unreachable) show since when and why, and devices are told to come back later.\n"
     "\n"
     "  tern-aggregator relay --config gateway.ini\n"
-    "  tern-aggregator relay --state /var/lib/gateway --set relay.server=https://above:8443\n"
+    "  tern-aggregator relay --state /var/lib/gateway --set relay.server=https://upstream:8443\n"
     "  tern-aggregator status --config gateway.ini    # bytes on both sides\n"
     "\n"
     "Rounds, local steps and learning rate come from upstream. [round] of the gateway's\n"

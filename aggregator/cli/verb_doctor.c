@@ -535,7 +535,7 @@ static void check_database(struct doctor *doctor)
 
 #define SERVICE "service"
 #define LIMITS "limits"
-#define UPSTREAM "above"
+#define UPSTREAM "upstream"
 
 static void check_ready(struct doctor *doctor, long process)
 {
@@ -570,14 +570,14 @@ static void check_ready(struct doctor *doctor, long process)
 // Checks whether the upstream aggregator answers a running gateway.
 static void check_upstream(struct doctor *doctor)
 {
-    struct tern_service_upstream above;
+    struct tern_service_upstream upstream;
     char text[TERN_UPSTREAM_MAX];
-    tern_gateway_above(doctor->cli, &above);
-    if (above.silent_ms != 0) {
+    tern_gateway_upstream(doctor->cli, &upstream);
+    if (upstream.silent_ms != 0) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, UPSTREAM,
-                          tern_upstream_advice(&above), "%s",
-                          tern_upstream_sentence(&above, doctor->now_ms, text));
-    } else if (above.is_known) {
+                          tern_upstream_advice(&upstream), "%s",
+                          tern_upstream_sentence(&upstream, doctor->now_ms, text));
+    } else if (upstream.is_known) {
         tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, UPSTREAM, NULL,
                           "the upstream aggregator answers this gateway");
     }

@@ -363,7 +363,7 @@ static void add_service_state(const struct tern_cli *cli, struct tern_db *db,
                               struct tern_waiting *waiting)
 {
     char why[256];
-    struct tern_service_upstream above;
+    struct tern_service_upstream upstream;
     struct tern_db_node leader;
     if (!tern_state_is_served(cli)) {
         if (!tern_standby_find_leader(db, &leader)) { // else a service runs on another machine
@@ -387,8 +387,8 @@ static void add_service_state(const struct tern_cli *cli, struct tern_db *db,
     case TERN_READINESS_GOOD:
     case TERN_READINESS_UNKNOWN:
         if (!ask_service(cli, waiting)) {
-            tern_gateway_above(cli, &above);
-            tern_waiting_add_upstream(&above, tern_now_ms(), waiting);
+            tern_gateway_upstream(cli, &upstream);
+            tern_waiting_add_upstream(&upstream, tern_now_ms(), waiting);
         }
         break;
     }

@@ -479,7 +479,7 @@ static void take_round(const struct tern_federation *federation, struct tern_wai
     facts->losses = machine->losses;
     facts->last_loss = tern_db_round_loss(&federation->row);
     tern_statistics_facts(federation, facts);
-    facts->awaits_above = !tern_federation_may_open(federation);
+    facts->awaits_upstream = !tern_federation_may_open(federation);
 }
 
 void tern_federation_waits(const struct tern_federation *federation, uint64_t now,

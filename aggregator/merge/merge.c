@@ -76,7 +76,7 @@ void tern_vector_free(struct tern_vectors *vectors, float *values)
     free(values);
 }
 
-void tern_vector_rest(const struct tern_vectors *vectors, float *values)
+void tern_vector_drop_pages(const struct tern_vectors *vectors, float *values)
 {
     if (is_in_file(vectors, values)) {
         tern_file_memory_drop_pages(values, size_of(vectors));
@@ -442,11 +442,11 @@ void tern_merge_free(struct tern_merge *merge)
 // Lets the pages of vectors in files leave memory until the next use.
 static void rest(const struct tern_merge *merge)
 {
-    tern_vector_rest(&merge->vectors, merge->replica);
+    tern_vector_drop_pages(&merge->vectors, merge->replica);
     for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
-        tern_vector_rest(&merge->vectors, merge->states[i]);
+        tern_vector_drop_pages(&merge->vectors, merge->states[i]);
     }
-    tern_vector_rest(&merge->vectors, merge->average);
+    tern_vector_drop_pages(&merge->vectors, merge->average);
 }
 
 // Weights are hashed as they lie in memory.

@@ -44,7 +44,7 @@ struct tern_vectors {
 float *tern_vector_new(struct tern_vectors *vectors);
 void tern_vector_free(struct tern_vectors *vectors, float *values); // NULL is allowed
 // Lets the pages of a mapped file leave memory until the values are used again.
-void tern_vector_rest(const struct tern_vectors *vectors, float *values);
+void tern_vector_drop_pages(const struct tern_vectors *vectors, float *values);
 
 // --- The merge
 

@@ -176,7 +176,7 @@ static enum tern_result open_next(struct relay_downstream *down, uint32_t round)
     }
     const enum tern_result result = tern_service_run_work(down->service, let_open, &order);
     if (result == TERN_OK) {
-        tern_log(TERN_LOG_INFO, "gateway-round", "round_above=%u round=%u", down->task.round,
+        tern_log(TERN_LOG_INFO, "gateway-round", "upstream_round=%u round=%u", down->task.round,
                  round);
         down->allowed = round;
     }

@@ -89,7 +89,7 @@ struct tern_relay {
     struct tern_client client;
     struct relay_records records;
     struct relay_downstream down;
-    struct tern_service_upstream above; // of the relay's thread
+    struct tern_service_upstream upstream; // of the relay's thread
     float *weights;
     void *error_buffer;
     float *velocity;

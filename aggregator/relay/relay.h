@@ -17,7 +17,7 @@
 
 // The downstream client whose updates bring the upstream model. It never trains.
 #define TERN_RELAY_FOLLOWER 1u
-#define TERN_RELAY_FOLLOWER_NAME "(aggregator above)"
+#define TERN_RELAY_FOLLOWER_NAME "(upstream aggregator)"
 
 // Strings are borrowed until the relay is closed.
 struct tern_relay_config {
@@ -88,6 +88,6 @@ struct tern_relay_facts {
 TERN_MUST_USE enum tern_result tern_relay_look(const char *folder, struct tern_relay_facts *facts);
 
 // Reads whether upstream answers, as the gateway on the folder last stored it; answered_ms is 0.
-void tern_relay_link_look(const char *folder, struct tern_service_upstream *above);
+void tern_relay_link_look(const char *folder, struct tern_service_upstream *upstream);
 
 #endif

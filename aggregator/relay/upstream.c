@@ -28,78 +28,79 @@ struct link_file {
     char why[sizeof((struct tern_service_upstream *)NULL)->why];
 };
 
-void tern_relay_link_look(const char *folder, struct tern_service_upstream *above)
+void tern_relay_link_look(const char *folder, struct tern_service_upstream *upstream)
 {
     struct link_file file;
-    *above = (struct tern_service_upstream){.is_known = true};
+    *upstream = (struct tern_service_upstream){.is_known = true};
     if (tern_relay_file_read(folder, LINK_FILE, LINK, &file, sizeof file) == TERN_OK) {
-        above->silent_ms = file.silent_ms;
-        above->error = (enum tern_result)file.error;
-        above->status = file.status;
-        memcpy(above->why, file.why, sizeof above->why);
+        upstream->silent_ms = file.silent_ms;
+        upstream->error = (enum tern_result)file.error;
+        upstream->status = file.status;
+        memcpy(upstream->why, file.why, sizeof upstream->why);
     }
 }
 
 // Without the file, `status` only lacks this line.
 static void keep(const struct tern_relay *relay)
 {
-    const struct tern_service_upstream *above = &relay->above;
+    const struct tern_service_upstream *upstream = &relay->upstream;
     struct link_file file;
     memset(&file, 0, sizeof file); // also the bytes after the NUL
-    file.error = (uint32_t)above->error;
-    file.status = above->status;
-    file.silent_ms = above->silent_ms;
-    snprintf(file.why, sizeof file.why, "%s", above->why);
+    file.error = (uint32_t)upstream->error;
+    file.status = upstream->status;
+    file.silent_ms = upstream->silent_ms;
+    snprintf(file.why, sizeof file.why, "%s", upstream->why);
     (void)!tern_relay_file_write(relay->config.folder, LINK_FILE, LINK, &file, sizeof file);
 }
 
 void tern_relay_link_begin(struct tern_relay *relay)
 {
-    tern_relay_link_look(relay->config.folder, &relay->above);
-    tern_service_set_upstream(relay->down.service, &relay->above);
+    tern_relay_link_look(relay->config.folder, &relay->upstream);
+    tern_service_set_upstream(relay->down.service, &relay->upstream);
 }
 
 static void link_answered(struct tern_relay *relay)
 {
-    struct tern_service_upstream *above = &relay->above;
-    const uint64_t silent_ms = above->silent_ms;
+    struct tern_service_upstream *upstream = &relay->upstream;
+    const uint64_t silent_ms = upstream->silent_ms;
     if (relay->down.service == NULL) {
         return; // only enrolling
     }
-    *above = (struct tern_service_upstream){.is_known = true, .answered_ms = tern_unix_ms()};
-    tern_service_set_upstream(relay->down.service, above);
+    *upstream = (struct tern_service_upstream){.is_known = true, .answered_ms = tern_unix_ms()};
+    tern_service_set_upstream(relay->down.service, upstream);
     if (silent_ms != 0) {
         tern_relay_file_remove(relay->config.folder, LINK_FILE);
         tern_log(TERN_LOG_INFO, "upstream-answers", "server=%s after_s=%" PRIu64,
                  TERN_LOG_TEXT(relay->config.server),
-                 above->answered_ms > silent_ms ? (above->answered_ms - silent_ms) / 1000 : 0);
+                 upstream->answered_ms > silent_ms ? (upstream->answered_ms - silent_ms) / 1000
+                                                   : 0);
     }
 }
 
 static uint64_t link_failed(struct tern_relay *relay, const struct tern_client_event *event)
 {
-    struct tern_service_upstream *above = &relay->above;
+    struct tern_service_upstream *upstream = &relay->upstream;
     const bool answered = event->result != TERN_ERR_NETWORK && event->result != TERN_ERR_TLS;
     const char *detail = tern_curl_why(relay->curl);
-    const struct tern_service_upstream before = *above;
+    const struct tern_service_upstream before = *upstream;
     const uint64_t now = tern_unix_ms();
     if (relay->down.service == NULL) {
         return 0;
     }
-    above->silent_ms = before.silent_ms != 0 ? before.silent_ms : now;
-    above->error = event->result;
-    above->status = answered ? event->status : 0;
-    snprintf(above->why, sizeof above->why, "%s",
+    upstream->silent_ms = before.silent_ms != 0 ? before.silent_ms : now;
+    upstream->error = event->result;
+    upstream->status = answered ? event->status : 0;
+    snprintf(upstream->why, sizeof upstream->why, "%s",
              !answered && detail[0] != '\0' ? detail
              : event->why != NULL           ? event->why
                                             : tern_result_sentence(event->result));
-    tern_utf8_show(above->why, strlen(above->why));
-    if (before.silent_ms == 0 || before.error != above->error || before.status != above->status ||
-        strcmp(before.why, above->why) != 0) {
+    tern_utf8_show(upstream->why, strlen(upstream->why));
+    if (before.silent_ms == 0 || before.error != upstream->error ||
+        before.status != upstream->status || strcmp(before.why, upstream->why) != 0) {
         keep(relay);
     }
-    tern_service_set_upstream(relay->down.service, above);
-    return now > above->silent_ms ? (now - above->silent_ms) / 1000 : 0;
+    tern_service_set_upstream(relay->down.service, upstream);
+    return now > upstream->silent_ms ? (now - upstream->silent_ms) / 1000 : 0;
 }
 
 // --- Events of the client, in the log of the gateway

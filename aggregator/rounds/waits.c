@@ -7,7 +7,7 @@ const char *tern_wait_name(enum tern_wait wait)
 {
     static const char *const names[TERN_WAIT_COUNT] = {
         [TERN_WAIT_MEMBERS] = "members",       [TERN_WAIT_ENDED] = "ended",
-        [TERN_WAIT_FINISHED] = "finished",     [TERN_WAIT_ABOVE] = "above",
+        [TERN_WAIT_FINISHED] = "finished",     [TERN_WAIT_UPSTREAM] = "upstream",
         [TERN_WAIT_CLIENTS] = "clients",       [TERN_WAIT_SEEN] = "seen",
         [TERN_WAIT_STATISTICS] = "statistics", [TERN_WAIT_BYTES] = "bytes",
         [TERN_WAIT_INTERVAL] = "interval",     [TERN_WAIT_CHECKIN] = "checkin",
@@ -76,12 +76,12 @@ static bool is_finished(const struct tern_wait_rules *rules, const struct tern_w
     return rules->rounds != 0 && facts->committed >= rules->rounds;
 }
 
-static bool awaits_above(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
-                         uint64_t now_ms)
+static bool awaits_upstream(const struct tern_wait_rules *rules,
+                            const struct tern_wait_facts *facts, uint64_t now_ms)
 {
     (void)rules;
     (void)now_ms;
-    return facts->awaits_above;
+    return facts->awaits_upstream;
 }
 
 static bool lacks_clients(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
@@ -158,10 +158,10 @@ enum tern_wait tern_wait_of(const struct tern_wait_rules *rules,
         enum tern_wait wait;
         bool (*is_it)(const struct tern_wait_rules *, const struct tern_wait_facts *, uint64_t);
     } reasons[] = {
-        {TERN_WAIT_ENDED, has_ended},    {TERN_WAIT_FINISHED, is_finished},
-        {TERN_WAIT_ABOVE, awaits_above}, {TERN_WAIT_CLIENTS, lacks_clients},
-        {TERN_WAIT_SEEN, sees_nobody},   {TERN_WAIT_STATISTICS, lacks_statistics},
-        {TERN_WAIT_BYTES, lacks_bytes},  {TERN_WAIT_INTERVAL, pauses},
+        {TERN_WAIT_ENDED, has_ended},          {TERN_WAIT_FINISHED, is_finished},
+        {TERN_WAIT_UPSTREAM, awaits_upstream}, {TERN_WAIT_CLIENTS, lacks_clients},
+        {TERN_WAIT_SEEN, sees_nobody},         {TERN_WAIT_STATISTICS, lacks_statistics},
+        {TERN_WAIT_BYTES, lacks_bytes},        {TERN_WAIT_INTERVAL, pauses},
     };
     if (facts->open) {
         return TERN_WAIT_MEMBERS;

@@ -10,7 +10,7 @@ enum tern_wait {
     TERN_WAIT_MEMBERS,    // for updates of the open round's members
     TERN_WAIT_ENDED,      // for nothing: the losses ended the federation
     TERN_WAIT_FINISHED,   // for nothing: all rounds are committed
-    TERN_WAIT_ABOVE,      // a gateway: for a task of the upstream aggregator
+    TERN_WAIT_UPSTREAM,   // a gateway: for a task of the upstream aggregator
     TERN_WAIT_CLIENTS,    // for clients that enrol and check in
     TERN_WAIT_SEEN,       // for clients that have not checked in for long
     TERN_WAIT_STATISTICS, // for statistics of columns
@@ -84,7 +84,7 @@ struct tern_wait_facts {
     struct tern_trainers trainers;
     uint64_t first_statistics_ms; // when the first statistics of columns arrived; 0 = not yet
     bool scaled;                  // the federation has a scaling
-    bool awaits_above; // a gateway: no round opens before the upstream aggregator has a task
+    bool awaits_upstream; // a gateway: no round opens before the upstream aggregator has a task
 };
 
 enum tern_wait tern_wait_of(const struct tern_wait_rules *rules,

@@ -79,13 +79,13 @@ class Run:
             time.sleep(0.05)
         return f"https://localhost:{int(port.read_text())}"
 
-    def above(self, clients):
-        """Options and URL of the aggregator above, and an evaluator of it."""
-        options = self.options("above", {
+    def upstream(self, clients):
+        """Options and URL of the upstream aggregator, and an evaluator of it."""
+        options = self.options("upstream", {
             "federation.model": MODEL, "round.cohort": clients, "round.quorum": clients, "round.min_clients": clients,
             "round.rounds": self.rounds, **TRAINING})
         self.verb("init", *options)
-        url = self.serve("above", "serve", options)
+        url = self.serve("upstream", "serve", options)
         client = [part for key, value in {
             "client.server": url, "client.ca": self.work / "server.crt", "client.evaluator": "yes",
             "client.state_dir": self.work / "evaluator", "data.source": f"idx:{self.work.parent}/data0"}.items()
@@ -104,7 +104,7 @@ class Run:
     def finish(self, evaluator):
         """Accuracy of the replica by version, on the whole test set, which the first client evaluates on; and what the link carried for those that train, by the aggregator's meter."""
         evaluator.wait(timeout=PATIENCE)
-        with sqlite3.connect(f"file:{self.work}/above/tern.db?mode=ro", uri=True) as db:
+        with sqlite3.connect(f"file:{self.work}/upstream/tern.db?mode=ro", uri=True) as db:
             wire = db.execute("SELECT sum(up_wire), sum(down_wire), sum(up_payload), sum(down_payload) FROM meter WHERE"
                               " client NOT IN (SELECT id FROM clients WHERE evaluator)").fetchone()
             accuracy = dict(db.execute("SELECT version, accuracy FROM evaluations WHERE client = 1 AND model = 0"))
@@ -113,7 +113,7 @@ class Run:
 
 def direct(build, work, rounds):
     with Run(build, work, rounds) as run:
-        options, url, evaluator = run.above(SITES * DEVICES)
+        options, url, evaluator = run.upstream(SITES * DEVICES)
         for site in range(SITES):
             run.fleet(site, url, run.code(options, DEVICES + 1))
         return run.finish(evaluator)
@@ -121,7 +121,7 @@ def direct(build, work, rounds):
 
 def behind_gateways(build, work, rounds):
     with Run(build, work, rounds) as run:
-        options, url, evaluator = run.above(SITES)
+        options, url, evaluator = run.upstream(SITES)
         for site in range(SITES):
             own = run.options(f"gateway{site}", {
                 "relay.server": url, "relay.ca": work / "server.crt", "relay.name": f"site{site}", "codec.codec": "float32",

@@ -95,7 +95,7 @@ RULES = {
     "aggregator/views/": (FEDERATION + ["aggregator/federation/accuracy.h", "aggregator/federation/federation.h",
                                         "aggregator/store/tables/"], HOSTED + ["time.h", "cjson/*"]),
     "aggregator/admin/": (SERVICE + ["aggregator/service/service.h", "aggregator/store/tables/", "aggregator/views/"], OS),
-    # Gateways: a client above, whose trainer is a round of the service below.
+    # A gateway is a client of the upstream aggregator; its trainer runs a round of its own service.
     "aggregator/relay/": (SERVICE + ["aggregator/service/service.h", "aggregator/merge/", "client/client.h",
                                      "client/ports.h", "client/posix/"], OS),
     "aggregator/cli/": (["shared/", "aggregator/"], OS),

@@ -1,4 +1,4 @@
-"""Gateways: the mean over all devices reaches the aggregator above, once, whatever is killed.
+"""Gateways: the mean over all devices reaches the upstream aggregator, once, whatever is killed.
 
 Two gateways with three devices each and a device that is the aggregator's own client. Without compression they come
 to the model that the same seven devices make as clients of one aggregator. With compression, over kills of all
@@ -32,8 +32,8 @@ KILLS = 120 if LONG else 20
 QUICK = {"come_back_min": "20ms", "come_back_max": "500ms"}
 OPEN = {"requests_per_minute": 1000000, "connections_per_address": 5000}
 
-def gateway(workspace, above, name, devices, codec="float32", deadline="1500ms", port=None):
-    return Gateway(workspace, above, name, {
+def gateway(workspace, upstream, name, devices, codec="float32", deadline="1500ms", port=None):
+    return Gateway(workspace, upstream, name, {
         "round": {"cohort": devices, "min_clients": devices, "quorum": 1, "deadline": deadline, **QUICK},
         "codec": {"error_feedback": "keep", "codec": codec, "codec_down": "float32"},
          "limits": OPEN}, port).start()
@@ -72,26 +72,26 @@ def finished(aggregator, rounds):
 
 def directly(rounds, devices=len(EXAMPLES)):
     with Workspace() as workspace:
-        above = federation(workspace, devices, rounds)
-        code = above.join_code(uses=devices)
+        upstream = federation(workspace, devices, rounds)
+        code = upstream.join_code(uses=devices)
         for device in range(devices):
-            towards(workspace, above, code, device)
-        finished(above, rounds)
-        return exported(above, workspace)
+            towards(workspace, upstream, code, device)
+        finished(upstream, rounds)
+        return exported(upstream, workspace)
 
 def test_mean(rounds=3):
     """Of 96 examples the two sites have 55 and 28, so that gateways of equal weight would be far off."""
     direct = directly(rounds)
     with Workspace() as workspace:
-        above = federation(workspace, 3, rounds)
+        upstream = federation(workspace, 3, rounds)
         for site in range(2):
-            site_gateway = gateway(workspace, above, f"gateway{site}", DEVICES, deadline="60s")
+            site_gateway = gateway(workspace, upstream, f"gateway{site}", DEVICES, deadline="60s")
             code = site_gateway.join_code(uses=DEVICES)
             for device in range(site * DEVICES, (site + 1) * DEVICES):
                 towards(workspace, site_gateway, code, device)
-        towards(workspace, above, above.join_code(), len(EXAMPLES) - 1)
-        finished(above, rounds)
-        tree = exported(above, workspace)
+        towards(workspace, upstream, upstream.join_code(), len(EXAMPLES) - 1)
+        finished(upstream, rounds)
+        tree = exported(upstream, workspace)
         status = site_gateway.json("status")["gateway"]
         check(status["wire_up"] > status["payload_up"] > 4 * len(tree) * rounds,
               f"the link's meter says {status}")
@@ -112,30 +112,30 @@ def test_levels(rounds=2):
     """A gateway below a gateway."""
     direct = directly(rounds, 2)
     with Workspace() as workspace:
-        above = federation(workspace, 1, rounds)
-        upper = gateway(workspace, above, "gateway0", 2, deadline="60s")
+        upstream = federation(workspace, 1, rounds)
+        upper = gateway(workspace, upstream, "gateway0", 2, deadline="60s")
         lower = gateway(workspace, upper, "gateway1", 1, deadline="60s")
         towards(workspace, upper, upper.join_code(), 0)
         towards(workspace, lower, lower.join_code(), 1)
-        finished(above, rounds)
-        worst = max(abs(a - b) for a, b in zip(direct, exported(above, workspace)))
+        finished(upstream, rounds)
+        worst = max(abs(a - b) for a, b in zip(direct, exported(upstream, workspace)))
     check(worst < 8 * rounds * 2.0 ** -24, f"with two levels of gateways the model is {worst} off the direct one's")
 
 # --- With compression, and kills
 
 def book(site_gateway):
-    """(client above, pending bytes, last round taken, buffer, pending update) of a gateway that does not run."""
-    lines = run(PROGRAM, "gateway", site_gateway.state / "above").split("\n")
+    """(client upstream, pending bytes, last round taken, buffer, pending update) of a gateway that does not run."""
+    lines = run(PROGRAM, "gateway", site_gateway.state / "upstream").split("\n")
     values = [[float(word) for word in line.split()] for line in lines[1:] if line]
     return *(int(field) for field in lines[0].split()), [v[0] for v in values], [v[1] for v in values]
 
-def check_gateway(site_gateway, above):
-    """The sum of the means of its rounds = what was applied above + its error buffer."""
+def check_gateway(site_gateway, upstream):
+    """The sum of the means of its rounds = what was applied upstream + its error buffer."""
     client, pending, taken, buffer, _ = book(site_gateway)
     check(pending == 0, f"{site_gateway.name} still has a pending update")
     lines = run(PROGRAM, "means", site_gateway.state / "tern.db", taken).split()
     rounds, means = int(lines[0]), [float(line) for line in lines[1:]]
-    lines = run(PROGRAM, "applied", above.state / "tern.db", client).split("\n")
+    lines = run(PROGRAM, "applied", upstream.state / "tern.db", client).split("\n")
     updates = int(lines[0].split()[1])
     applied = [float(line.split()[0]) for line in lines[1:] if line]
     worst = max(abs(m - a - b) for m, a, b in zip(means, applied, buffer))
@@ -157,24 +157,24 @@ class Tree:
     """sites: the devices of each gateway's."""
 
     def __init__(self, workspace, rounds, sites=(DEVICES, DEVICES)):
-        self.above = Aggregator(workspace, {
+        self.upstream = Aggregator(workspace, {
             "federation": {"model": f"softmax:{2 * rounds + 1}-{BLOCK}", "seed": 5},
             "round": {"strategy": "fedavg:norm_bound=0,normalise=no", "cohort": 3, "min_clients": 3, "quorum": 1, "deadline": "1500ms", **QUICK},
             "train": {"local_steps": STEPS},
             "codec": {"error_feedback": "keep", "codec": "3lc:s=1.5", "codec_down": "float32"},
              "limits": OPEN}).start()
-        self.gateways = [gateway(workspace, self.above, f"gateway{site}", devices, "3lc:s=1.5", "700ms")
+        self.gateways = [gateway(workspace, self.upstream, f"gateway{site}", devices, "3lc:s=1.5", "700ms")
                          for site, devices in enumerate(sites)]
         self.fleets = [Fleet(workspace, one, devices, name=f"{one.name}-device")
                        for one, devices in zip(self.gateways, sites)]
-        self.fleets.append(Fleet(workspace, self.above, 1, name="direct"))
+        self.fleets.append(Fleet(workspace, self.upstream, 1, name="direct"))
         for fleet in self.fleets:
             fleet.start_all()
 
     def kill_somebody(self, rng, kill):
         if kill % 4 == 3:
-            self.above.kill()
-            self.above.start()
+            self.upstream.kill()
+            self.upstream.start()
         elif kill % 4 == 2:
             fleet = self.fleets[rng.randrange(3)]
             index = rng.randrange(fleet.clients)
@@ -189,7 +189,7 @@ class Tree:
         for fleet in self.fleets:
             for index in range(fleet.clients):
                 fleet.kill(index)
-        for one, fleet in zip([*self.gateways, self.above], self.fleets):
+        for one, fleet in zip([*self.gateways, self.upstream], self.fleets):
             for index in range(fleet.clients):
                 fleet.settle(index)
         for one in self.gateways:
@@ -198,17 +198,17 @@ class Tree:
     def check(self, *fleets):
         """Over the whole tree, which has ended: of each device, also of these fleets, what it changed is applied or in its
         error buffer; the model of each aggregator is what was applied; and of each gateway what it applied is applied
-        above or in its error buffer. Returns rounds, updates and the largest left of each gateway."""
+        upstream or in its error buffer. Returns rounds, updates and the largest left of each gateway."""
         for one in self.gateways:
             settle(one)
-        self.above.kill(signal.SIGTERM)
+        self.upstream.kill(signal.SIGTERM)
         for fleet in (*self.fleets, *fleets):
             for index in range(fleet.clients):
                 check_client(fleet, index, fleet.aggregator.state / "tern.db")
-        for one in (*self.gateways, self.above):
+        for one in (*self.gateways, self.upstream):
             one.verb("verify")
-        found = [check_gateway(one, self.above) for one in self.gateways]
-        anomalies = {row["anomaly"] for one in (self.above, *self.gateways) for row in one.json("ledger")}
+        found = [check_gateway(one, self.upstream) for one in self.gateways]
+        anomalies = {row["anomaly"] for one in (self.upstream, *self.gateways) for row in one.json("ledger")}
         check(anomalies == {"none"}, f"error buffers are suspected: {anomalies}")
         return found
 
@@ -221,12 +221,12 @@ def test_kills():
             tree.kill_somebody(rng, kill)
         for one in tree.gateways:
             expect_progress(one, "after the kills")
-        expect_progress(tree.above, "after the kills")
+        expect_progress(tree.upstream, "after the kills")
         tree.end()
         for one, (rounds, updates, left) in zip(tree.gateways, tree.check()):
             check(rounds >= updates > 3, f"{one.name}: {rounds} rounds, {updates} updates")
             check(left > 1e-3, "its error buffer is empty: the test misses its point")
-            print(f"{one.name}: {rounds} rounds of its devices are {updates} updates above and its error buffer")
+            print(f"{one.name}: {rounds} rounds of its devices are {updates} updates upstream and its error buffer")
             with sqlite3.connect(one.state / "tern.db") as reader:
                 asked = reader.execute("SELECT DISTINCT local_steps FROM assignments WHERE client > 1"
                                        " AND local_steps > 0").fetchall()
@@ -264,11 +264,11 @@ def test_moves():
             for _ in range(2):
                 expect_progress(stay.aggregator, "after the move")
         here.start(0)
-        # A site is lost: the aggregator above goes on by its quorum.
+        # A site is lost: the upstream aggregator goes on by its quorum.
         lost = 0
         for _ in range(3):
             lost += lose_in_a_round(tree.gateways[0], here) > 0
-            expect_progress(tree.above, "without a gateway", 3)
+            expect_progress(tree.upstream, "without a gateway", 3)
             tree.gateways[0].start()
             expect_progress(tree.gateways[0], "once it is back")
         check(lost > 0, "no gateway was lost with some of its updates: the test misses its point")
@@ -285,55 +285,55 @@ def test_restored():
     """The database of a gateway is put back to an older copy: its rounds count from there, and none is left out for
     having a number that was taken before."""
     with Workspace() as workspace:
-        above = federation(workspace, 1, 2000)
-        one = gateway(workspace, above, "gateway0", 1)
+        upstream = federation(workspace, 1, 2000)
+        one = gateway(workspace, upstream, "gateway0", 1)
         device = Fleet(workspace, one, 1)
         device.start_all()
-        expect_progress(above, "at first", 2)
+        expect_progress(upstream, "at first", 2)
         copy = workspace.path / "copy.db"
         one.verb("backup", copy)
-        expect_progress(above, "later", 15)
+        expect_progress(upstream, "later", 15)
         one.kill(signal.SIGTERM)
         before = book(one)[2]
         one.verb("restore", copy)
         back = newest_version(one.state / "tern.db")
         check(back + 20 < before, f"the copy is of version {back}, and {before} was taken: the test misses its point")
         one.start()
-        expect_progress(above, "once the copy was restored", 2)
+        expect_progress(upstream, "once the copy was restored", 2)
         one.kill(signal.SIGTERM)
         check(book(one)[2] < before, "rounds were left out until their numbers were new")
 
 def test_damaged():
     """What was in a damaged record is not known: it is named, and the gateway goes on with what comes."""
     with Workspace() as workspace:
-        above = federation(workspace, 1, 2000)
-        one = gateway(workspace, above, "gateway0", 1)
+        upstream = federation(workspace, 1, 2000)
+        one = gateway(workspace, upstream, "gateway0", 1)
         Fleet(workspace, one, 1).start_all()
-        expect_progress(above, "at first", 2)
+        expect_progress(upstream, "at first", 2)
         one.kill(signal.SIGTERM)
-        record = one.state / "above" / "upload"
+        record = one.state / "upstream" / "upload"
         damaged = bytearray(record.read_bytes())
         damaged[-1] ^= 1  # of the number of the last round
         record.write_bytes(damaged)
         one.start()
         one.log_line("event=gateway-record-damaged")
-        expect_progress(above, "with a damaged record", 2)
-        check(above.json("ledger")[0]["anomaly"] == "lost", "the aggregator above does not see that a buffer was lost")
-        # Nor is a start held up by what was last said of training, or by when the aggregator above was silent.
-        above.kill()
+        expect_progress(upstream, "with a damaged record", 2)
+        check(upstream.json("ledger")[0]["anomaly"] == "lost", "the upstream aggregator does not see that a buffer was lost")
+        # Nor is a start held up by what was last said of training, or by when the upstream aggregator was silent.
+        upstream.kill()
         one.log_line("event=upstream-unreachable")
         one.kill(signal.SIGTERM)
         for name in ("course", "silent"):
-            file = one.state / "above" / name
+            file = one.state / "upstream" / name
             check(file.exists(), f"there is no file {name}: the test misses its point")
             data = file.read_bytes()
             file.write_bytes(data[:4] + b"\xff" * (len(data) - 4))
-        above.start()
+        upstream.start()
         one.start()
         check(one.json("status")["gateway"]["answers"] is True, "a damaged file was believed")
-        expect_progress(above, "with damaged files beside the record", 2)
+        expect_progress(upstream, "with damaged files beside the record", 2)
 
-# --- The aggregator above does not answer
+# --- The upstream aggregator does not answer
 
 def admin(aggregator, method, path):
     """Status and body of what the operators' listener answers."""
@@ -360,7 +360,7 @@ def check_silent(one, since_ms, words):
     check("updates are kept on this disk" in status["advice"], f"advice: {status['advice']}")
     text = one.verb("status")
     check(re.search(rf"\n +the upstream aggregator {words} for .*\(.+\), since 20", text), f"status says {text}")
-    about = findings(one, (1,))["above"]
+    about = findings(one, (1,))["upstream"]
     check(about["health"] == "problem" and words in about["finding"], f"doctor says {about}")
     asked = time.time()
     code, body = ready(one)
@@ -373,19 +373,19 @@ def check_silent(one, since_ms, words):
     return said["silent_ms"]
 
 def test_silent():
-    """Who looks is told that the aggregator above does not answer, since when and why, and what becomes of updates."""
+    """Who looks is told that the upstream aggregator does not answer, since when and why, and what becomes of updates."""
     with Workspace() as workspace:
-        above = federation(workspace, 1, 2000)
-        one = gateway(workspace, above, "gateway0", 1)
+        upstream = federation(workspace, 1, 2000)
+        one = gateway(workspace, upstream, "gateway0", 1)
         Fleet(workspace, one, 1).start_all()
-        expect_progress(above, "at first", 2)
+        expect_progress(upstream, "at first", 2)
         check(one.json("status")["gateway"]["answers"] is True, "it answers, and status says no")
-        check(findings(one, (0,))["above"]["health"] == "good", "it answers, and doctor says no")
+        check(findings(one, (0,))["upstream"]["health"] == "good", "it answers, and doctor says no")
         check(ready(one) == (200, "ok\n"), f"/readyz says {ready(one)}")
         check(one.metrics()["tern_upstream_answers"] == 1, "tern_upstream_answers is not 1")
         check(one.metrics()["tern_upstream_answered_seconds"] > time.time() - 60, "when it last answered")
         killed_ms = int(1000 * time.time())
-        above.kill()
+        upstream.kill()
         line = one.log_line("event=upstream-unreachable")
         check("advice=" in line and "for_s=" in line, line)
         first = check_silent(one, killed_ms, "has not been reached")
@@ -406,28 +406,28 @@ def test_silent():
         one.start()
         check(one.json("status")["now"].startswith("the upstream aggregator has not been reached"),
               f"without a listener: {one.json('status')['now']}")
-        above.start()
+        upstream.start()
         one.log_line("event=upstream-answers")
-        expect_progress(above, "once it is back", 2)
+        expect_progress(upstream, "once it is back", 2)
         status = one.json("status")
-        check(status["gateway"]["answers"] is True and "the aggregator above has" not in status["now"], f"{status}")
-        check(findings(one, (0,))["above"]["health"] == "good", "it answers again, and doctor says no")
+        check(status["gateway"]["answers"] is True and "the upstream aggregator has" not in status["now"], f"{status}")
+        check(findings(one, (0,))["upstream"]["health"] == "good", "it answers again, and doctor says no")
 
-# --- What comes from above is anything
+# --- The upstream aggregator answers with arbitrary bytes
 
 SPOILED = 200 if LONG else 12  # answers
 
 def test_spoiled():
-    """Answers of the aggregator above that are damaged, or lies: the gateway lives, its records stay readable, and it goes on
+    """Answers of the upstream aggregator that are damaged, or lies: the gateway lives, its records stay readable, and it goes on
     with the first that are good. (What a lie said was given back may count twice: who lies is the one that counts.)"""
     seed = int(os.environ.get("TERN_SPOIL_SEED", "1"))
     with Workspace() as workspace:
-        above = federation(workspace, 1, 100000)
-        proxy = SpoilingProxy(workspace, above.port, seed)
+        upstream = federation(workspace, 1, 100000)
+        proxy = SpoilingProxy(workspace, upstream.port, seed)
         proxy.spoiling = False
-        one = gateway(workspace, above, "gateway0", 2, "3lc:s=1.5", port=proxy.port)
+        one = gateway(workspace, upstream, "gateway0", 2, "3lc:s=1.5", port=proxy.port)
         Fleet(workspace, one, 2).start_all()
-        expect_progress(above, "at first", 2)
+        expect_progress(upstream, "at first", 2)
         proxy.spoiling = True
         end = time.monotonic() + PATIENCE
         while proxy.spoiled < SPOILED:
@@ -443,14 +443,14 @@ def test_spoiled():
         book(one)
         one.verb("verify")
         one.start()
-        expect_progress(above, f"seed {seed}: once answers are good", 3)
-        print(f"{proxy.spoiled} answers from above were spoiled, {proxy.passed} were not")
+        expect_progress(upstream, f"seed {seed}: once answers are good", 3)
+        print(f"{proxy.spoiled} answers from upstream were spoiled, {proxy.passed} were not")
 
 # --- The link's TLS
 
-def join(above, state, code, **settings):
+def join(upstream, state, code, **settings):
     """The exit code and what is said."""
-    named = {"server": above.url, "ca": above.ca} | settings
+    named = {"server": upstream.url, "ca": upstream.ca} | settings
     options = [part for key, value in named.items() for part in ("--set", f"relay.{key}={value}")]
     done = subprocess.run([BIN / "tern-aggregator", "join", "--state", state, *options, code], capture_output=True, text=True,
                           timeout=PATIENCE, check=False)
@@ -462,33 +462,33 @@ def test_tls():
         clients = Authority(workspace.path / "clients")
         other = Authority(workspace.path / "other")
         certificate = clients.issue("gateway", "/CN=gateway 1")
-        above = federation(workspace, 1, 1000)
-        code = above.join_code()
+        upstream = federation(workspace, 1, 1000)
+        code = upstream.join_code()
         state = workspace.path / "tls-state"
         for settings, words in (({"ca": other.file}, f"relay.ca ({other.file})"),
                                 ({"ca": ""}, "relay.ca (not set: the system's)"),
                                 ({"ca": "nowhere.crt"}, "relay.ca: the CA file nowhere.crt cannot be read"),
                                 ({"tls": "9"}, "tls = '9' is not known; allowed: 1.2 | 1.3 | auto"),
                                 ({"key": "a"}, "relay.certificate and relay.key go together")):
-            exit_code, said = join(above, state, code, **settings)
+            exit_code, said = join(upstream, state, code, **settings)
             check(exit_code != 0 and words in said and "client.c" not in said, f"{settings}: {said}")
         cut = SimpleNamespace(config=workspace.path / "cut.ini")
-        cut.config.write_text(f"[federation]\nstate = {state}\n[relay]\nserver = {above.url}\nca = {above.ca}\n")
+        cut.config.write_text(f"[federation]\nstate = {state}\n[relay]\nserver = {upstream.url}\nca = {upstream.ca}\n")
         fails(cut, "relay", f"join was interrupted in {state}: run `tern-aggregator join CODE`")
         fails(cut, "doctor", "`tern-aggregator join CODE` was interrupted")
-        check(join(above, state, code)[0] == 0, "the code is used up, or what failed stands in the way")
+        check(join(upstream, state, code)[0] == 0, "the code is used up, or what failed stands in the way")
         # It shows a certificate of its own where it is asked for one.
-        above.kill(signal.SIGTERM)
-        above.settings["tls"] = {"client_ca": clients.file}
-        above.write_config()
-        above.start()
-        code = above.join_code()
-        exit_code, said = join(above, workspace.path / "asked", code)
+        upstream.kill(signal.SIGTERM)
+        upstream.settings["tls"] = {"client_ca": clients.file}
+        upstream.write_config()
+        upstream.start()
+        code = upstream.join_code()
+        exit_code, said = join(upstream, workspace.path / "asked", code)
         check(exit_code != 0 and "relay.certificate and relay.key" in said, f"without a certificate: {said}")
         shown = {key.removeprefix("client."): value for key, value in certificate.items()}
-        exit_code, said = join(above, workspace.path / "asked", code, **shown)
+        exit_code, said = join(upstream, workspace.path / "asked", code, **shown)
         check(exit_code == 0, f"with a certificate: {said}")
-        check(above.json("clients")[-1]["name"] == "gateway 1", f"{above.json('clients')}")
+        check(upstream.json("clients")[-1]["name"] == "gateway 1", f"{upstream.json('clients')}")
 
 # --- The document
 
@@ -517,13 +517,13 @@ def test_walkthrough():
                      "Rounds      5 committed"):
             check(sign in done.stdout, f"the walkthrough never shows {sign!r}:\n{done.stdout}")
 
-# --- The client that stands for the aggregator above
+# --- The client that stands for the upstream aggregator
 
 def test_counts():
     """It is none of the clients, nor an evaluator, and cannot be shut out."""
     with Workspace() as workspace:
-        above = federation(workspace, 1, 1000)
-        one = gateway(workspace, above, "gateway0", 2)
+        upstream = federation(workspace, 1, 1000)
+        one = gateway(workspace, upstream, "gateway0", 2)
         for device in range(2):
             run(BIN / "tern-client", "enroll", "--set", f"client.server=https://localhost:{one.port}", "--set",
                 f"client.ca={one.ca}", "--set", f"client.state_dir={workspace.path / f'device{device}'}", one.join_code())
@@ -556,40 +556,40 @@ def fails(aggregator, verb, words, *arguments):
 
 def test_misfits():
     with Workspace() as workspace:
-        above = federation(workspace, 1, 1000)
-        one = gateway(workspace, above, "gateway0", 1)
+        upstream = federation(workspace, 1, 1000)
+        one = gateway(workspace, upstream, "gateway0", 1)
         said = fails(one, "relay", f"{one.state} is served by another process {one.process.pid}: stop that process")
-        check("/above" not in said, f"relay names a folder that nobody has made: {said}")
+        check("/upstream" not in said, f"relay names a folder that nobody has made: {said}")
         one.kill()
         said = one.verb("status")
         check("the gateway is not running (`tern-aggregator relay`)" in said, f"status says {said}")
         fails(one, "doctor", "the gateway is not running")
         fails(one, "serve", "belongs to a gateway: run `tern-aggregator relay`")
-        fails(one, "join", "already belongs to a gateway", above.join_code())
+        fails(one, "join", "already belongs to a gateway", upstream.join_code())
         for verb, *code in (["join", "CODE"], ["relay"]):
             fails(one, verb, "leave store.url empty", *code, "--set", "store.url=postgresql:///tern")
-        fails(above, "join", "already holds a federation", "CODE")
-        fails(above, "relay", "belongs to no gateway")
-        fails(above, "relay", "belongs to no gateway")  # the first has made nothing that lets the second
+        fails(upstream, "join", "already holds a federation", "CODE")
+        fails(upstream, "relay", "belongs to no gateway")
+        fails(upstream, "relay", "belongs to no gateway")  # the first has made nothing that lets the second
 
         # The records of a client of another model.
         other = Aggregator(workspace, {"federation": {"model": "softmax:12-8", "seed": 5}}, name="other").start()
         two = gateway(workspace, other, "gateway1", 1)
         two.kill()
         kept = workspace.path / "kept"
-        (one.state / "above").rename(kept)
-        (two.state / "above").rename(one.state / "above")
+        (one.state / "upstream").rename(kept)
+        (two.state / "upstream").rename(one.state / "upstream")
         fails(one, "relay", "has another model than the upstream aggregator")
-        (one.state / "above").rename(two.state / "above")
+        (one.state / "upstream").rename(two.state / "upstream")
 
-        # There is another federation where the one above was: it knows no such gateway.
-        kept.rename(one.state / "above")
+        # There is another federation where the one upstream was: it knows no such gateway.
+        kept.rename(one.state / "upstream")
         code = one.start().join_code()
         towards(workspace, one, code, 0)
         expect_progress(one, "before the model changes")
-        above.kill()
+        upstream.kill()
         other.kill()
-        other.settings["server"]["port"] = above.port
+        other.settings["server"]["port"] = upstream.port
         other.write_config()
         other.start()
         check(one.process.wait(timeout=PATIENCE) != 0, "the gateway ended as if all was well")
@@ -599,8 +599,8 @@ def test_misfits():
         other.kill()
         one.start()
         one.log_line("event=upstream-unreachable")
-        above.start()
-        expect_progress(one, "once the aggregator above is back")
+        upstream.start()
+        expect_progress(one, "once the upstream aggregator is back")
 
 def test():
     test_mean()

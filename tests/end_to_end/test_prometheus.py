@@ -62,7 +62,7 @@ WRONG = {
     "TernClientCaExpires": {"tern_client_ca_expires_seconds": "1000000x{n}"},
     "TernNoRounds": {"tern_version": "7x{n}"},
     "TernNeedsHelp": {"tern_waiting_needs_help": "1x{n}"},
-    "TernAboveSilent": {"tern_upstream_answers": "0x{n}"},
+    "TernUpstreamSilent": {"tern_upstream_answers": "0x{n}"},
     "TernUpdatesRefused": {"tern_refused_draws": "2x{n}"},
     "TernUpdatesLate": {'tern_updates_total{status="late"}': "0+3x{n}"},
     "TernDiskFull": {"tern_disk_needed_bytes": "110000000x{n}"},

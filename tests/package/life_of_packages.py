@@ -105,10 +105,10 @@ def check_gateway():
     text = example.read_text().partition("[Unit]")[2]
     for theirs, ours in (("Tern gateway, one client for a site's devices", "Tern aggregator, the service of a federation"),
                          ("time-sync.target\n", "time-sync.target postgresql.service\n"),
-                         ("ConditionPathExists=/var/lib/tern-gateway/above/identity", "ConditionDirectoryNotEmpty=/var/lib/tern-aggregator"),
+                         ("ConditionPathExists=/var/lib/tern-gateway/upstream/identity", "ConditionDirectoryNotEmpty=/var/lib/tern-aggregator"),
                          ("relay --config /etc/tern/gateway.ini", "serve --config /etc/tern/aggregator.ini"),
                          ("StateDirectory=tern-gateway", "StateDirectory=tern-aggregator"),
-                         (", and one that was revoked above stays so. ", ". "), ("ExitStatus=2 3\n", "ExitStatus=2\n")):
+                         (", and one that was revoked upstream stays so. ", ". "), ("ExitStatus=2 3\n", "ExitStatus=2\n")):
         check(text.count(theirs) == 1, f"tern-gateway.service has {theirs!r} {text.count(theirs)} times")
         text = text.replace(theirs, ours)
     check(text == own, "tern-gateway.service differs from tern-aggregator.service in more than it says")

@@ -87,12 +87,12 @@ TEST(test_what_does_not_hold_a_round_up)
 }
 
 // Of a gateway, whatever its devices do; but what is over is over, and an open round is waited for.
-TEST(test_a_gateway_waits_for_the_one_above)
+TEST(test_a_gateway_waits_for_the_upstream_aggregator)
 {
-    facts.awaits_above = true;
-    check(TERN_WAIT_ABOVE, false);
+    facts.awaits_upstream = true;
+    check(TERN_WAIT_UPSTREAM, false);
     facts.trainers.enrolled = 0;
-    check(TERN_WAIT_ABOVE, false);
+    check(TERN_WAIT_UPSTREAM, false);
     facts.open = true;
     check(TERN_WAIT_MEMBERS, false);
     facts.open = false;

@@ -45,8 +45,8 @@ CASE(test_what_finds_no_room_in_memory_is_in_a_file)
     assert_ptr_equal(vectors.files[0], far);
     fill(near, 0.5F);
     fill(far, 7.0F);
-    tern_vector_rest(&vectors, near);
-    tern_vector_rest(&vectors, far);
+    tern_vector_drop_pages(&vectors, near);
+    tern_vector_drop_pages(&vectors, far);
     expect(near, 0.5F);
     expect(far, 7.0F);
     tern_vector_free(&vectors, far);
@@ -99,7 +99,7 @@ CASE(test_without_a_folder_or_a_file_all_are_in_memory)
         assert_null(vectors.files[0]);
         assert_int_equal(vectors.used, BYTES);
         fill(values, 3.0F);
-        tern_vector_rest(&vectors, values);
+        tern_vector_drop_pages(&vectors, values);
         expect(values, 3.0F);
         tern_vector_free(&vectors, values);
     }
