@@ -218,15 +218,15 @@ class Aggregator:
 class Gateway(Aggregator):
     """A gateway of another aggregator, which runs."""
 
-    def __init__(self, workspace, above, name, settings, port=None):
-        self.above = above
-        merged = {"relay": {"server": f"https://localhost:{port or above.port}", "ca": above.ca, "name": name}}
+    def __init__(self, workspace, upstream, name, settings, port=None):
+        self.upstream = upstream
+        merged = {"relay": {"server": f"https://localhost:{port or upstream.port}", "ca": upstream.ca, "name": name}}
         for section, keys in settings.items():
             merged.setdefault(section, {}).update(keys)
         super().__init__(workspace, merged, name=name, verb="relay")
 
     def make(self):
-        run(BIN / "tern-aggregator", "join", self.above.join_code(), "--config", self.config)
+        run(BIN / "tern-aggregator", "join", self.upstream.join_code(), "--config", self.config)
 
 
 def neighbour(package, program):
