@@ -323,7 +323,7 @@ def test_settings(federation):
     check("event=setting-differs key=limits.long_poll here=7s there=1m" in slow.said(), slow.said())
     doctor = federation.first.verb("doctor", ok=(0, 1))
     check("limits.long_poll = 7s at slow (" in doctor, doctor)
-    check("there limits.long_poll = 7s, and 1m at the one that leads" in federation.first.verb("status"), "not in status")
+    check("limits.long_poll = 7s there, but 1m at the leader" in federation.first.verb("status"), "not in status")
     slow.kill(signal.SIGTERM)
     federation.first.settings["round"]["deadline"] = "12h"
     federation.first.write_config()
