@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOSSES_OF_GUESSING 10.0 // beyond, a loss has exploded
-#define NOTHING_LEARNT 0.03     // skill up to which it is that of guessing
-#define LEARNT 0.25             // skill from which it can be lost again
-#define COLLAPSE 0.45           // of the best skill
-#define FEW_ROUNDS 5u           // after which a model may still have learnt nothing
-#define UNPLANNED_ROUNDS 20u // after which that is reported where the number of rounds is not known
+#define LOSSES_OF_GUESSING 10.0 // a larger multiple of the guessing loss is an explosion
+#define NOTHING_LEARNT 0.03     // up to this skill the model is no better than guessing
+#define LEARNT 0.25             // from this skill on, a collapse can be detected
+#define COLLAPSE 0.45           // share of the best skill; below it the model has collapsed
+#define FEW_ROUNDS 5u           // no report before this round
+#define UNPLANNED_ROUNDS 20u    // first report when the number of rounds is unknown
 
-// --- What guessing has
+// --- The figure of guessing
 
 static void take_guess(struct tern_alarm *alarm, const uint32_t *counts,
                        const struct tern_dataset *test, const struct tern_name_set *names)
@@ -44,7 +44,7 @@ void tern_alarm_of_classes(struct tern_alarm *alarm, const struct tern_dataset *
     free(counts);
 }
 
-// Begins to watch a model without classes. The mean has R2 0, an order by chance AUC .5.
+// Starts watching a model that is not a classifier. Guessing has R2 0, and AUC 0.5.
 static void judge_by(struct tern_alarm *alarm, const char *figure)
 {
     const bool r2 = strcmp(figure, "r2") == 0;
@@ -52,17 +52,17 @@ static void judge_by(struct tern_alarm *alarm, const char *figure)
     alarm->chance = r2 ? 0 : 0.5;
     alarm->classes = 0;
     snprintf(alarm->guess, sizeof alarm->guess, "%s",
-             r2 ? "always answering the mean" : "an order by chance");
+             r2 ? "always answering the mean" : "a random order");
 }
 
-// How far a figure is from guessing (0) to perfection (1): what can be compared where one class of two
-// is 95 % of the examples, and where there are a hundred classes.
+// Scales a figure so that guessing is 0 and a perfect model is 1. Figures become comparable between two unbalanced
+// classes and a hundred classes.
 static double skill(const struct tern_alarm *alarm, double figure)
 {
     return alarm->chance < 1 ? (figure - alarm->chance) / (1 - alarm->chance) : 1;
 }
 
-// --- What there is to report
+// --- Warnings
 
 static bool explodes(const struct tern_alarm *alarm, double loss, char text[TERN_ALARM_MAX])
 {
@@ -80,7 +80,7 @@ static bool explodes(const struct tern_alarm *alarm, double loss, char text[TERN
 static bool is_moot(const struct tern_alarm *alarm, char text[TERN_ALARM_MAX])
 {
     snprintf(text, TERN_ALARM_MAX,
-             "all test examples are of one class: an accuracy on them says nothing");
+             "all test examples have one class: their accuracy is meaningless");
     return alarm->chance >= 1;
 }
 
@@ -93,7 +93,8 @@ static bool falls(const struct tern_alarm *alarm, double figure, char text[TERN_
     return alarm->measured && best >= LEARNT && skill(alarm, figure) < COLLAPSE * best;
 }
 
-// How many reports are due that nothing is learnt: after a tenth of the rounds, half of them, and all.
+// Returns how many "no better than guessing" warnings are due: one after a tenth of the rounds, one after half, one
+// after all.
 static uint32_t idle_due(const struct tern_alarm *alarm, uint32_t version)
 {
     const uint32_t planned = alarm->planned_rounds;

@@ -1,6 +1,5 @@
-// Watches the measurements of a run for early signs that it is in vain: a loss that is not finite or explodes, a
-// figure (fleet/figure.h) that collapses, or is no better than an answer that looks at no feature. Pure; the main
-// thread calls it.
+// Watches a run's measurements for early signs of failure: a loss that is not finite or explodes, or a figure
+// (fleet/figure.h) that collapses or stays at the level of guessing. Pure; the main thread calls it.
 #ifndef TERN_FLEET_ALARM_H
 #define TERN_FLEET_ALARM_H
 
@@ -14,23 +13,23 @@
 #define TERN_ALARM_MAX 240 // bytes of a warning with the terminating NUL
 
 struct tern_alarm {
-    double chance;           // the figure of the best answer that looks at no feature
-    char guess[96];          // which one that is: "always answering 'ok'"
+    double chance;           // figure of the best constant guess
+    char guess[96];          // description of that guess, as "always answering 'ok'"
     const char *figure;      // name of the figure
-    uint32_t classes;        // of the data set; 0 of a model that tells none
-    uint32_t planned_rounds; // 0 = not known
-    double best;             // figure so far, once measured
+    uint32_t classes;        // of the data set; 0: not a classifier
+    uint32_t planned_rounds; // 0: unknown
+    double best;             // best figure so far; valid if `measured`
     bool measured;
-    bool moot, exploded, fell; // has been reported
-    uint32_t idle;             // how many of the reports that nothing is learnt have been made
+    bool moot, exploded, fell; // true once the warning was reported
+    uint32_t idle;             // number of "no better than guessing" warnings so far
 };
 
-// Begins to watch a classifier. The guess that it must beat is the test set's most frequent class. names: of the classes.
+// Starts watching a classifier. Its guess is the most frequent class of the test set. names: of the classes.
 void tern_alarm_of_classes(struct tern_alarm *alarm, const struct tern_dataset *test,
                            const struct tern_name_set *names, uint32_t planned_rounds);
 
-// Whether there is something to warn of that was not reported before, and the sentence. found: what the evaluator
-// measured of the version. One that tells no classes makes the alarm of its figure. num_examples 0: not measured.
+// Returns true and a sentence if there is a warning that was not given before. found: the evaluator's measurement of
+// the version; num_examples 0: not measured.
 bool tern_alarm_rings(struct tern_alarm *alarm, uint32_t version,
                       const struct tern_evaluate_result *found, char text[TERN_ALARM_MAX]);
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-// --- Who
+// --- Choosing the attackers
 
-// Draws of the fleet as a whole: no client has the number 0.
+// Stream for draws that concern the whole fleet: client numbers start at 1.
 #define NOBODY 0
 enum { DRAW_FIRST_ATTACKER };
 
@@ -67,14 +67,14 @@ static double norm_of_change(const struct tern_attacker *attacker, const float *
     return sqrt(square);
 }
 
-// The variance of uniform values in [-a, a) is a^2 / 3.
+// The variance of uniform values in [-a, a) is a² / 3.
 static void replace_by_noise(const struct tern_attacker *attacker, float *weights)
 {
     const double norm = attacker->scale * norm_of_change(attacker, weights);
     const float most = (float)(norm * sqrt(3.0 / attacker->count));
     struct tern_prng rng;
     tern_prng_init(&rng, attacker->seed, TERN_PRNG_FLEET, attacker->number, attacker->round);
-    tern_prng_seek(&rng, 1); // draw 0 says whether a client misses the round
+    tern_prng_seek(&rng, 1); // draw 0 decides whether the client misses the round
     for (uint32_t i = 0; i < attacker->count; i++) {
         weights[i] = attacker->base[i] + most * (2.0F * tern_prng_float(&rng) - 1.0F);
     }
@@ -92,7 +92,7 @@ static void falsify(const struct tern_attacker *attacker, float *weights)
     case TERN_ATTACK_RANDOM:
         replace_by_noise(attacker, weights);
         break;
-    case TERN_ATTACK_LABEL_FLIP: // lies in its examples
+    case TERN_ATTACK_LABEL_FLIP: // only its labels are false
     case TERN_ATTACK_NONE:
         break;
     }

@@ -1,7 +1,6 @@
-// Clients of a fleet that attack: what strategies hold against that is measured with them. An attacker is a
-// client like any other but for its trainer, which hands over something else than what it trained; or
-// it trains honestly on labels that are wrong. Which clients attack, and what each sends, follows from
-// the settings. One thread per attacker; the rest is reentrant.
+// Attackers among a fleet's clients, to measure how well strategies resist them. An attacker differs from other
+// clients only in its trainer: it falsifies the trained weights, or trains honestly on false labels. The settings
+// determine which clients attack and what each sends. One thread per attacker; the other functions are reentrant.
 #ifndef TERN_FLEET_ATTACK_H
 #define TERN_FLEET_ATTACK_H
 
@@ -14,38 +13,38 @@
 
 enum tern_attack {
     TERN_ATTACK_NONE = 0,
-    TERN_ATTACK_SIGN_FLIP, // the change that it trained, negated
-    TERN_ATTACK_SCALED,    // the same times fleet.attack_scale
-    TERN_ATTACK_RANDOM,    // uniform noise, fleet.attack_scale times the norm of its change
-    TERN_ATTACK_LABEL_FLIP, // of c classes, trains on c - 1 - label (Fang et al., USENIX Security 2020)
+    TERN_ATTACK_SIGN_FLIP, // sends its trained change, negated
+    TERN_ATTACK_SCALED,    // sends its trained change, negated, times fleet.attack_scale
+    TERN_ATTACK_RANDOM, // sends uniform noise with fleet.attack_scale times the norm of its trained change
+    TERN_ATTACK_LABEL_FLIP, // trains on label c - 1 - label of c classes (Fang et al., USENIX Security 2020)
 };
 
-// Of client `number`, from 1: fleet.attackers of the clients, rounded to the nearest number of them,
-// attack, at equal distances from a drawn one on.
-// TERN_ERR_CONFIG  fleet.attack is not known; why: a sentence
+// Returns the attack of client `number`, counted from 1. The share fleet.attackers of the clients, rounded, attacks:
+// at equal distances from a random first one.
+// TERN_ERR_CONFIG  fleet.attack is unknown; why: a sentence
 TERN_MUST_USE enum tern_result tern_attack_of(const struct tern_fleet_settings *settings,
                                               uint32_t number, enum tern_attack *attack,
                                               char why[512]);
 
-// How many clients attack.
+// Returns the number of attackers.
 uint32_t tern_attack_count(const struct tern_fleet_settings *settings);
 
-// Zeroed but for the first members.
+// Zeroed except for the first members.
 struct tern_attacker {
     enum tern_attack kind;
     double scale;
-    uint64_t seed;               // of the noise, with number and round
-    uint32_t number;             // of the client
+    uint64_t seed;               // of the noise; number and round choose the stream
+    uint32_t number;             // of the client, from 1
     struct tern_trainer trainer; // the honest one; borrowed
 
-    const float *base; // of the training in hand, borrowed from the client
+    const float *base; // start of the current training; borrowed from the client
     uint32_t count;
     uint32_t round;
 };
 
-// The trainer of an attacker, borrowed by it: it trains as the honest one does, and then turns the
-// trained weights into those whose change from the base is what the attacker sends. A client that does
-// not falsify its change has the honest trainer itself.
+// Returns the attacker's trainer, which borrows the attacker. It trains honestly and then replaces the trained
+// weights, so that their change from the base is the false one. Without a falsified change this is the honest trainer
+// itself.
 struct tern_trainer tern_attack_port(struct tern_attacker *attacker);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A table's names are whatever bytes it holds, and JSON is UTF-8.
+// A table's names can be any bytes; JSON must be UTF-8.
 static cJSON *name_of(const struct tern_name_set *names, uint32_t which)
 {
     char number[16];
@@ -31,7 +31,7 @@ cJSON *tern_class_names(const struct tern_data *data)
     return all;
 }
 
-// lists: memory for the clients' lists; owners: for the groups' clients.
+// lists: memory for one list per client; owners: for the client of each group.
 static bool fill(const struct tern_shares *shares, cJSON *all, cJSON **lists, uint32_t *owners)
 {
     for (uint32_t c = 0; c < shares->partition.client_count; c++) {
@@ -75,5 +75,5 @@ void tern_client_groups_show(const cJSON *groups, uint32_t client,
     if (more > 0) {
         snprintf(text + used, (size_t)(TERN_CLIENT_GROUPS_TEXT - used), " and %d more", more);
     }
-    tern_utf8_show(text, strlen(text)); // where a name was cut within a character
+    tern_utf8_show(text, strlen(text)); // the cut may have split a character
 }

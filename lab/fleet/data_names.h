@@ -1,5 +1,5 @@
-// What the data set calls its classes, and which of its groups are each client's. Called by what
-// measures a finished run's model; pure but for the heap; reentrant.
+// The names of the data set's classes and of each client's groups, for the results of a run. Pure except for the
+// heap; reentrant.
 #ifndef TERN_FLEET_DATA_NAMES_H
 #define TERN_FLEET_DATA_NAMES_H
 
@@ -8,15 +8,15 @@
 
 #define TERN_CLIENT_GROUPS_TEXT 96
 
-// A list of the classes' names in class order, as far as they have any: empty where labels are numbers.
-// The caller's to delete; NULL: there is no memory.
+// Returns a list of class names in class order, empty if labels are numbers. The caller deletes it. NULL: out of
+// memory.
 cJSON *tern_class_names(const struct tern_data *data);
 
-// A list of names for each client of a natural partition; of generated data, the groups' numbers. What
-// people cannot see in a name is a ?. The caller's to delete; NULL: there is no memory.
+// Returns a list of group names per client of a natural partition, or the groups' numbers for generated data.
+// Unprintable characters become "?". The caller deletes it. NULL: out of memory.
 cJSON *tern_client_groups(const struct tern_shares *shares);
 
-// In few words: the first name, and how many more. groups: of tern_client_groups().
+// Writes the first name and how many more follow. groups: a list of tern_client_groups().
 void tern_client_groups_show(const cJSON *groups, uint32_t client,
                              char text[TERN_CLIENT_GROUPS_TEXT]);
 

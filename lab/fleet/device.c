@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Draws of a client's stream 0; its streams from 1 on are of the rounds.
+// Indices of the draws in a client's stream 0; streams from 1 on belong to the rounds.
 enum { DRAW_SPEED, DRAW_BUDGET };
 
 static double draw(const struct tern_device *device, uint32_t stream, uint32_t index)
@@ -25,7 +25,7 @@ static double log_uniform(double least, double spread, double share)
 // --- Lists such as "49:100 50:100" and "7:60-69"
 
 struct entry {
-    uint32_t number, first, last; // last = first where there is no range
+    uint32_t number, first, last; // last = first without a range
 };
 
 static bool read_number(const char **at, uint32_t *value)

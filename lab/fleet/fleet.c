@@ -21,12 +21,12 @@
 
 // --- Personal models
 
-// Measures what the personal models of clients with local tensors are worth to them. After a run; one thread.
+// Measures the personal models of clients with local tensors, after a run. One thread.
 
 struct bench {
     const struct tern_shares *shares;
     struct tern_builtin_trainer trainer;
-    uint16_t *answers; // of the model to each test example
+    uint16_t *answers; // predicted class of each test example
 };
 
 static enum tern_result measure(struct bench *bench, const struct tern_member *member,
@@ -55,7 +55,7 @@ static enum tern_result measure_all(struct bench *bench, const struct tern_membe
     return TERN_OK;
 }
 
-// accuracy[0..count): of each member, what it holds on data like its own (scores.h); NaN where it has not
+// Fills accuracy[0..count) with each member's accuracy on data like its own (scores.h); NaN: the member has not
 // trained. TERN_ERR_NO_MEMORY; errors of the trainer
 static enum tern_result measure_personal_models(const struct tern_member *members, uint32_t count,
                                                 const struct tern_shares *shares,
@@ -81,27 +81,26 @@ static enum tern_result measure_personal_models(const struct tern_member *member
 
 // --- Replicas
 
-// How good the weights are that the clients themselves hold when a run ends: with partial
-// participation and lossy downloads, neither the global model nor each other's. Called from the
-// main thread once the members' threads have ended.
+// Measures the replicas that clients hold when a run ends. With partial participation and lossy downloads they differ
+// from the global model and from each other. The main thread calls this after the members' threads have ended.
 
 struct survey {
     const struct tern_member *members;
     uint32_t count;
-    uint32_t most; // the first so many are measured
+    uint32_t most; // only the first `most` members are measured
     double *figure;
     pthread_mutex_t mutex;
-    uint32_t newest; // version held by a member
+    uint32_t newest; // newest version that a member holds
     uint32_t next;
     enum tern_result result;
 };
 
-// The first member that holds the same replica: it is measured for all of them.
+// Returns the first member with the same replica; one measurement serves all of them.
 static uint32_t first_with(const struct survey *survey, uint32_t member)
 {
     const uint8_t *wanted = tern_client_replica(&survey->members[member].client);
     if (tern_client_is_personal(&survey->members[member].client)) {
-        return member; // with local tensors of its own
+        return member; // it has local tensors of its own
     }
     uint32_t i = 0;
     while (memcmp(tern_client_replica(&survey->members[i].client), wanted, TERN_SHA256_SIZE) != 0) {
@@ -172,11 +171,10 @@ static enum tern_result run(struct survey *survey, uint32_t workers)
     return survey->result;
 }
 
-// Measures the members' replicas on their `test` view, as many at once as the pool has trainers,
-// and each replica that several members hold once. figure (fleet/figure.h) and version: `count` values
-// each, in the members' order; a member that never took part holds the seed's replica, version 0. Replicas
-// from before the newest tenth of the versions held are old, not bad: they are not measured, NaN, nor
-// are those of members beyond the first `most`.
+// Measures the members' replicas on their `test` view, in parallel on the pool's trainers; equal replicas once.
+// figure (fleet/figure.h) and version: `count` values in the members' order; a member without a task holds the seed's
+// replica, version 0. figure is NaN for members from `most` on, and for replicas older than the newest tenth of the
+// versions.
 // TERN_ERR_NO_MEMORY, errors of the trainer
 static enum tern_result measure_replicas(const struct tern_member *members, uint32_t count,
                                          uint32_t most, double *figure, double *version)
@@ -205,14 +203,14 @@ struct fleet {
     const struct tern_fleet_settings *settings;
     struct tern_shares shares;
     struct tern_model model;
-    uint8_t *manifest; // of it, where it has one
+    uint8_t *manifest; // of the model; NULL: a built-in model without rules
     size_t manifest_len;
     struct tern_pool pool;
     struct tern_pooled pooled;
     struct tern_progress progress;
     bool told_dropped;
     struct tern_alarm alarm;
-    struct tern_member *members; // those that train, then the evaluator
+    struct tern_member *members; // training clients first, the evaluator last
     uint32_t member_count;
     char *why;
 };
@@ -231,7 +229,7 @@ static struct tern_view largest_shard(const struct fleet *fleet)
 
 // --- Clients
 
-// The evaluator's, who is there from the start, as others may not be.
+// Returns the evaluator's identity: unlike other members it enrols before the run starts.
 static const struct tern_client_identity *identity_of(const struct fleet *fleet)
 {
     return tern_client_identity(&fleet->members[fleet->member_count - 1].client);
@@ -257,7 +255,7 @@ static enum tern_result enroll_all(struct fleet *fleet)
     return TERN_OK;
 }
 
-// Of trainers of fleet->model, which is built.
+// Makes a pool of trainers for fleet->model, which is built.
 static enum tern_result make_pool(struct fleet *fleet, const char *model_spec, uint32_t workers)
 {
     const struct tern_view test = tern_view_all(&fleet->shares.data.test);
@@ -281,7 +279,7 @@ static enum tern_result make_pool(struct fleet *fleet, const char *model_spec, u
     return result;
 }
 
-// A built-in model whose tensors have rules of their own comes with its manifest (tensors.rules).
+// Fetches the manifest if the built-in model's tensors have rules of their own (tensors.rules).
 static enum tern_result build_model(struct fleet *fleet,
                                     const struct tern_client_identity *identity)
 {
@@ -314,7 +312,7 @@ static enum tern_result make_trainers(struct fleet *fleet)
     }
     const enum tern_result result = build_model(fleet, identity);
     if (result != TERN_OK) {
-        snprintf(fleet->why, 512, "the aggregator's model %s cannot be had: %s",
+        snprintf(fleet->why, 512, "the aggregator's model %s cannot be built: %s",
                  identity->model_spec, tern_result_sentence(result));
         return result;
     }
@@ -328,7 +326,7 @@ static struct tern_view examples_of(const struct fleet *fleet, const struct tern
                : tern_shares_of(&fleet->shares, member->number - 1);
 }
 
-// A run that is attacked says so.
+// Prints the number of attackers, if there are any.
 static enum tern_result prepare_attack(struct fleet *fleet)
 {
     const struct tern_fleet_settings *settings = fleet->settings;
@@ -361,7 +359,7 @@ static enum tern_result restore_all(struct fleet *fleet)
 
 static enum tern_result start_all(struct fleet *fleet)
 {
-    // The evaluator is the last one. What it holds it has evaluated, in an earlier run.
+    // The evaluator is the last member. An earlier run has evaluated the version that it holds.
     const struct tern_member *evaluator = &fleet->members[fleet->member_count - 1];
     tern_progress_begin_after(&fleet->progress, tern_client_version(&evaluator->client));
     for (uint32_t i = 0; i < fleet->member_count; i++) {
@@ -402,7 +400,7 @@ static void warn(struct fleet *fleet, uint32_t version, const struct tern_progre
                                                         isnan(round->accuracy) ? 0u : 1u,
                                                     .loss = (float)round->loss,
                                                     .accuracy = (float)round->accuracy};
-    const bool told = round->found.num_examples > 0; // of a model that tells no classes
+    const bool told = round->found.num_examples > 0; // not a classifier
     if (tern_alarm_rings(&fleet->alarm, version, told ? &round->found : &of_classes, text)) {
         fprintf(fleet->run->out, "warning: %s (round %u)\n", text, version);
         fflush(fleet->run->out);
@@ -418,7 +416,7 @@ static void report_scales(struct fleet *fleet)
     }
 }
 
-// Once while it runs, and at the end with how often.
+// Prints the warning once during the run, and at the end with the total.
 static void warn_of_dropped(struct fleet *fleet, bool ended)
 {
     struct tern_progress *progress = &fleet->progress;
@@ -429,19 +427,19 @@ static void warn_of_dropped(struct fleet *fleet, bool ended)
     }
     fleet->told_dropped = true;
     fprintf(fleet->run->out,
-            "warning: training diverged %u time%s, at %s: dropped for the round each time. A "
+            "warning: training diverged %u time%s, on %s, which missed that round. A "
             "smaller train.learning_rate usually helps\n",
             dropped, dropped == 1 ? "" : "s", names);
     fflush(fleet->run->out);
 }
 
-// since: the time of the newest version, or of the start.
+// since: time of the newest version, or of the start.
 static void stop_when_stuck(struct fleet *fleet, double since)
 {
     const double patience = (double)fleet->settings->fleet_patience / 1000.0;
     if (patience > 0.0 && tern_monotonic_seconds() - since > patience &&
         !tern_progress_is_stopped(&fleet->progress)) {
-        fprintf(fleet->run->out, "no new version for %g s (fleet.patience): the run ends here\n",
+        fprintf(fleet->run->out, "no new version for %g s (fleet.patience): the run ends\n",
                 patience);
         tern_progress_stop(&fleet->progress);
     }
@@ -524,7 +522,7 @@ static void add_bytes(const struct fleet *fleet, struct tern_fleet_results *resu
     }
 }
 
-// The records, from now on the results'.
+// Moves the records into the results.
 static void take_records(struct tern_progress *progress, struct tern_fleet_results *results)
 {
     tern_records_sort(&progress->records);
@@ -625,7 +623,7 @@ static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *
     return TERN_OK;
 }
 
-// Attackers, and tensors with rules of their own, would make the comparison unfair.
+// Attackers or tensors with rules would make the comparison unfair.
 static void watch_tasks(struct fleet *fleet)
 {
     const bool fair = tern_attack_count(fleet->settings) == 0 && fleet->manifest_len == 0;
@@ -656,7 +654,7 @@ static void print_pooled(const struct fleet *fleet, const struct tern_fleet_resu
     fflush(fleet->run->out);
 }
 
-// Divergence of the pooled training is no failure of the run.
+// The run itself succeeded even if the pooled training diverges.
 static enum tern_result compare_with_pooled(struct fleet *fleet, struct tern_fleet_results *results)
 {
     if (fleet->pool.pooled == NULL) {
@@ -685,8 +683,8 @@ static void close_all(struct fleet *fleet)
     tern_progress_clear(&fleet->progress);
 }
 
-// Logs the warnings about the data, e.g. values that are missing. For the run alone: an experiment also opens the same
-// data to check it before the run and to measure the global model after it.
+// Logs warnings about the data, for example about missing values. Only `run` calls it: an experiment opens the same
+// data before and after the run.
 static void log_notes(const struct tern_data *data)
 {
     char note[TERN_DATA_WHY_MAX];
@@ -699,7 +697,7 @@ static void log_notes(const struct tern_data *data)
 enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
                                 struct tern_fleet_results *results, char why[512])
 {
-    // Not on the stack: after a failure the members' threads go on until the process ends.
+    // Static: after a failure the members' threads use it until the process ends.
     static struct fleet fleet;
     fleet = (struct fleet){.run = run, .settings = run->settings, .why = why};
     snprintf(why, 512, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
@@ -726,7 +724,7 @@ enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
     return TERN_OK;
 }
 
-// Whether the data fits the model that is planned; one that is not built in the run itself refuses.
+// Checks that the data fits the planned model. A model that is not built in is checked by the run itself.
 static enum tern_result check_model(struct fleet *fleet, const char *model_spec)
 {
     if (tern_model_from_spec(&fleet->model, model_spec) != TERN_OK) {

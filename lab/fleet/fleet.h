@@ -1,5 +1,5 @@
-// Many clients in one process against one aggregator: enrols them in order, runs each in a thread,
-// prints a line per round and gathers the results. Called once per process, from the main thread.
+// Runs many clients in one process against one aggregator: enrols them in order, runs each in a thread, prints a line
+// per round and collects the results. The main thread calls it once per process.
 #ifndef TERN_FLEET_H
 #define TERN_FLEET_H
 
@@ -11,23 +11,23 @@
 
 struct tern_fleet_run {
     const struct tern_fleet_settings *settings;
-    uint32_t planned_rounds;                  // for the progress lines; 0 = not known
-    bool pooled;                              // trains once more on all rows, for comparison
-    FILE *out;                                // of the progress lines
+    uint32_t planned_rounds; // number in the progress lines; 0: unknown
+    bool pooled;             // also trains one client with all rows, for comparison
+    FILE *out;               // stream of the progress lines
     const volatile sig_atomic_t *interrupted; // the run ends soon after it becomes true
 };
 
-// Runs the fleet until the federation is finished. Deterministic: the same settings against a new
-// aggregator with the same settings give the same model.
-// TERN_OK     *results is filled; clear it
+// Runs the fleet until the federation finishes. Deterministic: the same settings against a new aggregator with the
+// same settings give the same model.
+// TERN_OK     *results is filled; the caller clears it
 // TERN_AGAIN  interrupted
-// otherwise why says what failed. Threads may be under way then: end the process without cleaning
-// up (clients survive that as they survive a power cut).
+// Other errors: why has the reason. Threads may still run: end the process without cleanup. Clients survive this like
+// a power cut.
 TERN_MUST_USE enum tern_result tern_fleet_run(const struct tern_fleet_run *run,
                                               struct tern_fleet_results *results, char why[512]);
 
-// What tern_fleet_run() would refuse of the settings, before it asks the aggregator: opens the data
-// and shares it out. TERN_OK, or why says what is wrong.
+// Checks the settings as tern_fleet_run() does, without the aggregator: opens and partitions the data. TERN_OK, or
+// why has the reason.
 TERN_MUST_USE enum tern_result tern_fleet_check(const struct tern_fleet_settings *settings,
                                                 const char *model_spec, char why[512]);
 

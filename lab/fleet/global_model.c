@@ -18,14 +18,14 @@
 
 struct tern_client_figures {
     struct tern_evaluate_result
-        *of;          // [clients]; num_examples is 0: the test set has none of the client's
-    uint32_t clients; // 0: clients are no natural groups
+        *of;          // [clients]; num_examples 0: no test example is from the client's groups
+    uint32_t clients; // 0: the partition is not natural
 };
 
 // --- Clients' figures
 
-// How good a model that tells no classes is on each client's own data: on the test examples of its groups. Called
-// by what measures a finished run's model; pure but for the heap; not reentrant.
+// Measures a model that is not a classifier on each client's own data: the test examples of its groups. Pure except
+// for the heap; not reentrant.
 
 static void client_figures_clear(struct tern_client_figures *figures)
 {
@@ -49,7 +49,7 @@ static enum tern_result evaluate(const struct tern_shares *shares, uint32_t clie
     return result;
 }
 
-// owners: of each group; indices: room for all test examples.
+// owners: the client of each group; indices: room for all test examples.
 static enum tern_result make(const struct tern_shares *shares, const struct tern_model *model,
                              const float *weights, const uint32_t *owners, uint32_t *indices,
                              struct tern_client_figures *figures)
@@ -69,7 +69,7 @@ static enum tern_result make(const struct tern_shares *shares, const struct tern
     return TERN_OK;
 }
 
-// TERN_ERR_NO_MEMORY, and what the built-in trainer refuses.
+// TERN_ERR_NO_MEMORY; errors of the built-in trainer
 static enum tern_result client_figures_make(const struct tern_shares *shares,
                                             const struct tern_model *model, const float *weights,
                                             struct tern_client_figures *figures)
@@ -110,7 +110,8 @@ static cJSON *json_of(const struct tern_evaluate_result *of, const char *name)
     return cJSON_CreateNull();
 }
 
-// Of all clients in their order, null where it is not known: the loss where name is NULL, or a metric. The caller's.
+// Returns a list with one number per client, null if unknown: a metric, or with name NULL the loss. The caller
+// deletes it.
 static cJSON *client_figures_json(const struct tern_client_figures *figures, const char *name)
 {
     cJSON *list = cJSON_CreateArray();
@@ -131,7 +132,7 @@ static enum tern_result explain(char why[512], const char *what, enum tern_resul
     return result;
 }
 
-// manifest: in hex; NULL: the tensors have the rules that the spec gives them.
+// manifest: hex; NULL: the spec gives the tensors' rules.
 static enum tern_result build(struct tern_model *model, const char *spec, const char *manifest)
 {
     if (manifest == NULL) {
@@ -186,7 +187,7 @@ static enum tern_result read_weights(const char *path, const struct tern_model *
     }
     tern_sha256(*bytes, len, digest);
     tern_hex_encode(digest, sizeof digest, hex);
-    // A run that stopped before the last round was not told the hash, and an averaged model has another.
+    // Without a last round the run has no final hash, and an averaged model has another hash.
     const bool same = hash[0] == '\0' || strcmp(hex, hash) == 0;
     if (len != sizeof(float) * (size_t)model->count || !same) {
         snprintf(why, 512, "%.300s is not the model with which the run ended", path);
@@ -198,12 +199,12 @@ static enum tern_result read_weights(const char *path, const struct tern_model *
 struct measured {
     struct tern_evaluate_result whole;
     struct tern_scores scores;
-    struct tern_client_figures figures; // of a model that tells no classes
-    cJSON *groups;                      // of each client; NULL where they are not natural
-    cJSON *classes;                     // their names; empty where labels are numbers
+    struct tern_client_figures figures; // of a model that is not a classifier
+    cJSON *groups;  // group names of each client; NULL: the partition is not natural
+    cJSON *classes; // class names; empty: labels are numbers
 };
 
-// Asks the trainer for the loss, and for each answer.
+// Measures the loss, and the answer to each example.
 static enum tern_result ask(struct tern_builtin_trainer *trainer, const struct tern_model *model,
                             const float *weights, const struct tern_shares *shares,
                             struct measured *measured)
@@ -241,7 +242,7 @@ static enum tern_result measure_on(const struct tern_shares *shares, const struc
     return result;
 }
 
-// As the run had it; hex: NULL, it had none.
+// Scales the columns as the run did. hex: the run's scaling; NULL: none.
 static enum tern_result scale(struct tern_shares *shares, const char *hex, char why[512])
 {
     const size_t len = (size_t)tern_data_columns(&shares->data) * TERN_WIRE_COLUMN_BYTES;
@@ -257,12 +258,14 @@ static enum tern_result scale(struct tern_shares *shares, const char *hex, char 
         result = tern_shares_scale(shares, 1, columns);
     }
     free(columns);
-    return result == TERN_OK
-               ? TERN_OK
-               : explain(why, "the run's scaling is none of this data's columns", result);
+    return result == TERN_OK ? TERN_OK
+                             : explain(why,
+                                       "the run's scaling does not fit the columns of this data: "
+                                       "use the data of the run",
+                                       result);
 }
 
-// bytes: little-endian float32, turned into floats in place.
+// Reads little-endian float32 and converts them in place.
 static enum tern_result measure(const struct tern_fleet_settings *settings, const cJSON *json,
                                 uint32_t clients, const struct tern_model *model, uint8_t *bytes,
                                 struct measured *measured, char why[512])
@@ -297,7 +300,7 @@ static void replace(cJSON *json, const char *key, cJSON *item)
     cJSON_AddItemToObject(json, key, item);
 }
 
-// Rows of whole numbers.
+// Returns a matrix of integers as a list of rows.
 static cJSON *confusion_of(const struct tern_scores *scores)
 {
     cJSON *rows = cJSON_CreateArray();
@@ -343,7 +346,7 @@ static void put_averaged(cJSON *json, struct measured *measured)
     replace(json, "averaged_macro_f1", cJSON_CreateNumber(measured->scores.macro_f1));
 }
 
-// Adds "global_loss", "global_r2" and so on, for a model without classes.
+// Adds "global_loss", "global_r2" and so on, for a model that is not a classifier.
 static void put_figures(cJSON *json, const struct measured *measured, bool averaged)
 {
     const char *of = averaged ? "averaged" : "global";
@@ -357,7 +360,7 @@ static void put_figures(cJSON *json, const struct measured *measured, bool avera
     }
 }
 
-// "client_loss", "client_r2", ..., each of every client.
+// Adds "client_loss", "client_r2" and so on, each a list over the clients.
 static void put_client_figures(cJSON *json, struct measured *measured)
 {
     char key[TERN_METRIC_NAME_MAX + 16];
@@ -397,7 +400,7 @@ static struct tern_client_score score_of(const struct measured *measured, uint32
     return score;
 }
 
-// Comparisons with NAN, of a client that is not known, are false.
+// NAN marks an unknown client; comparisons with it are false.
 static void summarise(const struct measured *measured, struct tern_global_model *summary)
 {
     const struct tern_scores *scores = &measured->scores;

@@ -14,8 +14,7 @@
 
 // --- Settings of the aggregator, in the experiment's file, that the fleet shows and checks
 
-// Sources of settings. path: the INI file, NULL for none. sets: overrides "section.key=value", which win over the
-// file. Borrowed.
+// Sources of settings. path: the INI file; NULL: none. sets: overrides "section.key=value" of the file. Borrowed.
 struct plan {
     const char *path;
     char *const *sets;
@@ -38,7 +37,7 @@ static int on_key(void *ctx, const char *section, const char *key, const char *v
     return 1;
 }
 
-// Writes the value of section.key to value[size], cut if it is longer; "" where no source has it.
+// Writes the value of section.key to value[size], truncated; "": not set.
 static void read_planned(const struct plan *plan, const char *section, const char *key, char *value,
                          size_t size)
 {
@@ -56,7 +55,7 @@ static void read_planned(const struct plan *plan, const char *section, const cha
     }
 }
 
-// How many rounds are planned: [round] rounds; 0 when nothing says it.
+// Returns [round] rounds, the number of planned rounds; 0: not set.
 static uint32_t planned_rounds(const struct plan *plan)
 {
     char value[32];
@@ -68,7 +67,7 @@ static uint32_t planned_rounds(const struct plan *plan)
 
 static struct tern_fleet_settings settings;
 
-// Ends the process while clients' threads are in the middle of something.
+// Ends the process while clients' threads may still run.
 static void end_now(int code)
 {
     fflush(stdout);
@@ -100,8 +99,8 @@ static int print_json(const struct tern_cli *cli, const struct tern_fleet_result
 static const struct tern_cli_option run_options[] = {
     {"results", "FILE", "write the results as flat JSON"},
     {"baseline", "FILE", "compare with the results of an earlier run"},
-    {"no-table", NULL, "print no table at the end"},
-    {"pooled", NULL, "train once more as one client with all rows, and compare"},
+    {"no-table", NULL, "do not print the table"},
+    {"pooled", NULL, "also train one client with all rows, and compare"},
     {"check", NULL, "only check the settings and open the data"},
     {0},
 };
@@ -223,7 +222,7 @@ static int evaluate(struct tern_cli *cli)
     printf("%s model: accuracy %.4f, macro F1 %.4f, ", averaged ? "averaged" : "global",
            model.accuracy, model.macro_f1);
     if (isnan(model.worst.accuracy)) {
-        printf("clients not known: no test example is of their groups\n");
+        printf("clients unknown: no test example belongs to their groups\n");
     } else {
         print_client("clients ", &model.worst);
         print_client(" to ", &model.best);
@@ -238,12 +237,12 @@ static const struct tern_cli_option evaluate_options[] = {
 };
 
 static const struct tern_cli_verb verbs[] = {
-    {"run", "run a fleet against an aggregator until the federation is finished", "",
-     "Enrols fleet.clients clients, and one that evaluates, with one join code; runs each in a\n"
-     "thread; prints a line per round and a table at the end. --json prints the results as JSON\n"
-     "instead and the lines on stderr. The means per client and round are all bytes of all\n"
-     "clients that train, enrolment, handshakes and idle check-ins included, divided by the\n"
-     "updates that were applied.\n"
+    {"run", "run a fleet against an aggregator until the federation finishes", "",
+     "Enrols fleet.clients clients and an evaluator with one join code and runs each in a thread.\n"
+     "Prints a line per round and a table at the end. --json prints the results as JSON\n"
+     "and the lines on stderr. The means per client and round are all bytes of all training\n"
+     "clients, including enrolment, handshakes and idle check-ins, divided by the number of\n"
+     "applied updates.\n"
      "\n"
      "  tern-fleet run --config experiment.ini --set fleet.server=https://127.0.0.1:8443 \\\n"
      "      --set fleet.ca=ca.pem --set fleet.join_code=CODE --results run.json\n"
@@ -251,8 +250,7 @@ static const struct tern_cli_verb verbs[] = {
      "./tern experiment does this and starts the aggregator too.\n",
      run_options, 0, 0, run},
     {"compare", "print two runs side by side", "RUN.json BASELINE.json",
-     "Prints accuracy (of the replica) and bytes of two runs, and how many times fewer bytes the "
-     "first took.\n"
+     "Prints accuracy (of the replica) and bytes of two runs, and their ratios.\n"
      "\n"
      "  tern-fleet compare 3lc.json float32.json\n",
      NULL, 2, 2, compare},
@@ -263,10 +261,10 @@ static const struct tern_cli_verb verbs[] = {
      "class_accuracy, class_precision, class_f1, confusion (a row of answers per class),\n"
      "class_names (where the data name their classes),\n"
      "client_accuracy and client_examples. A client's accuracy is that on the test examples of\n"
-     "its own groups (data.partition = natural), which client_groups names, else that of its mix\n"
-     "of classes. A file that is not\n"
-     "the model of that run is refused; one that fleet.patience ended was not told its hash, and\n"
-     "then any model of that size is taken.\n"
+     "its own groups (data.partition = natural; client_groups has their names), else the mean of\n"
+     "the classes' accuracies, weighted by its mix of classes. A file that is not the model of\n"
+     "that run is refused. A run that fleet.patience ended has no model hash: any model of that\n"
+     "size is accepted.\n"
      "--averaged adds averaged_accuracy, averaged_loss and averaged_macro_f1, of what `export "
      "--averaged` wrote.\n"
      "\n"

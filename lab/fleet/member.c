@@ -11,13 +11,14 @@
 #include <string.h>
 #include <time.h>
 
-#define SAMPLE 200u              // test examples
-#define CODE_MAX 64              // bytes of a join code with the NUL
-#define STACK_BYTES (512u << 10) // of a client's thread: TLS and a reply, no large arrays
+#define SAMPLE 200u // test examples of the short evaluation
+#define CODE_MAX 64 // bytes of a join code with the NUL
+#define STACK_BYTES                                                                                \
+    (512u << 10) // of a client's thread; enough for TLS and a reply, no large arrays
 
-// --- What the client tells
+// --- Events of the client
 
-// Round n makes version n.
+// Round n commits version n.
 static struct tern_participation participation_of(const struct tern_member *member, uint32_t round)
 {
     const struct tern_meter *meter = tern_client_meter_round(&member->client);
@@ -33,8 +34,8 @@ static struct tern_participation participation_of(const struct tern_member *memb
     };
 }
 
-// The aggregator wants a figure for each version; it gets one from a few examples where the fleet
-// passes the version over.
+// The aggregator expects a figure for each version. For versions that the fleet skips the evaluator measures only
+// SAMPLE examples.
 static void measure_on(struct tern_member *member, uint32_t version)
 {
     member->measures = version % member->evaluate_every == 0 || version == member->planned_rounds;
@@ -78,7 +79,7 @@ static void on_uploaded(struct tern_member *member, const struct tern_client_eve
     }
 }
 
-// What comes of an attacker's updates says nothing of the settings.
+// Divergence caused by an attacker does not count as a problem of the settings.
 static bool is_divergence(const struct tern_member *member, enum tern_result result)
 {
     if (member->device.attack != TERN_ATTACK_NONE) {
@@ -121,7 +122,8 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         on_uploaded(member, event);
         break;
     case TERN_EVENT_EVALUATED:
-        if (member->evaluator && !event->global) { // which `tern-fleet evaluate` measures
+        if (member->evaluator &&
+            !event->global) { // `tern-fleet evaluate` measures the global model
             on_evaluated(member, event);
         }
         break;
@@ -130,7 +132,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         break;
     case TERN_EVENT_FAILURE:
         set_busy(member, false);
-        // First, since the count may end the process.
+        // Log first: tern_progress_diverged() may end the process.
         tern_log(TERN_LOG_WARN, "failure",
                  "client=%s result=%s status=%d wait_ms=%u why=%s transport=%s", member->name,
                  tern_result_name(event->result), event->status, event->wait_ms,
@@ -196,7 +198,7 @@ enum tern_result tern_member_check(const struct tern_fleet_settings *settings, u
     return check_store(settings, why);
 }
 
-// What the files have counted so far is not of this run.
+// Saves what earlier runs counted, to subtract it from this run's bytes.
 static void remember_meter(struct tern_member *member)
 {
     if (tern_client_load_meter(&member->client) == TERN_OK) {
@@ -204,7 +206,7 @@ static void remember_meter(struct tern_member *member)
     }
 }
 
-// One of the join codes, which clients take in turn. `codes` has one.
+// Copies client `number`'s join code; clients take the codes in turn. `codes` has at least one.
 static void code_of(const char *codes, uint32_t number, char code[CODE_MAX])
 {
     const char *at = codes + strspn(codes, " ");
@@ -216,8 +218,8 @@ static void code_of(const char *codes, uint32_t number, char code[CODE_MAX])
     snprintf(code, CODE_MAX, "%.*s", (int)strcspn(at, " "), at);
 }
 
-// What tern_member_open() and tern_member_restore() leave to the thread of a client that joins
-// later. Errors of tern_client_identify() and tern_client_enroll()
+// Enrols a client, or reads its stored identity. A client that joins late does this in its own thread. Errors of
+// tern_client_identify() and tern_client_enroll()
 static enum tern_result member_enroll(struct tern_member *member, char why[512])
 {
     const struct tern_fleet_settings *settings = member->settings;
@@ -275,11 +277,11 @@ enum tern_result tern_member_open(struct tern_member *member,
 
 // --- Running
 
-// What a member's thread does: steps its client until the federation is finished, and does to it
-// what happens to its device, which joins late, misses rounds, or takes its own time.
+// A member's thread steps its client until the federation finishes, and simulates its device: late joining, missed
+// rounds, a slow processor.
 
 #define GRACE_MS 500
-#define LOOK_MS 20 // how often one that is not there looks whether its time has come
+#define LOOK_MS 20 // milliseconds between checks of a client that waits for a version or round
 
 static void sleep_ms(uint32_t ms)
 {
@@ -295,7 +297,7 @@ static double processor_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-// --- One step, and what it took
+// --- One measured step
 
 static enum tern_result measured_step(struct tern_member *member)
 {
@@ -314,7 +316,7 @@ static enum tern_result measured_step(struct tern_member *member)
     return result;
 }
 
-// The device's clock moves on before the core looks at it.
+// Advances the device's clock before the client core reads it.
 static enum tern_result step(struct tern_member *member)
 {
     if (tern_client_phase(&member->client) != TERN_PHASE_TRAIN) {
@@ -332,9 +334,9 @@ static enum tern_result step(struct tern_member *member)
     return result;
 }
 
-// --- Not being there
+// --- Late joining and missed rounds
 
-// Enrols when its version has come, if it is one that joins later.
+// Waits for the version at which a late client joins, then enrols it.
 static enum tern_result join(struct tern_member *member)
 {
     char why[512];
@@ -353,7 +355,7 @@ static enum tern_result join(struct tern_member *member)
     return tern_client_restore(&member->client, &member->workspace);
 }
 
-// A round that was given more time, because too many had missed it, finds it there.
+// A client misses a round once: if the round is extended, the client answers.
 static bool misses_its_round(const struct tern_member *member)
 {
     const uint32_t round = member->client.task.round;
@@ -372,7 +374,7 @@ static void wait_until_past(const struct tern_member *member, uint32_t round, ui
     }
 }
 
-// It has a task and loses its power: what it had saved is what it goes on with, rounds later.
+// Simulates a power loss during a task: after some rounds the client continues from its stored state.
 static enum tern_result miss_round(struct tern_member *member)
 {
     const uint32_t round = member->client.task.round;
@@ -385,8 +387,8 @@ static enum tern_result miss_round(struct tern_member *member)
     return tern_client_restore(&member->client, &member->workspace);
 }
 
-// By its own clock the window had passed before it was done: its update comes after the round, as
-// it would from the device.
+// Returns whether training ended after the round's window on the device's clock. Its update is then sent after the
+// round.
 static bool is_late(const struct tern_member *member)
 {
     const struct tern_client *client = &member->client;
@@ -395,7 +397,7 @@ static bool is_late(const struct tern_member *member)
            !member->work.was_late;
 }
 
-// A round that is still open well after its deadline was given more time.
+// Waits at most GRACE_MS longer than the window: a round that is then open was extended.
 static void be_late(struct tern_member *member)
 {
     member->work.was_late = true;
@@ -440,7 +442,7 @@ static enum tern_result live(struct tern_member *member)
 
 // --- All of it
 
-// One that has spent its month's bytes would ask again in hours.
+// A client without budget left would wait for hours: it ends as soon as the run is over.
 static bool is_done(struct tern_member *member)
 {
     return tern_client_phase(&member->client) == TERN_PHASE_FINISHED ||
@@ -449,8 +451,7 @@ static bool is_done(struct tern_member *member)
             tern_progress_is_past(member->progress, UINT32_MAX));
 }
 
-// One whose training failed, or whose update was not made, has no use for its worker: others wait
-// for it, and it may be long until its next task.
+// Releases the trainer of a client whose training or encoding failed: other clients wait for it.
 static void give_up_worker(struct tern_member *member)
 {
     const enum tern_client_phase phase = tern_client_phase(&member->client);
@@ -465,7 +466,7 @@ static void wait_for_client(const struct tern_member *member)
     sleep_ms(member->device.budget > 0 && ms > LOOK_MS ? LOOK_MS : ms);
 }
 
-// The thread's body (member_run.c); argument: a struct tern_member. Returns NULL.
+// Body of the member's thread. argument: a struct tern_member. Returns NULL.
 static void *member_main(void *argument)
 {
     struct tern_member *member = argument;
@@ -545,7 +546,8 @@ enum tern_result tern_member_restore(struct tern_member *member, const struct te
         result = tern_client_restore(&member->client, &member->workspace);
     }
     if (result != TERN_OK) {
-        snprintf(why, 512, "%s could not go on: %s", member->name, tern_result_sentence(result));
+        snprintf(why, 512, "%s cannot restore its state: %s", member->name,
+                 tern_result_sentence(result));
     }
     member->last_version = tern_client_version(&member->client);
     return result;
@@ -560,7 +562,7 @@ enum tern_result tern_member_start(struct tern_member *member, char why[512])
     return result;
 }
 
-// Exact: a meter only grows.
+// Cannot wrap around: a meter only grows.
 static void subtract(struct tern_bytes *from, const struct tern_bytes *bytes)
 {
     from->payload -= bytes->payload;

@@ -75,7 +75,7 @@ void tern_pool_release(struct tern_pool_seat *seat)
     seat->held = NULL;
 }
 
-// Holds a trainer that works on the seat's data.
+// Makes the seat hold a trainer for its data.
 static enum tern_result hold(struct tern_pool_seat *seat)
 {
     if (seat->held == NULL) {

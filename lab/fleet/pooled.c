@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Seeds of one task differ in figures by less.
-#define FAR 0.03    // of an accuracy, or AUC
+// A difference from pooled training that is larger than that between seeds.
+#define FAR 0.03    // for accuracy and AUC
 #define FAR_R2 0.10 // of R2
 
 // --- Rounds
@@ -56,8 +56,8 @@ static enum tern_result train_round(const struct tern_trainer *port, struct tern
     struct tern_train_result done;
     float *trained = NULL;
     task.client = 1;
-    task.ahead = NULL;   // there is no error buffer
-    task.prox_mu = 0.0f; // nor are there other clients
+    task.ahead = NULL;   // one client has no error buffer
+    task.prox_mu = 0.0f; // and no other clients to stay close to
     enum tern_result result = port->begin(port->ctx, &task, weights, count);
     if (result != TERN_OK) {
         return result;

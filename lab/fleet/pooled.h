@@ -1,6 +1,6 @@
-// Trains a run's model once more as one client that has all training rows would: as many rounds and local steps, at the same
-// rates. The difference to the federation is what its clients' differences, compression and lost rounds cost. Called by the
-// pool from any thread while the run lasts, and by the main thread at its end.
+// Trains a run's model once more as one client with all training rows: the same number of rounds and local steps at
+// the same rates. The difference to the federation is the cost of unlike clients, compression and lost rounds. The
+// pool adds tasks from any thread during the run; the main thread trains at its end.
 #ifndef TERN_FLEET_POOLED_H
 #define TERN_FLEET_POOLED_H
 
@@ -12,15 +12,15 @@
 struct tern_pooled {
     pthread_mutex_t mutex;
     struct tern_train_task
-        *rounds; // by round from 1, the most steps that a client was asked for; local_steps 0: none
+        *rounds; // by round, from 1: the longest task of any client; local_steps 0: no task
     uint32_t count;
-    uint64_t steps; // that tern_pooled_train() took
+    uint64_t steps; // steps of tern_pooled_train()
 };
 
-// Adds a client's task. Leaves out full gradients. Without memory the round is left out.
+// Adds a client's task, except those for full gradients. Skips the round if memory is out.
 void tern_pooled_note(struct tern_pooled *pooled, const struct tern_train_task *task);
 
-// Trains from the weights of `seed`, and measures on all test examples.
+// Trains from the initial weights of `seed`, and measures on all test examples.
 // TERN_ERR_NOT_FOUND  no task was added; TERN_AGAIN  interrupted; TERN_ERR_NO_MEMORY; errors of the trainer
 TERN_MUST_USE enum tern_result tern_pooled_train(struct tern_pooled *pooled,
                                                  const struct tern_model *model, uint64_t seed,
@@ -28,7 +28,7 @@ TERN_MUST_USE enum tern_result tern_pooled_train(struct tern_pooled *pooled,
                                                  const volatile sig_atomic_t *interrupted,
                                                  struct tern_evaluate_result *found);
 
-// Whether a federation's last figure (fleet/figure.h) is far below the pooled one, and the sentence.
+// Returns true and a sentence if the federation's last figure (fleet/figure.h) is far below the pooled one.
 #define TERN_POOLED_TEXT_MAX 240
 bool tern_pooled_is_far(double figure, const struct tern_evaluate_result *found,
                         char text[TERN_POOLED_TEXT_MAX]);

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <time.h>
 
-// How long after its evaluation a version waits for replies to its updates: a client learns that
-// its update counts a moment after the version was made.
+// Milliseconds to wait after a version's evaluation: clients receive the replies to their updates shortly after the
+// commit.
 #define SETTLE_MS 150
 
-// One update may be refused in a run that is sound.
+// A sound run can also have a single diverging update.
 #define DIVERGED_IN_A_ROW 3
 
 void tern_progress_init(struct tern_progress *progress)
@@ -49,7 +49,7 @@ static void fail(struct tern_progress *progress, enum tern_result result, const 
     }
 }
 
-// The entry of a version >= 1, made when it is new; NULL when memory is out.
+// Returns the entry of a version >= 1, which it creates if needed. NULL: out of memory.
 static struct tern_progress_version *entry(struct tern_progress *progress, uint32_t version)
 {
     if (version > progress->capacity) {
@@ -202,7 +202,7 @@ void tern_progress_diverged(struct tern_progress *progress, const char *client,
     progress->dropped++;
     note_name(progress->dropped_names, client);
     snprintf(why, sizeof why,
-             "training diverges: %u updates in a row came to nothing, of %s (%s). A smaller "
+             "training diverges: %u updates in a row failed, on %s (%s). A smaller "
              "train.learning_rate usually helps, or features of one scale (scale=standard of "
              "data.source); limits.norm bounds what the aggregator takes",
              progress->diverged, progress->dropped_names, tern_result_sentence(result));
@@ -290,8 +290,7 @@ static bool is_complete(const struct tern_progress *progress)
         return false;
     }
     const struct tern_progress_version *version = &progress->versions[progress->shown];
-    if (!version
-             ->evaluated) { // the evaluator was led past it, as when it comes back to the replicas
+    if (!version->evaluated) { // the evaluator skipped this version
         return progress->running == 0 && progress->shown + 1 < progress->evaluated;
     }
     return progress->running == 0 || tern_monotonic_ms() >= version->evaluated_ms + SETTLE_MS;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Makes room for one more item; NULL when memory is out.
+// Makes room for another item. NULL: out of memory.
 static void *grow(void *items, size_t count, size_t *room, size_t size)
 {
     if (count < *room) {

@@ -11,8 +11,8 @@
 
 // --- Series
 
-// The parts of a run's JSON that are lists: by round, by client, and the records of participations
-// and arrivals as one list per column, so that the JSON stays flat.
+// The lists in a run's JSON: by round, by client, and for participations and arrivals one list per column, so that
+// the JSON stays flat.
 
 static void add_list(cJSON *json, const char *key, const double *values, uint32_t count)
 {
@@ -21,13 +21,13 @@ static void add_list(cJSON *json, const char *key, const double *values, uint32_
     }
 }
 
-// Of milliseconds, more digits would only be noise.
+// Milliseconds are rounded: further digits are noise.
 static double rounded(double ms)
 {
     return round(ms * 1e3) / 1e3;
 }
 
-// A column's value of record i.
+// Returns a column's value in record i.
 typedef double column(const struct tern_records *records, size_t i);
 
 #define COLUMN(name, list, value)                                                                  \
@@ -93,7 +93,7 @@ static void add_columns(cJSON *json, const struct named_column *columns, size_t 
     }
 }
 
-// NAN: the version was not measured, or did not have it. name: NULL is the loss.
+// Returns a metric, or with name NULL the loss. NAN: not measured, or no such metric.
 static double figure(const struct tern_evaluate_result *found, const char *name)
 {
     if (name == NULL) {
@@ -117,7 +117,7 @@ static void add_figure(cJSON *json, const char *key, const struct tern_fleet_res
     }
 }
 
-// Adds the figures of a model without classes.
+// Adds the figures of a model that is not a classifier.
 static void add_figures(cJSON *json, const struct tern_fleet_results *results)
 {
     const struct tern_evaluate_result *last = tern_fleet_final_figures(results);
@@ -134,7 +134,7 @@ static void add_figures(cJSON *json, const struct tern_fleet_results *results)
     }
 }
 
-// "replica_accuracy", "replica_r2" or "replica_auc".
+// Returns "replica_accuracy", "replica_r2" or "replica_auc".
 static void add_replicas(cJSON *json, const struct tern_fleet_results *results)
 {
     const struct tern_evaluate_result *last = tern_fleet_final_figures(results);
@@ -146,9 +146,8 @@ static void add_replicas(cJSON *json, const struct tern_fleet_results *results)
     }
 }
 
-// Adds to an object: accuracy, round_* (rounds values, null where none was measured), replica_*
-// (one per client), record_* (one per update applied, by version, then client) and arrival_*. Lists
-// that the results do not have are left out.
+// Adds the lists that exist: accuracy and round_* (one per round; null: not measured), replica_* (one per client),
+// record_* (one per applied update, by version and client) and arrival_*.
 static void series_add(cJSON *json, const struct tern_fleet_results *results)
 {
     const struct tern_records *records = &results->records;
@@ -276,7 +275,7 @@ enum tern_result tern_fleet_results_write(const struct tern_fleet_results *resul
 
 // --- Reading
 
-// Reads a JSON number >= 0, remembering the first key that is missing.
+// Reads a JSON number >= 0, and remembers the first missing key.
 static double number(const cJSON *json, const char *key, const char **missing)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
@@ -298,7 +297,7 @@ static void text_of(const cJSON *json, const char *key, char *dst, size_t size,
     strcpy(dst, item->valuestring);
 }
 
-// Bytes of all participations, from their mean.
+// Returns the bytes of all participations, from their mean.
 static uint64_t total(const cJSON *json, const char *key, double participations,
                       const char **missing)
 {

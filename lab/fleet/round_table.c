@@ -16,7 +16,7 @@ const char *tern_fleet_format_bytes(double bytes, char text[16])
     return text;
 }
 
-// The layers of a run as means per client and round, for a loop over rows.
+// Means per client and round at each network layer, in an array for loops.
 struct row {
     const char *name;
     const char *what;
@@ -52,7 +52,7 @@ static void print_footnote(const struct tern_fleet_results *run, FILE *out)
             run->clients, (unsigned long long)run->participations);
 }
 
-// "r2 0.9312, mae 2.11, mse 7.3, loss 0.0688 (replica)"
+// Formats metrics as "r2 0.9312, mae 2.11, mse 7.3, loss 0.0688 (replica)".
 static void list_figures(const struct tern_evaluate_result *found, char *text, size_t size)
 {
     size_t used = 0;
@@ -92,7 +92,7 @@ void tern_fleet_print_table(const struct tern_fleet_results *run, FILE *out)
     fprintf(out, "model hash %s\n", run->model_hash);
 }
 
-// "10.0x", or "2.5x more" where the baseline has fewer.
+// Formats a ratio as "10.0x", or "2.5x more" if the run has more bytes than the baseline.
 static void print_ratio(double baseline, double value, FILE *out)
 {
     char text[32] = "-";
@@ -132,8 +132,8 @@ static size_t length_of_title(const char *name)
     return len > sizeof ending - 1 && strcmp(name + rest, ending) == 0 ? rest : len;
 }
 
-// Prints the heading of a run's column: the file's name without ".json", and without its folder unless both files
-// have one name. Of a long name, prints the end.
+// Prints a column's heading: the file name without ".json", and without its folder unless both files have the same
+// name. A long name loses its beginning.
 static void print_title(const char *name, const char *other, int width, FILE *out)
 {
     const char *text =
@@ -146,7 +146,7 @@ static void print_title(const char *name, const char *other, int width, FILE *ou
     fprintf(out, " %*.*s", width, (int)len, text);
 }
 
-// "5", or "5 and 7" where they differ.
+// Formats two numbers as "5 and 7", or "5" if they are equal.
 static void print_counts(uint32_t one, uint32_t other, const char *what, FILE *out)
 {
     fprintf(out, ", %u", one);
@@ -188,7 +188,7 @@ void tern_fleet_print_comparison(const struct tern_fleet_results *run, const cha
         fprintf(out, "%-9s %21.1f %23.1f   local steps, mean of an update\n", "steps",
                 run->local_steps, baseline->local_steps);
     }
-    if (!isnan(accuracy) && !isnan(base_accuracy)) { // of models that tell classes
+    if (!isnan(accuracy) && !isnan(base_accuracy)) { // of classifiers
         fprintf(out, "%-9s %21.4f %23.4f %+18.2f points (replica)\n", "accuracy", accuracy,
                 base_accuracy, 100 * (accuracy - base_accuracy));
     }

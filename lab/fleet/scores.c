@@ -64,7 +64,7 @@ static void score_classes(struct tern_scores *scores)
     scores->macro_f1 = share(sum, scored);
 }
 
-// The classes' accuracies by the client's mix of classes.
+// Returns the classes' accuracies, weighted by the client's mix of classes.
 static double accuracy_of_mix(const struct tern_scores *scores, const struct tern_view *own)
 {
     double sum = 0.0;
@@ -79,7 +79,7 @@ static double accuracy_of_mix(const struct tern_scores *scores, const struct ter
     return share(sum, known);
 }
 
-// Each test example counts for the client that has its group.
+// Counts each test example for the client of its group.
 static enum tern_result score_groups(const struct tern_shares *shares, const uint16_t *answers,
                                      struct tern_scores *scores)
 {

@@ -1,5 +1,4 @@
-// What one number for the whole test set hides: how a model does by class and by client. Called
-// by what measures a finished run's model; pure but for the heap; reentrant.
+// Accuracy by class and by client, which a mean over the test set hides. Pure except for the heap; reentrant.
 #ifndef TERN_FLEET_SCORES_H
 #define TERN_FLEET_SCORES_H
 
@@ -8,23 +7,20 @@
 struct tern_scores {
     uint32_t classes;
     uint32_t clients;
-    uint32_t *confusion;    // [classes][classes] test examples: row = their class, column = answer
-    double *class_accuracy; // [classes] recall: share of the class's examples that is right; NAN
-                            // where the test set has none
-    double
-        *class_precision; // [classes] share of the answers that is right; NAN where there is none
-    double *class_f1;     // [classes] harmonic mean of both; NAN where the class is neither in
-                          // the test set nor an answer
-    double macro_f1;      // mean of class_f1 where there is one
-    double *client_accuracy; // [clients], see below; NAN where not known
-    double *client_examples; // [clients] for training
+    uint32_t *confusion;     // [classes][classes] test examples: row = class, column = answer
+    double *class_accuracy;  // [classes] recall; NAN: the test set has no such example
+    double *class_precision; // [classes] share of correct answers; NAN: never answered
+    double *
+        class_f1; // [classes] harmonic mean of recall and precision; NAN: neither an example nor an answer
+    double macro_f1;         // mean of the class_f1 that are not NAN
+    double *client_accuracy; // [clients], see below; NAN: unknown
+    double *client_examples; // [clients] training examples
 };
 
-// answers: the model's class for each test example of shares->data.
+// answers: the model's answer to each test example of shares->data.
 //
-// A client's accuracy is that on data like its own. Where clients are natural groups: on the test
-// examples of its groups. Otherwise: the classes' accuracies, weighed by how often the client's
-// training examples are of each (of those that the test set has).
+// A client's accuracy is that on data like its own: in a natural partition on the test examples of its groups;
+// otherwise the mean of the classes' accuracies, weighted by the classes of its training examples.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_scores_make(const struct tern_shares *shares,
                                                 const uint16_t *answers,

@@ -7,7 +7,7 @@ static const struct tern_setting table[] = {
 #include "fleet/settings.def"
 };
 
-// read_planned() of main.c reads them from the command line, too.
+// read_planned() in main.c also reads these keys.
 static const char *const planned[] = {"round.rounds", "federation.model", NULL};
 
 const struct tern_settings tern_fleet_settings_table = {

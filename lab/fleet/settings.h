@@ -1,5 +1,5 @@
-// The settings of tern-fleet: one struct made from settings.def, and its table for
-// hosted/settings.h. A field is named section_key. Read-only after loading.
+// The settings of tern-fleet: a struct generated from settings.def, and its table for hosted/settings.h. Fields are
+// named section_key. Read-only after loading.
 #ifndef TERN_FLEET_SETTINGS_H
 #define TERN_FLEET_SETTINGS_H
 

@@ -27,8 +27,8 @@ static enum tern_result share_out(const struct tern_fleet_settings *settings, ui
     return result;
 }
 
-// Whether the source is a table, or arrays of two dimensions, that names no scaling. Pictures and drawn sets have sizes that
-// suit training.
+// Returns whether the source is a table or two-dimensional arrays, without scale=. Pictures and generated data have
+// suitable scales.
 static bool is_raw_table(const char *text, const struct tern_dataset *train)
 {
     char why[TERN_DATA_WHY_MAX];
@@ -127,7 +127,7 @@ static enum tern_result refuse_scaled(const struct tern_shares *shares)
     return TERN_ERR_CONFIG;
 }
 
-// Turns variances into deviations; a constant column keeps its unit.
+// Turns variances into deviations; a constant column keeps its scale.
 static void make_deviations(uint8_t *columns, uint32_t count)
 {
     const struct tern_span span = {columns, (size_t)count * TERN_WIRE_COLUMN_BYTES};
@@ -138,7 +138,7 @@ static void make_deviations(uint8_t *columns, uint32_t count)
     }
 }
 
-#define OWN_TAG 1 // of a scaling that no aggregator sent
+#define OWN_TAG 1 // tag of a scaling that the fleet made itself
 
 static enum tern_result standardise(struct tern_shares *shares)
 {
@@ -272,7 +272,8 @@ enum tern_result tern_trainer_alone(struct tern_builtin_trainer *trainer,
 {
     const struct tern_builtin_config config = {
         .model = model, .train = train, .test = test, .max_batch = TERN_TRAINER_BATCH};
-    const size_t size = tern_builtin_trainer_bound(&config); // 0: the call below says why
+    const size_t size =
+        tern_builtin_trainer_bound(&config); // 0: tern_builtin_trainer_init() returns the error
     *arena = size > 0 ? malloc(size) : NULL;
     return size > 0 && *arena == NULL ? TERN_ERR_NO_MEMORY
                                       : tern_builtin_trainer_init(trainer, &config, *arena, size);

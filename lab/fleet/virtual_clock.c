@@ -44,7 +44,7 @@ void tern_virtual_clock_step(struct tern_virtual_clock *clock)
     }
 }
 
-// A device faster than this machine would show a time before the real one: it starts behind then.
+// A device that is faster than this machine would show a time in the past: the clock starts behind the real one.
 void tern_virtual_clock_end(struct tern_virtual_clock *clock)
 {
     if (clock->training) {

@@ -1,7 +1,6 @@
-// A clock on which a local step takes as long as on the device that a client stands for: it runs as
-// the real one but during training, when only the steps done move it on. So the client reports, and
-// the aggregator measures, the device's speed, and nobody waits for it. Never goes back. One
-// client's, from its thread.
+// A clock that runs at the simulated device's speed during training: each local step advances it by the device's
+// time. Outside of training it runs like the real clock. The client reports, and the aggregator measures, the
+// device's speed without any waiting. Monotonic. Used by one client, in its thread.
 #ifndef TERN_FLEET_VIRTUAL_CLOCK_H
 #define TERN_FLEET_VIRTUAL_CLOCK_H
 
@@ -9,16 +8,16 @@
 
 struct tern_virtual_clock {
     struct tern_clock real;
-    double speed;     // steps per second; 0 = real time always
-    double ahead_ms;  // of the real clock; may be negative
-    double frozen_ms; // what it shows during training
+    double speed;     // steps per second; 0: real time
+    double ahead_ms;  // difference to the real clock; may be negative
+    double frozen_ms; // time shown during training
     bool training;
 };
 
-// *clock is borrowed by the port; real and speed are set, the rest zeroed.
+// The port borrows *clock. The caller sets real and speed, the rest is zero.
 struct tern_clock tern_virtual_clock_port(struct tern_virtual_clock *clock);
 
-// Training begins, has done a step, ends (or failed; harmless when it is not under way).
+// Called when training begins, after each step, and when it ends or fails. The last is harmless outside of training.
 void tern_virtual_clock_begin(struct tern_virtual_clock *clock);
 void tern_virtual_clock_step(struct tern_virtual_clock *clock);
 void tern_virtual_clock_end(struct tern_virtual_clock *clock);

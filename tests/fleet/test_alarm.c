@@ -159,7 +159,7 @@ CASE(a_model_that_tells_no_classes_is_judged_by_its_figure)
     struct tern_alarm other = of_ten_classes();
     found.metrics[0] = (struct tern_metric){.name = "auc", .value = 0.49f};
     assert_true(tern_alarm_rings(&other, 10, &found, text));
-    assert_non_null(strstr(text, "the AUC, 0.4900 at best, is no better than an order by chance"));
+    assert_non_null(strstr(text, "the AUC, 0.4900 at best, is no better than a random order"));
     found.metrics[0].value = 0.9f;
     assert_false(tern_alarm_rings(&other, 50, &found, text));
     found.metric_count = 0; // a loss alone

@@ -197,7 +197,7 @@ class Experiment(unittest.TestCase):
                              "train.weight_decay=1")
         _, err = process.communicate(timeout=240)
         self.assertEqual(process.returncode, 1)
-        self.assertRegex(err, r"training diverges: \d updates in a row came to nothing, of fleet-000")
+        self.assertRegex(err, r"training diverges: \d updates in a row failed, on fleet-000")
         self.assertNotIn("level=info", err)
         self.assert_nothing_is_left()
 
@@ -376,7 +376,7 @@ cell = images | data.source=idx
             [str(pathlib.Path(os.environ["TERN_BUILD_DIR"]) / "bin/tern-fleet"), "evaluate", "--config",
              str(config), "--set", "federation.model=softmax:2-2", *options[4:], "--set", "data.source=" + other, "one.json",
              "kept/run/global.f32"], cwd=self.folder, capture_output=True, text=True, check=True)
-        self.assertIn("clients not known", found.stdout)
+        self.assertIn("clients unknown", found.stdout)
         self.refused("--keep kept: that folder has a run already; name another", config, *options,
                      "--keep", "kept")
         self.refused("--json tmp is no file", config, *options, "--json", "tmp")
