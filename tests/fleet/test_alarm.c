@@ -137,10 +137,10 @@ CASE(guessing_takes_the_most_frequent_class)
 CASE(an_accuracy_on_one_class_says_nothing)
 {
     struct tern_alarm alarm = {.chance = 1, .classes = 1, .planned_rounds = 20};
-    expect(&alarm, 1, 0.9, 0.4, "of one class");
+    expect(&alarm, 1, 0.9, 0.4, "have one class");
     expect_quiet(&alarm, 20, 1, 0.4);
     struct tern_alarm two = {.chance = 1, .classes = 2, .planned_rounds = 20};
-    expect(&two, 20, 1, 0.1, "of one class");
+    expect(&two, 20, 1, 0.1, "have one class");
 }
 
 CASE(a_model_that_tells_no_classes_is_judged_by_its_figure)

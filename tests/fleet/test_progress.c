@@ -171,7 +171,7 @@ TEST(a_run_that_diverges_fails_and_says_so)
     tern_progress_diverged(&progress, "fleet-0002", TERN_ERR_NORM_LIMIT);
     assert_int_equal(next(), TERN_ERR_NORM_LIMIT);
     assert_non_null(strstr(progress.why, "training diverges: 4 updates in a row"));
-    assert_non_null(strstr(progress.why, "of fleet-0001, fleet-0003, fleet-0002 ("));
+    assert_non_null(strstr(progress.why, "on fleet-0001, fleet-0003, fleet-0002 ("));
 }
 
 TEST(those_that_diverge_are_named_once_and_a_few)
