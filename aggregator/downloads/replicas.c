@@ -8,8 +8,8 @@
 // of downloads to add. Hence not more often than every 8 versions.
 #define TRUNK_DEPTH_MIN 8
 
-// The weights are stored whole again once the downloads since the last time take this part of their size.
-#define AGAIN_SHARE 4
+// A client's weights are stored whole once the downloads since the last time take one in so many bytes of their size.
+#define CHAIN_PART 4
 
 // Suspects examined, and replicas evicted, in one query.
 #define COLLECT_MAX 128
@@ -157,35 +157,17 @@ enum tern_result tern_replica_weights(struct tern_replica_book *book,
 
 // --- Adding
 
-// Whether the weights start from float32 values that are stored for this branch alone, not for the trunk. Storing whole
-// again then frees those values and the downloads since.
-static enum tern_result starts_whole(struct tern_replica_book *book,
-                                     const uint8_t parent[TERN_SHA256_SIZE], bool *whole)
-{
-    struct tern_db_replica row;
-    TERN_TRY(tern_db_replica_get(book->db, parent, &row));
-    for (uint32_t i = 0; i < TERN_REPLICA_DEPTH_MAX && row.form == TERN_REPLICA_STEP; i++) {
-        uint8_t next[TERN_SHA256_SIZE];
-        memcpy(next, row.parent, TERN_SHA256_SIZE);
-        TERN_TRY(tern_db_replica_get(book->db, next, &row));
-    }
-    *whole = row.form == TERN_REPLICA_WHOLE && !row.trunk;
-    return TERN_OK;
-}
-
-static enum tern_result keep_whole(struct tern_replica_book *book,
-                                   const struct tern_db_replica *row, bool *keep)
+// Whether a replica's weights are stored whole. A client's chain stays short, because each of its searches may have to
+// decode the downloads since.
+static bool keeps_whole(const struct tern_replica_book *book, const struct tern_db_replica *row)
 {
     const uint64_t whole = (uint64_t)book->model->count * sizeof(float);
-    *keep = row->form == TERN_REPLICA_WHOLE;
     if (row->form != TERN_REPLICA_STEP) {
-        return TERN_OK;
+        return row->form == TERN_REPLICA_WHOLE;
     }
-    *keep = row->depth >= TERN_REPLICA_DEPTH_MAX ||
-            (row->bytes > whole && (!row->trunk || row->depth >= TRUNK_DEPTH_MIN));
-    return *keep || row->trunk || row->bytes <= whole / AGAIN_SHARE
-               ? TERN_OK
-               : starts_whole(book, row->parent, keep);
+    return row->depth >= TERN_REPLICA_DEPTH_MAX ||
+           (row->trunk ? row->bytes > whole && row->depth >= TRUNK_DEPTH_MIN
+                       : row->bytes > whole / CHAIN_PART);
 }
 
 // Fills the row of the replica that a download makes.
@@ -242,11 +224,9 @@ enum tern_result tern_replica_add(struct tern_replica_book *book,
     struct tern_db_replica row = {
         .trunk = trunk, .suspect = !trunk, .residual = residual, .used_ms = now_ms};
     TERN_TRY(describe(book, download, &row));
-    bool whole = false;
-    TERN_TRY(keep_whole(book, &row, &whole));
     book->added++;
     TERN_TRY(tern_db_replica_put(book->db, &row));
-    return whole ? put_whole(book, row.id, weights) : TERN_OK;
+    return keeps_whole(book, &row) ? put_whole(book, row.id, weights) : TERN_OK;
 }
 
 // --- Deleting

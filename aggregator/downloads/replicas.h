@@ -2,9 +2,9 @@
 // Called by catchup.c. Pure except for the store; the caller owns all memory; one thread.
 //
 // A replica's weights begin with a whole form (the seed, a snapshot's blob, or stored float32 values), to which the downloads
-// since are added one by one, as the client adds them. The book stores float32 values once those downloads take more bytes
-// than the values would, and again whenever the downloads since take a quarter of that. It never stores a lossy form that
-// the client did not receive: the rebuilt weights would differ from the client's.
+// since are added one by one, as the client adds them. The book stores float32 values once those downloads take a quarter of
+// their bytes; on the trunk once they take as many. It never stores a lossy form that the client did not receive: the
+// rebuilt weights would differ from the client's.
 #ifndef TERN_DOWNLOADS_REPLICAS_H
 #define TERN_DOWNLOADS_REPLICAS_H
 
