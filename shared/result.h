@@ -35,7 +35,8 @@ extern "C" {
     X(TERN_ERR_HTTP, "http", "The peer answered with an HTTP status that has no meaning here.")    \
     X(TERN_ERR_IO, "io", "Reading or writing storage failed.")                                     \
     X(TERN_ERR_CONFIG, "config", "A setting is unknown, malformed or out of range.")               \
-    X(TERN_ERR_BUDGET, "budget", "The byte budget does not allow this now.")                       \
+    X(TERN_ERR_BUDGET, "budget",                                                                   \
+      "The byte budget is too small for this transfer now (see budget.*).")                        \
     X(TERN_ERR_MODEL_MISMATCH, "model-mismatch",                                                   \
       "The model or trainer differs from the "                                                     \
       "federation's.")                                                                             \

@@ -238,7 +238,7 @@ static const char *describe_target(const struct tern_proposal *proposal, char te
 // Server momentum for regression in federations of ROUNDS_MIN rounds or more. In federations of 10 rounds it worsens the
 // model (docs/BENCHMARKS.md, "Rounds and rates of init").
 #define REGRESSION_SERVER_MOMENTUM 0.8
-#define WARMUP_SHARE 6 // warm-up takes one in this many rounds
+#define WARMUP_SHARE 6 // warm-up takes the first 1/WARMUP_SHARE of the rounds
 #define OUTLIER_DEVIATIONS                                                                         \
     12.0 // in a normal distribution, the farthest of 20,000 values is 4.5 deviations from the mean
 

@@ -107,8 +107,8 @@ static void sleep_for(struct tern_self_check *check, uint64_t ms)
     pthread_cond_timedwait(&check->woken, &check->lock, &until);
 }
 
-// Waits for the rest of the interval, of which elapsed_ms have already passed, and at most until most_ms have. Without an
-// interval, waits until one is set.
+// Waits for the rest of the interval, of which elapsed_ms have already passed. An interval above most_ms counts as most_ms.
+// Without an interval, waits until one is set.
 static void wait_for_next(struct tern_self_check *check, uint64_t elapsed_ms, uint64_t most_ms)
 {
     const uint64_t begun_ms = tern_monotonic_ms();

@@ -918,8 +918,8 @@ static bool is_unreached(const struct serving *serving, char why[256])
     return result == TERN_ERR_IO;
 }
 
-// After a failed start: if PostgreSQL cannot be reached, stops what was started, and waits for it, as a running aggregator
-// does. Returns false if the start failed for another reason, or if PostgreSQL stays away for REACH_MS.
+// After a failed start: if PostgreSQL cannot be reached, stops the parts of the service that run already, and waits until
+// PostgreSQL answers. Returns false if the start failed for another reason, or if PostgreSQL does not answer for REACH_MS.
 static bool outwait_crash(struct serving *serving)
 {
     const uint64_t until_ms = tern_monotonic_ms() + REACH_MS;

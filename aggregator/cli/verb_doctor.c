@@ -373,7 +373,7 @@ static enum tern_result check_need(struct doctor *doctor, struct tern_db *db)
     return TERN_OK;
 }
 
-#define NAMED 5 // most clients named that a round waits for
+#define NAMED 5 // of the clients that a round waits for, at most this many are named
 
 // Waiting for clients is no fault, because they may be asleep. It is a warning if the operator has to act.
 static void report_waiting(struct doctor *doctor, const struct tern_waiting *waiting)

@@ -525,8 +525,8 @@ void tern_reliability_pace(struct tern_federation *federation, struct tern_pace 
     tern_pace_of(&federation->machine, least_ms, federation->clients->eligible, pace);
 }
 
-// Estimates how long the member takes, from its reports so far, or from its training speed where the task is a longer
-// one; 0 = not known.
+// Estimates how long the member takes: the longer of its usual time to a report and of its local steps at its measured speed,
+// at most the deadline; 0 = not known.
 static uint64_t own_ms(const struct tern_federation *federation, const struct tern_member *member)
 {
     const double speed = (double)client_of(federation, member->client)->row.steps_per_second;

@@ -43,10 +43,11 @@ struct client {
     uint32_t other_columns;    // since the start: reports of columns that differ from most clients'
     uint32_t anomalies_logged; // bit i: anomaly i was logged since anomalies_logged_ms
     uint64_t anomalies_logged_ms;
-    uint32_t refusals;   // refused requests since its last accepted update
-    uint32_t refused;    // refused updates since the start
-    uint32_t failed;     // trainings that it reported as failed, since the start
-    uint32_t refused_in; // last draw with an update refused for its values, + 1; 0 = none
+    uint32_t refusals; // refused requests since its last accepted update
+    uint32_t refused;  // refused updates since the start
+    uint32_t failed;   // trainings that it reported as failed, since the start
+    uint32_t
+        refused_in; // 1 + number of the last cohort draw in which its update was refused for its values; 0 = none
 };
 
 struct clients {

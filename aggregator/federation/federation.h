@@ -277,7 +277,7 @@ struct tern_incoming {
     uint32_t received;                // bytes of the body as it came
     uint32_t payload;                 // bytes of its container
     uint8_t *joined;                  // the body with its indices put back, or NULL; owned
-    struct tern_reading *reading;     // what was kept of its container, or NULL; owned
+    struct tern_reading *reading;     // decoded values kept from its container, or NULL; owned
     bool unread;                      // it could not count, so its container was not read
     // A node that checked it has its values in its part (merge/part.h), or will have.
     bool deferred;

@@ -718,8 +718,8 @@ static enum tern_result give_back(struct tern_federation *federation,
     return tern_db_assignment_put(federation->db, assignment, &assignment->state);
 }
 
-// Under a strategy that buffers (FedBuff) the update counts in the open round; else it is given back as `late`. A `late`
-// stands: the client has put the update back into its error buffer, and the same bytes must not count again.
+// Under a strategy that buffers (FedBuff) the update counts in the open round; else it is refused as `late`. That refusal is
+// final: the client has added the update back to its error buffer, so the same bytes must not count later.
 static enum tern_result take_late(struct tern_federation *federation,
                                   const struct tern_incoming *update, uint64_t now,
                                   struct tern_refusal *refusal)

@@ -15,7 +15,7 @@ TERN_MUST_USE enum tern_result tern_metrics_store(struct tern_federation *federa
 
 // Empties *indices; NULL: allocates it, and free() frees it. Only allocating can fail. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_share_reset(struct shared_indices **indices);
-// Makes the open round's indices again, after its round was loaded from the store.
+// Rebuilds the shared indices of the open round, after that round was loaded from the store.
 TERN_MUST_USE enum tern_result tern_share_load(struct tern_federation *federation);
 // Whether the open round's clients share indices: its base is the newest version then.
 bool tern_share_is_on(const struct tern_federation *federation);

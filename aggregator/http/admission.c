@@ -598,7 +598,7 @@ void tern_handshakes_succeed(struct tern_handshakes *handshakes, const struct te
                              uint64_t now_ms)
 {
     struct peer *peer = find(&handshakes->tree, address, compare_addresses);
-    if (peer == NULL) { // time has freed the turn already
+    if (peer == NULL) { // forgotten, because its debt has run out
         return;
     }
     drain(handshakes, peer, now_ms);

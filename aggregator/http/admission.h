@@ -121,7 +121,7 @@ bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern
 void tern_handshakes_succeed(struct tern_handshakes *handshakes, const struct tern_address *address,
                              uint64_t now_ms);
 
-// Drops the addresses whose turns are all free. Call it periodically.
+// Forgets the addresses that owe no handshake any more. Call it periodically.
 void tern_handshakes_sweep(struct tern_handshakes *handshakes, uint64_t now_ms);
 
 #endif

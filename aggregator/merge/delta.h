@@ -48,9 +48,9 @@ tern_download_delta(const struct tern_model *model, const struct tern_codec *cod
                     const uint8_t from[TERN_SHA256_SIZE],
                     const struct tern_download_buffers *buffers, struct tern_download_made *made);
 
-// Encodes the global model itself as a snapshot that opens a replica of its own, and sets replica to what it decodes to.
+// Encodes the global model as a snapshot, from which a new replica begins, and writes the decoded values to replica.
 // The id is SHA-256("tern replica snapshot" || model hash || version as 4 bytes little-endian || SHA-256 of the container).
-// Errors and buffers as above.
+// Errors and buffers: as for tern_download_delta().
 TERN_MUST_USE enum tern_result tern_download_opening(const struct tern_model *model,
                                                      const struct tern_codec *codec,
                                                      const struct tern_encode_context *context,

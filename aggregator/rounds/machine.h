@@ -105,8 +105,8 @@ uint64_t tern_round_may_open_ms(const struct tern_round_machine *machine);
 TERN_MUST_USE enum tern_result tern_round_open(struct tern_round_machine *machine,
                                                uint64_t *eligible, uint32_t count, uint64_t now);
 
-// After a restart: makes a stored round the open one, without members. Rounds come in order; each
-// that has ended is followed by tern_round_close() with its time.
+// After a restart: makes a stored round the open one, without members. The caller passes the stored rounds in ascending
+// order, and calls tern_round_close() after each round that has ended, with the time when it ended.
 void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint32_t target,
                         uint32_t quorum, uint32_t attempts, uint64_t opened_ms,
                         uint64_t deadline_ms);

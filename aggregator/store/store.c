@@ -488,7 +488,7 @@ enum tern_result tern_db_free_bytes(struct tern_db *db, uint64_t *bytes)
 // --- Room
 
 #define STEP_SHARE                                                                                 \
-    4 // of the free bytes: the log holds the pages of a step, and the file the new ones
+    4 // a step writes at most one in so many of the free bytes: its pages take room in the log and in the file
 #define STEP_LEAST (UINT64_C(64) << 10)
 
 enum tern_result tern_db_room(struct tern_db *db, struct tern_db_room *room)

@@ -633,7 +633,7 @@ enum tern_result tern_db_replicas_set_clock(struct tern_db *db, int64_t step)
 enum tern_result tern_db_replica_suspect(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                          bool suspect)
 {
-    // Every client of a round leaves the same replica: only the first one writes.
+    // All clients of a round move on from the same replica. `suspect <> ?1` makes only the first of these calls write.
     return change(db, "UPDATE replicas SET suspect = ?1 WHERE id = ?2 AND suspect <> ?1", suspect,
                   id);
 }

@@ -22,7 +22,7 @@ enum shape {
     SHAPE_UPDATE
 };
 
-// The key of a text, and the text. Literals are compared by address.
+// A generated SQL statement (text) and its key, the other fields. group and tail are literals, compared by address.
 struct tern_table_text {
     const struct tern_table *table;
     enum shape shape;

@@ -1,8 +1,8 @@
-// Tables as data. tables/*.def lists the columns of each table once. The struct (store.h), the columns of lists
-// (views/view.h), and here the definition of the table, its usual statements, binding and reading follow from the list.
-// Only store/ includes this header. Thread rule: as store.h.
+// Describes tables as data. tables/*.def describes each table once, a line per column. Made from it are the struct (store.h),
+// the columns that operators see (views/view.h), and, here, CREATE TABLE, the usual statements, and the code that binds and
+// reads rows. Only store/ includes this header. Thread rule: as store.h.
 //
-// A line of a list is COLUMN(kind, name, of, rule, constraint, shown):
+// Each line is COLUMN(kind, name, of, rule, constraint, shown):
 // kind: what the struct's member is.
 //   U64 U32 BOOL REAL TEXT HASH ENUM  as named
 //   NAMED  a U32 that stands for a word

@@ -254,7 +254,7 @@ static uint32_t next(const struct tern_lgc_group *group, uint32_t client)
     return client;
 }
 
-// The number of the present client that a round's draw begins with; the next one that is present.
+// Draws the client that leads a round; the next one that is present leads in place of an absent one.
 static uint32_t draw(const struct tern_lgc_group *group, uint32_t round)
 {
     struct tern_prng rng;

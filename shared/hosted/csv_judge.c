@@ -85,7 +85,7 @@ const char *tern_csv_why_useless(const struct tern_csv_profile *profile,
     if (column->low == column->high) {
         return "it has one value in every row";
     }
-    return tern_csv_is_flat(column) ? "its values differ by less than 32-bit numbers can "
+    return tern_csv_is_flat(column) ? "its values differ too little for 32-bit numbers "
                                       "(subtract a constant, or change the unit)"
                                     : NULL;
 }
@@ -461,7 +461,8 @@ static void report_unlisted(const struct tern_csv_judging *judging, const char *
     }
     if (count > NAMED) {
         report(judging, TERN_ERR_NOT_FOUND, "classes",
-               "%" PRIu32 " labels are not in classes=; %d are listed", count, NAMED);
+               "%" PRIu32 " labels are not in classes=; the first %d are named above", count,
+               NAMED);
     }
 }
 
@@ -805,8 +806,8 @@ static bool refuse_unique(const struct tern_csv_task *task, char why[TERN_CSV_TA
                ? true
                : refuse(why,
                         "column '%s' of %s has %" PRIu32 " different values in %" PRIu64
-                        " rows, too many for classes: give the column of the class with "
-                        "--label, or add --task classification",
+                        " rows, probably too many for classes: if they are classes, add --task "
+                        "classification; if another column has the class, name it with --label",
                         label->name, task->data, count, rows);
 }
 

@@ -405,7 +405,7 @@ union spec_values {
 };
 
 struct parsed_spec {
-    size_t name; // index in the list
+    size_t name; // index in the setting's list of names
     struct tern_spec_entry entry;
     union spec_values values;
 };

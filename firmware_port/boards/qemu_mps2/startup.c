@@ -92,7 +92,8 @@ struct vectors {
 __attribute__((section(".vectors"), used)) static const struct vectors vectors = {
     .stack = tern_board_stack_top,
     .handlers = {
-        tern_board_reset, unexpected, fault, fault, fault, fault, // reset, NMI, hard to usage fault
-        NULL, NULL, NULL, NULL, unexpected,                       // SVC
-        unexpected, NULL, unexpected, tern_board_tick,            // debug, PendSV, SysTick
+        tern_board_reset, unexpected, fault, fault, fault,
+        fault,                                         // reset, NMI, HardFault to UsageFault
+        NULL, NULL, NULL, NULL, unexpected,            // SVC
+        unexpected, NULL, unexpected, tern_board_tick, // debug, PendSV, SysTick
     }};
