@@ -1,11 +1,12 @@
-// Selects the features of libtern and the client core. The default is every feature. A small device defines
-// TERN_BUILD_CONFIG as the name of its own header, -DTERN_BUILD_CONFIG='"tern_build.h"', which defines some of
-// the names below before this file does (firmware_port/tern_build.h is an example). All files of a program use the same
-// header.
+// Selects the features of libtern and the client core. The default is every feature. A small device
+// defines TERN_BUILD_CONFIG as the name of its own header, -DTERN_BUILD_CONFIG='"tern_build.h"',
+// which defines some of the names below before this file does (firmware_port/tern_build.h is an
+// example). All files of a program must be compiled with the same header.
 //
-// Structs, messages and declarations are the same with and without a feature. Code asks for a feature by a constant
-// condition, `if (TERN_PARTIALS && ...)`, so that the compiler drops the calls and the linker drops the functions. The results
-// are the same bits. A feature with a switch costs at least 270 bytes of flash; smaller ones are always there.
+// Structs, messages and declarations are the same with and without a feature. Code asks for a
+// feature by a constant condition, `if (TERN_PARTIALS && ...)`, so that the compiler drops the
+// calls and the linker drops the functions. Results have the same bits in every build. Each switch
+// saves at least 270 bytes of flash.
 #ifndef TERN_BUILD_H
 #define TERN_BUILD_H
 
@@ -29,8 +30,8 @@
     X(range, RANGE)
 #endif
 
-// 1: for flash and RAM of some kilobytes. Omits encoding by several threads; loops are short instead of fast, and use less
-// stack.
+// 1: for devices with some kilobytes of flash and RAM. Omits encoding by several threads; loops are
+// short instead of fast and use less stack.
 #ifndef TERN_SMALL
 #define TERN_SMALL 0
 #endif
@@ -70,8 +71,9 @@
 #define TERN_PARTIALS (!TERN_SMALL)
 #endif
 
-// 1: the client fetches the global model of a finished federation (CheckinReply.final_model of wire/tern.proto). 0: it ends
-// with its replica. The features below are fields of tern.proto, too; a build without the feature ignores the field.
+// 1: the client fetches the global model of a finished federation (CheckinReply.final_model of
+// wire/tern.proto). 0: it ends with its replica. The features below have fields in tern.proto; a
+// build without the feature ignores them.
 #ifndef TERN_FINAL_MODEL
 #define TERN_FINAL_MODEL (!TERN_SMALL)
 #endif
@@ -87,8 +89,8 @@
 #define TERN_VARIANCE_REDUCTION (!TERN_SMALL)
 #endif
 
-// 1: columns are scaled by statistics that clients share (Statistics, Scaling). 0: a federation that scales so has no tasks
-// for the client.
+// 1: clients share statistics to scale their columns (Statistics, Scaling). 0: the client gets no
+// tasks from a federation that requires this.
 #ifndef TERN_STATISTICS
 #define TERN_STATISTICS (!TERN_SMALL)
 #endif

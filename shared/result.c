@@ -11,7 +11,7 @@ const char *tern_result_name(enum tern_result result)
     return (unsigned)result < TERN_RESULT_COUNT ? names[result] : "?";
 }
 
-// strcmp would be a libc dependency: shared/ builds freestanding.
+// Replaces strcmp(), because shared/ builds without a C library.
 static int same_text(const char *a, const char *b)
 {
     while (*a != '\0' && *a == *b) {

@@ -51,16 +51,16 @@ enum tern_result {
         TERN_RESULT_COUNT
 };
 
-// The name used on the wire, in logs and in metrics ("late"). Static string.
+// Returns the name used on the wire, in logs and in metrics ("late"). Static string.
 const char *tern_result_name(enum tern_result result);
 
-// One sentence for a person. Static string.
+// Returns one sentence for people. Static string.
 const char *tern_result_sentence(enum tern_result result);
 
-// The code whose name is `name`, or TERN_ERR_UNKNOWN.
+// Returns the code with that name, or TERN_ERR_UNKNOWN.
 enum tern_result tern_result_from_name(const char *name);
 
-// Returns from the enclosing function when `expression` is not TERN_OK.
+// Returns the value of `expression` from the enclosing function if it is not TERN_OK.
 #define TERN_TRY(expression)                                                                       \
     do {                                                                                           \
         enum tern_result tern_try_result_ = (expression);                                          \

@@ -1,4 +1,5 @@
-// Apart from the names, so that a device that says nothing in sentences has none.
+// The sentences are in a file of their own, so that a device without texts for people does not link
+// them.
 #include "result.h"
 
 static const char *const sentences[TERN_RESULT_COUNT] = {

@@ -17,10 +17,10 @@ static const char *feedback_name(enum tern_feedback feedback)
     return names[feedback];
 }
 
-// Whether a codec may encode downloads.
+// Tells whether a codec can encode downloads.
 struct downloads {
-    bool preset;  // with the values that keys have when left out
-    bool depends; // on the keys
+    bool preset;  // with the default parameters
+    bool depends; // the answer differs for other parameters
 };
 
 static struct downloads downloads_of(const struct tern_codec_entry *entry)
@@ -51,7 +51,7 @@ static const char *uses_of(const struct tern_codec_entry *entry)
 
 #define FACT_MARGIN "              "
 
-// The two texts, one behind the other, are a paragraph beside the name.
+// Prints both texts as one paragraph to the right of the name.
 static void print_fact(const char *name, const char *text, const char *more)
 {
     char first[32];

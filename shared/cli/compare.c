@@ -22,7 +22,7 @@ static const struct column columns[] = {
     {.key = NULL},
 };
 
-// The same for each tensor of a file, and for all of them.
+// Columns of the table that also has a row for each tensor.
 static const struct column tensor_columns[] = {
     {"codec", "codec", 34, TABLE_TEXT},
     {"tensor", "tensor", 32, TABLE_TEXT},
@@ -30,7 +30,8 @@ static const struct column tensor_columns[] = {
     {.key = NULL},
 };
 
-// For each codec, shared by all tensors: a model of hundreds takes no longer than one tensor.
+// Seconds of measurement for each codec, divided among all tensors, so that a model with hundreds
+// of tensors takes as long as one tensor.
 static const double SECONDS = 0.1;
 
 struct comparison {
@@ -44,7 +45,7 @@ struct comparison {
     bool refused; // a codec could not encode a tensor
 };
 
-// What all tensors come to.
+// Sums over all tensors.
 struct total {
     double bytes, values, nonzero, lost, energy, encode, decode;
 };
@@ -96,7 +97,7 @@ static enum tern_result compare_tensor(struct comparison *c, const struct spec *
     return TERN_OK;
 }
 
-// The row of a codec for which some values are too large.
+// Prints the row of a codec that cannot encode some of the values because they are too large.
 static cJSON *refused_row(const char *spec)
 {
     cJSON *row = cJSON_CreateObject();
@@ -121,7 +122,7 @@ static enum tern_result compare_codec(struct comparison *c, const struct spec *s
     return TERN_OK;
 }
 
-// A line that the next one overwrites, for a person who waits.
+// Shows progress in a line that the next output overwrites.
 static void show_progress(size_t done, const struct spec_list *list)
 {
     if (isatty(STDERR_FILENO)) {

@@ -14,11 +14,12 @@
 
 // --- The file of --error-buffer
 
-// The error buffer, one value for each of the input, and behind it the velocity of codecs with momentum.
+// The values kept between calls: the error buffer, one value for each input value, then the
+// velocity of codecs with momentum.
 struct state {
     struct float_file file;
     struct tern_error_buffer buffer;
-    float *velocity; // or NULL
+    float *velocity; // NULL: codec without momentum
 };
 
 static const char *state_path(const struct tern_cli *cli)
@@ -36,7 +37,7 @@ static enum tern_result make_zeros(const struct tern_cli *cli, size_t count,
     return tern_cli_refuse(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", count);
 }
 
-// Whether a file that was read can be the state of `count` values.
+// Checks whether the file has `count` finite values.
 static enum tern_result check_file(const struct tern_cli *cli, const char *path, size_t count,
                                    const struct float_file *file)
 {
@@ -104,7 +105,7 @@ static void report_overflow(const struct tern_cli *cli, const struct tensor_set 
     }
 }
 
-// Adds the state to the input: the values become the sum t that is to be encoded.
+// Adds the state to the input; the sum t is what the codec encodes.
 static enum tern_result add_state(const struct tern_cli *cli, const struct tern_codec *codec,
                                   struct state *state, struct tensor_set *set)
 {
@@ -128,7 +129,7 @@ static enum tern_result add_state(const struct tern_cli *cli, const struct tern_
     return result;
 }
 
-// Stores in the state what the encoder left in the values.
+// Stores the residual error, which the encoder left in the values, in the state.
 static void keep_rest(const struct tern_codec *codec, struct state *state,
                       const struct tensor_set *set)
 {
@@ -159,7 +160,8 @@ static enum tern_result read_context(const struct tern_cli *cli,
     return TERN_OK;
 }
 
-// Encodes one tensor to the end of the output. In a container its length stands in front.
+// Appends the payload of one tensor to the output. In a container, the payload's length precedes
+// it.
 static enum tern_result encode_tensor(const struct tern_codec *codec,
                                       const struct tern_encode_context *context,
                                       const struct tensor *tensor, float *values, bool in_container,
@@ -207,8 +209,8 @@ static size_t output_bound(const struct tern_codec *codec, const struct tensor_s
 
 // --- The verb
 
-// Writes the payload, then the state. When the second fails the first is taken back, since the old
-// state still holds what the payload carries.
+// Writes the payload, then the state. If writing the state fails, removes the payload, because the
+// old state still contains what the payload sends.
 static enum tern_result write_both(const struct tern_cli *cli, const struct output *output,
                                    const struct state *state)
 {
@@ -225,7 +227,7 @@ static enum tern_result write_both(const struct tern_cli *cli, const struct outp
     return result;
 }
 
-// Encodes all tensors on as many threads as the command line wants.
+// Encodes all tensors with the number of threads in --threads.
 static enum tern_result run_encoder(const struct tern_cli *cli, const struct tern_codec *codec,
                                     const struct state *state, struct tensor_set *set,
                                     struct output *output)
@@ -278,7 +280,7 @@ static enum tern_result check_files(const struct tern_cli *cli)
     return tern_roles_check(cli, roles, sizeof roles / sizeof roles[0]);
 }
 
-// Adds what the last call left, and encodes.
+// Adds the residual error of the last call to the values and encodes them.
 static int encode_with_state(const struct tern_cli *cli, const struct tern_codec *codec,
                              struct tensor_set *set)
 {

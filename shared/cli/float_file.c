@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Puts the values of raw bytes in their place: on a little-endian machine they stay as they are.
+// Converts little-endian bytes to floats in place; on a little-endian machine nothing changes.
 static void to_floats(uint8_t *raw, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -26,7 +26,7 @@ static bool is_standard(const char *path)
     return strcmp(path, "-") == 0;
 }
 
-// What to open for a file that is read.
+// Returns the path to open for reading.
 static const char *input_path(const char *path)
 {
     return is_standard(path) ? "/dev/stdin" : path;
@@ -68,7 +68,7 @@ enum tern_result tern_float_file_read(const struct tern_cli *cli, const char *pa
         return result;
     }
     to_floats(raw, len / 4);
-    // malloc'ed, so it is aligned for floats.
+    // malloc() aligns the bytes for floats.
     *file = (struct float_file){.values = (float *)(void *)raw, .count = len / 4};
     return TERN_OK;
 }
@@ -110,15 +110,15 @@ enum tern_result tern_float_file_write(const struct tern_cli *cli, const char *p
 
 // --- One file in two roles
 
-// What tells a file from all others.
+// Identifies a file, or the place where a missing file would be created.
 struct identity {
     bool known;
-    dev_t device; // of the file, or of its folder when it is not there yet
+    dev_t device; // of the file, or of its folder if the file does not exist
     ino_t inode;
-    char name[NAME_MAX + 1]; // in that folder; "" of a file that is there
+    char name[NAME_MAX + 1]; // of a missing file in its folder; "" for an existing file
 };
 
-// A file that is not there yet is known by its folder and its name in it.
+// Identifies a missing file by its folder and its name.
 static void identify_absent(const char *path, struct identity *identity)
 {
     char folder[PATH_MAX];

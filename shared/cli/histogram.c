@@ -43,7 +43,7 @@ void tern_histogram_fill(struct histogram *histogram, const float *values, size_
 enum { SLOTS = 1024, DISTINCT_MAX = 256 };
 
 struct distinct {
-    uint64_t counts[SLOTS]; // 0: free
+    uint64_t counts[SLOTS]; // 0: unused slot
     float values[SLOTS];
     size_t used;
 };
@@ -53,7 +53,7 @@ static void count_value(struct distinct *distinct, float value)
     uint32_t bits = 0;
     memcpy(&bits, &value, sizeof bits);
     size_t slot = (bits * UINT32_C(2654435769)) >> 22;
-    // +0 and -0 are equal, and fall into one class if they meet; the caller adds 0 first.
+    // Counts values by their bits. The caller adds 0 to each value first, so that -0 counts as +0.
     while (distinct->counts[slot] > 0 && distinct->values[slot] != value) {
         slot = (slot + 1) % SLOTS;
     }

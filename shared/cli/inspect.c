@@ -47,7 +47,7 @@ static void add_statistics(cJSON *row, const float *values, size_t count)
     cJSON_AddNumberToObject(row, "norm", sqrt(sum_square));
 }
 
-// A row of the table; values that cannot be read as float32 have no statistics.
+// Adds a row to the table. Values that cannot be read as float32 have no statistics.
 static cJSON *describe(const struct tern_safetensors_entry *entry)
 {
     cJSON *row = cJSON_CreateObject();
@@ -57,7 +57,7 @@ static cJSON *describe(const struct tern_safetensors_entry *entry)
     cJSON_AddNumberToObject(row, "count", (double)entry->count);
     cJSON_AddNumberToObject(row, "bytes", (double)entry->data_len);
     if (entry->kind != TERN_SAFETENSORS_OTHER) {
-        float *values = malloc((size_t)entry->data_len * 2 + 1); // float16 doubles
+        float *values = malloc((size_t)entry->data_len * 2 + 1); // float16 doubles in size
         if (values != NULL) {
             tern_safetensors_floats(entry, values);
             add_statistics(row, values, (size_t)entry->count);
@@ -99,7 +99,6 @@ static int list_bytes(const struct tern_cli *cli, const char *path, const uint8_
     return TERN_EXIT_OK;
 }
 
-// Lists the tensors of a file.
 static int inspect_tensors(const struct tern_cli *cli, const char *path)
 {
     uint8_t *bytes = NULL;
@@ -113,19 +112,19 @@ static int inspect_tensors(const struct tern_cli *cli, const char *path)
 
 // --- The verb
 
-// What is printed of a payload.
+// Facts about a payload to print.
 struct facts {
     struct tern_codec_info info;
     struct histogram histogram;
-    const char *tensor; // "" in a file without names
+    const char *tensor; // "" if the file has no names
     size_t bytes;
     size_t count;
     double density;
     double bits_per_value;
-    double entropy; // bits per value; NaN where there is none to speak of
+    double entropy; // bits per value; NaN: too many different values
 };
 
-// The payload was decoded, so it is valid.
+// Returns the facts of a valid payload.
 static enum tern_result gather(const struct payload_file *file, size_t index, struct facts *facts)
 {
     const struct tensor *tensor = &file->set.tensors[index];

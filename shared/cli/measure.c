@@ -5,14 +5,14 @@
 #include <string.h>
 #include <time.h>
 
-// Behind the warm-up of any codec that has one.
+// A round after the warm-up of every codec.
 enum { ROUND = 1000000 };
 
 static const double NEVER = 1e9;
 
 double tern_float_rate(size_t count, double taken)
 {
-    // A clock that did not advance is no infinite speed.
+    // Treats zero elapsed time as a very short time, so that no speed is infinite.
     return 4e-9 * (double)count / (taken > 1e-9 ? taken : 1e-9);
 }
 
@@ -54,7 +54,8 @@ static void keep_best(double *best, double start)
     *best = taken < *best ? taken : *best;
 }
 
-// A first call, from an empty error buffer: t is the input, and so is the velocity.
+// Sets the inputs of a first call with an empty error buffer: the sum t and the velocity equal the
+// input.
 static void prepare(const float *input, size_t count, struct workbench *bench, double *best)
 {
     if (bench->velocity != NULL) {

@@ -20,7 +20,7 @@ static enum tern_result no_memory(const struct tern_cli *cli, size_t count)
     return tern_cli_refuse(cli, TERN_ERR_NO_MEMORY, "no memory for %zu values", count);
 }
 
-// One tensor without a name, of as many values as --count says.
+// Describes one tensor without a name; --count gives its number of values.
 static enum tern_result counted_set(const struct tern_cli *cli, struct tensor_set *set)
 {
     uint64_t count = 0;
@@ -69,7 +69,7 @@ static enum tern_result fail(const struct tern_cli *cli, enum tern_result result
                            result == TERN_ERR_CORRUPT ? hint : "");
 }
 
-// Finds the payloads of a container by their lengths.
+// Splits a container into payloads by their length fields.
 static enum tern_result split(const struct tern_cli *cli, const char *path,
                               struct payload_file *file)
 {
@@ -77,7 +77,7 @@ static enum tern_result split(const struct tern_cli *cli, const char *path,
     for (size_t i = 0; i < file->set.tensor_count; i++) {
         uint64_t len = 0;
         size_t length_bytes = tern_get_varint(file->bytes + at, file->len - at, &len);
-        // len is compared with what is left before it is used to step over it.
+        // The untrusted length is compared with the rest before it is used.
         if (length_bytes == 0 || len > file->len - at - length_bytes) {
             return fail(cli, TERN_ERR_CORRUPT, path, &file->set.tensors[i]);
         }

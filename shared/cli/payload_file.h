@@ -1,5 +1,6 @@
-// A payload file that is read: one payload, or a container of several tensors' payloads
-// (docs/FORMAT.md section 5). How many values it stands for comes from the command line.
+// Reads a payload file: one payload, or a container of the payloads of several tensors
+// (docs/FORMAT.md, section 5). The number of values is not in the file: the options --count or
+// --like give it.
 #ifndef TERN_PAYLOAD_FILE_H
 #define TERN_PAYLOAD_FILE_H
 
@@ -13,11 +14,11 @@ struct payload {
 struct payload_file {
     uint8_t *bytes;
     size_t len;
-    struct tensor_set set;    // decoded
-    struct payload *payloads; // one for each tensor of the set
+    struct tensor_set set;    // decoded values
+    struct payload *payloads; // [i]: payload of tensor i of the set
 };
 
-// Reads and decodes a file. On error says why on stderr.
+// Reads and decodes a file. On error prints the reason on stderr.
 TERN_MUST_USE enum tern_result tern_payload_file_read(const struct tern_cli *cli, const char *path,
                                                       struct payload_file *file);
 

@@ -54,7 +54,7 @@ static enum tern_result append(struct spec_list *list, const struct tern_codec *
     return TERN_OK;
 }
 
-// --- A list that a person wrote
+// --- Parsing a list
 
 static enum tern_result parse_list(const struct tern_cli *cli, const char *text,
                                    struct spec_list *list)
@@ -64,7 +64,7 @@ static enum tern_result parse_list(const struct tern_cli *cli, const char *text,
         char one[2 * TERN_CODEC_SPEC_MAX];
         size_t len = strcspn(text, separators);
         struct tern_codec codec;
-        // What is too long to be a spec is still long enough to be refused as one.
+        // A word that is too long for a spec string is cut, and parsing refuses it.
         (void)snprintf(one, sizeof one, "%.*s", len < sizeof one ? (int)len : (int)sizeof one - 1,
                        text);
         TERN_TRY(tern_spec_argument_parse(cli, one, &codec));
@@ -77,9 +77,9 @@ static enum tern_result parse_list(const struct tern_cli *cli, const char *text,
     return TERN_OK;
 }
 
-// --- All of the table
+// --- Variants of all codecs
 
-// Appends NAME:KEY=VALUE, unless some other parameter forbids it.
+// Appends NAME:KEY=VALUE, unless another parameter's preset forbids the value.
 static enum tern_result append_variant(struct spec_list *list, const struct tern_codec_entry *entry,
                                        const char *key, const char *value)
 {
@@ -89,8 +89,8 @@ static enum tern_result append_variant(struct spec_list *list, const struct tern
     return tern_codec_parse(text, &codec, NULL) == TERN_OK ? append(list, &codec) : TERN_OK;
 }
 
-// Two more values of the number that a codec is mostly set by: in a narrow range at a half and at
-// three quarters of it, in one of several orders of magnitude a fifth and a 25th of the preset.
+// Appends two more values of a codec's main parameter, a number. If its range is narrow: the middle
+// and three quarters of the range. If it spans orders of magnitude: 1/5 and 1/25 of the preset.
 static enum tern_result append_numbers(struct spec_list *list, const struct tern_codec_entry *entry,
                                        const struct tern_spec_parameter *parameter)
 {
@@ -105,7 +105,7 @@ static enum tern_result append_numbers(struct spec_list *list, const struct tern
     return append_variant(list, entry, parameter->key, value);
 }
 
-// Half and twice of the whole number that a codec is mostly set by.
+// Appends half and about twice the preset of a codec's main parameter, a whole number.
 static enum tern_result append_wholes(struct spec_list *list, const struct tern_codec_entry *entry,
                                       const struct tern_spec_parameter *parameter)
 {

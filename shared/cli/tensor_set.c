@@ -27,7 +27,7 @@ void tern_tensor_set_free(struct tensor_set *set)
     *set = (struct tensor_set){.tensors = NULL};
 }
 
-// Appends a tensor; there is room for it.
+// Appends a tensor; the array has room for it.
 static bool add_tensor(struct tensor_set *set, const char *name, const char *shape, size_t count)
 {
     struct tensor *tensor = &set->tensors[set->tensor_count++];
@@ -39,9 +39,9 @@ static bool add_tensor(struct tensor_set *set, const char *name, const char *sha
 
 // --- Safetensors
 
-enum { NAMED = 4 }; // tensors that a message lists
+enum { NAMED = 4 }; // most tensor names in a message
 
-// "a, b, c, ... (12 in all)"
+// Lists names as "a, b, c, ... (12 in all)".
 static void list_names(const struct tern_safetensors *file, bool readable, char text[1024])
 {
     size_t at = 0;
@@ -66,7 +66,7 @@ static bool is_wanted(const struct tern_safetensors_entry *entry, const char *on
     return only != NULL ? strcmp(entry->name, only) == 0 : entry->kind != TERN_SAFETENSORS_OTHER;
 }
 
-// What is wrong with the choice of tensors: none of them, not that name, not that type.
+// Reports why no tensor was chosen: no name matches, or no dtype can be read.
 static enum tern_result check_choice(const struct tern_cli *cli, const char *path,
                                      const struct tern_safetensors *file, const char *only)
 {

@@ -1,4 +1,4 @@
-// The verbs of tern-codec, one file each.
+// The verbs of tern-codec; each is in a file of its own.
 #ifndef TERN_CODEC_VERBS_H
 #define TERN_CODEC_VERBS_H
 

@@ -89,11 +89,11 @@ struct tern_codec_entry {
     const struct tern_spec_parameter *parameters; // ends with key NULL
 };
 
-// Return the entry of a built-in codec, by id or by its place in the list, or NULL.
+// Return the entry of a built-in codec, by id or by its position in the list, or NULL.
 const struct tern_codec_entry *tern_codec_entry(enum tern_codec_id id);
 const struct tern_codec_entry *tern_codec_entry_at(size_t index);
 
-// Whether a built-in codec sends ternary symbols.
+// Returns true if a codec is built in and sends ternary symbols.
 bool tern_codec_is_ternary(const struct tern_codec *codec);
 
 // Sets of coders of ternary symbols: bit i is enum tern_coder i. tern_codec_coders() returns the built-in ones (build.h).
@@ -106,8 +106,8 @@ uint32_t tern_codec_coders(void);
 // The built-in codecs.
 extern const struct tern_spec_list tern_codec_specs;
 
-// Parses a spec string. On error *codec is unchanged, and *refusal, unless NULL, has the reason; tern_spec_explain() writes it
-// as a sentence.
+// Parses a spec string. On error *codec is unchanged, and *refusal, unless NULL, has the reason,
+// which tern_spec_explain() turns into a message.
 // TERN_ERR_UNKNOWN   no codec of that name
 // TERN_ERR_ARGUMENT  unknown or repeated key, malformed value, or a value outside its range
 TERN_MUST_USE enum tern_result tern_codec_parse(const char *spec, struct tern_codec *codec,

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// What the common options say; kept while both halves of the command line are parsed.
+// The common options that were found before and after the verb.
 struct parse {
     struct tern_cli *cli;
     bool help;
@@ -79,7 +79,7 @@ static void help_verb(const struct tern_cli_program *program, const struct tern_
     print_common(program, out);
 }
 
-// A program without verbs: its only entry's options stand in the program's own help.
+// Prints the help of a program without verbs. Its options are those of the table's only entry.
 static void help_single(const struct tern_cli_program *program, FILE *out)
 {
     const struct tern_cli_verb *verb = &program->verbs[0];
@@ -107,7 +107,8 @@ static void help_program(const struct tern_cli_program *program, FILE *out)
     print_exit_codes(out);
 }
 
-// getopt_long() returns these for the common options, and VERB_OPTION + i for the verb's i-th.
+// Values that getopt_long() returns for the common options; the verb's option i has VERB_OPTION +
+// i.
 enum {
     OPTION_CONFIG = 256,
     OPTION_SET,
@@ -139,7 +140,7 @@ static void write_message(const struct tern_cli *cli, const char *format, va_lis
     fputc('\n', stderr);
 }
 
-// Writes "program: message" and how to get help; the exit code of a wrong command line.
+// Writes "program: message" and a hint at --help. Returns the exit code of a wrong command line.
 static int usage_error(const struct tern_cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -168,8 +169,8 @@ static size_t verb_option_count(const struct tern_cli_verb *verb)
     return count;
 }
 
-// The verb's options, which come before common ones of the same name, then the common ones, then
-// the end mark.
+// Lists the verb's options, then the common options, then the end mark. getopt_long() takes the
+// first match, so a verb can replace a common option.
 static void list_options(const struct tern_cli_verb *verb,
                          struct option list[COMMON_COUNT + TERN_CLI_OPTIONS_MAX + 1])
 {
@@ -184,7 +185,7 @@ static void list_options(const struct tern_cli_verb *verb,
     }
 }
 
-// Takes one option that getopt_long() found; false when it is none of those known.
+// Stores an option that getopt_long() returned; false for an unknown option.
 static bool take_option(struct parse *parse, int option)
 {
     struct tern_cli *cli = parse->cli;
@@ -231,15 +232,15 @@ static int no_such_option(const struct tern_cli *cli, const struct option *list,
                : usage_error(cli, "unknown option %s; did you mean --%s?", written, search.best);
 }
 
-// Parses the options of argv with those of cli->verb, which is NULL while the verb is not known
-// yet: parsing then stops at the first argument that is no option. Returns 0, or an exit code.
+// Parses options. Before the verb is known, cli->verb is NULL, only the common options are valid,
+// and parsing stops at the first argument that is no option. Returns 0 or an exit code.
 static int parse_options(struct parse *parse, int argc, char **argv)
 {
     struct option list[COMMON_COUNT + TERN_CLI_OPTIONS_MAX + 1];
     struct tern_cli *cli = parse->cli;
     list_options(cli->verb, list);
     const char *letters = cli->verb == NULL ? "+:h" : ":h";
-    optind = 0; // 0 makes glibc start over
+    optind = 0; // 0 restarts glibc's parser
     int option;
     while ((option = getopt_long(argc, argv, letters, list, NULL)) != -1) {
         if (option == ':') {
@@ -279,8 +280,8 @@ static bool has_verbs(const struct tern_cli_program *program)
     return program->verbs[0].name != NULL;
 }
 
-// Parses everything before the verb, the verb, and everything behind it. Returns 0, or an exit
-// code. A request for help needs no verb.
+// Parses the whole command line. The verb may be missing, since --help needs none. Returns 0 or an
+// exit code.
 static int parse_command_line(struct parse *parse, int argc, char **argv)
 {
     struct tern_cli *cli = parse->cli;
@@ -342,7 +343,7 @@ static int check_arguments(const struct tern_cli *cli)
     return 0;
 }
 
-// Answers --help, --version and --settings. Returns whether there was one.
+// Answers --help, --version or --settings. Returns false if none of them was given.
 static bool answer(const struct parse *parse)
 {
     const struct tern_cli *cli = parse->cli;
@@ -368,7 +369,7 @@ static int run(struct parse *parse, int argc, char **argv)
         return usage_error(cli, "--version is the program's and takes no value: '%s'",
                            cli->arguments[0]);
     }
-    if (parse->settings) { // what is derived follows from the settings that are in force
+    if (parse->settings) { // --settings also prints values that are derived from the settings
         TERN_CLI_TRY(tern_cli_load_settings(cli));
     }
     if (answer(parse)) {

@@ -27,7 +27,7 @@ enum tern_exit {
     TERN_EXIT_USAGE = 2,       // usage or configuration error
     TERN_EXIT_REFUSED = 3,     // the peer rejected the credentials or the request
     TERN_EXIT_NOTHING = 4,     // nothing to do, or a budget forbids it
-    TERN_EXIT_INTERRUPTED = 5, // a signal ended it
+    TERN_EXIT_INTERRUPTED = 5, // a signal ended the program
 };
 
 #define TERN_CLI_OPTIONS_MAX 24 // of one verb
@@ -62,18 +62,19 @@ struct tern_cli_program {
     const char *default_config;           // read when it exists and --config is absent; or NULL
 };
 
-// What a verb gets.
+// The parsed command line, passed to the verb.
 struct tern_cli {
     const struct tern_cli_program *program;
     const struct tern_cli_verb *verb;
-    char **arguments; // behind the options; NULL-terminated
+    char **arguments; // after the options; NULL-terminated
     unsigned argument_count;
     bool json;
-    const char *config;                              // file that was loaded, NULL for none
-    const char *option_values[TERN_CLI_OPTIONS_MAX]; // by index in verb->options; NULL: not given
+    const char *config;                              // path of the loaded settings file; NULL: none
+    const char *option_values[TERN_CLI_OPTIONS_MAX]; // of verb->options[i]; or NULL
     char **sets;
     unsigned set_count;
-    // Where messages of tern_cli_fail() and its like go while a verb does not end by them; NULL = stderr.
+    // Receives the messages of tern_cli_fail(), tern_cli_check() and tern_cli_refuse() for a verb
+    // that continues after an error. NULL: they go to stderr.
     char *message;
     size_t message_size;
 };
@@ -82,19 +83,19 @@ struct tern_cli {
 // returns the exit code for main().
 int tern_cli_main(const struct tern_cli_program *program, int argc, char **argv);
 
-// Fills program->values anew: defaults, then the file cli->config, then --set. tern_cli_main() has done
-// so before the verb runs; for a verb that writes that file. Returns an exit code.
+// Sets program->values again: defaults, then the file cli->config, then --set. For verbs that write
+// that file, since tern_cli_main() loads it before it runs the verb. Returns an exit code.
 int tern_cli_load_settings(struct tern_cli *cli);
 
-// The value of the verb's option, or `fallback` when it was not given. A flag's value is "".
-// The name must be one of the verb's options.
+// Returns the value of the verb's option, or `fallback` when the option is missing. A flag has the
+// value "". name: one of the verb's options.
 const char *tern_cli_option(const struct tern_cli *cli, const char *name, const char *fallback);
 
-// Whether the verb's option was given.
+// Returns true if the command line has the verb's option.
 bool tern_cli_flag(const struct tern_cli *cli, const char *name);
 
-// Reads a whole number with the units of settings ("10k") from an option.
-// TERN_ERR_CONFIG, explained on stderr, when it is malformed or outside [least, most].
+// Reads a whole number, which may have a unit ("10k"), from an option. TERN_ERR_CONFIG, with a
+// message on stderr: it is malformed or outside [least, most]
 TERN_MUST_USE enum tern_result tern_cli_number(const struct tern_cli *cli, const char *name,
                                                uint64_t fallback, uint64_t least, uint64_t most,
                                                uint64_t *value);
@@ -111,7 +112,7 @@ int tern_cli_fail(const struct tern_cli *cli, enum tern_result result, const cha
 int tern_cli_check(const struct tern_cli *cli, enum tern_result result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Like tern_cli_check(), and returns `result` itself, for the steps of a verb.
+// Like tern_cli_check(), but returns `result` itself.
 TERN_MUST_USE enum tern_result tern_cli_refuse(const struct tern_cli *cli, enum tern_result result,
                                                const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -127,8 +128,9 @@ TERN_MUST_USE enum tern_result tern_cli_refuse(const struct tern_cli *cli, enum 
 
 // --- Findings
 
-// Lines of a verb that checks something (`doctor`, `check --data`): what it found, whether that is good, and what to do
-// where it is not. Printed as text at once, or collected as JSON. One thread.
+// Lines of a verb that checks something (`doctor`, `check --data`): each finding has a health and,
+// if there is a problem, advice. Findings are printed as text at once, or collected as JSON. One
+// thread.
 
 enum tern_health {
     TERN_HEALTH_GOOD,

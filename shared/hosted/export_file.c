@@ -42,7 +42,8 @@ static int read_format(struct tern_cli *cli, struct tern_export_file *file)
                                dtype);
 }
 
-// A file is replaced by renaming, which would put a plain file in the place of a device or a link.
+// Refuses a target that is not a regular file: the file is written by renaming, which would replace
+// a device or link itself.
 static int check_target(struct tern_cli *cli)
 {
     const char *file = cli->arguments[0];
@@ -104,7 +105,7 @@ int tern_export_file_write(struct tern_cli *cli, const uint8_t *data, size_t len
     return tern_cli_check(cli, result, "cannot write %s: %s", file, strerror(errno));
 }
 
-// --- What is said of it
+// --- Metadata and reports
 
 static void set_note(cJSON *notes, const char *key, const char *text)
 {
@@ -112,8 +113,8 @@ static void set_note(cJSON *notes, const char *key, const char *text)
     cJSON_AddStringToObject(notes, key, text);
 }
 
-// Names the tensors that each client has of its own: what the file has of them is of version 0, or of one
-// client.
+// Lists the tensors of which each client trains its own values; the file has the values of version
+// 0 or of one client.
 static void note_local(cJSON *notes, const struct tern_model *model)
 {
     static char text[TERN_MODEL_MAX_TENSORS * (TERN_TENSOR_NAME_MAX + 2)];
@@ -141,7 +142,8 @@ static float deviation_of(struct tern_column_pair pair)
     return pair.spread;
 }
 
-// Numbers with blanks between them, such that reading them gives the same bits.
+// Writes the numbers with 9 significant digits, which restore the same float32, separated by
+// spaces.
 static void note_numbers(cJSON *notes, const char *key, struct tern_span scaling,
                          float (*of)(struct tern_column_pair pair))
 {
@@ -160,7 +162,8 @@ static void note_numbers(cJSON *notes, const char *key, struct tern_span scaling
     free(text);
 }
 
-// The target's is apart from those of the inputs, behind which it comes.
+// Writes the scaling of the inputs and of the target under separate keys. The target is the last
+// column.
 static void note_scaling(cJSON *notes, const struct tern_export_model *model)
 {
     const size_t len = (size_t)tern_model_spec_inputs(model->spec) * TERN_WIRE_COLUMN_BYTES;

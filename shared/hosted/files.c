@@ -1,4 +1,4 @@
-#define _GNU_SOURCE // mkostemp, getrandom
+#define _GNU_SOURCE // for mkostemp()
 #include "hosted/files.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static enum tern_result from_errno(void)
     }
 }
 
-// Closes without losing the errno of what went wrong before.
+// Closes the file without changing errno, which holds an earlier error.
 static void close_quietly(int fd)
 {
     int saved = errno;
@@ -55,8 +55,8 @@ static bool grow(struct bytes *bytes, size_t most)
     return larger != NULL;
 }
 
-// Reads until the end; the buffer always has room for one more byte and the NUL, so that a file of
-// `most` + 1 bytes is noticed. Pipes and /proc, which have no size, work too.
+// Reads until the end of the file, since pipes and files in /proc report no size. The buffer has
+// room for `most` + 1 bytes, to detect a file that is too large, and for a NUL.
 static enum tern_result read_all(int fd, size_t most, struct bytes *bytes)
 {
     for (;;) {
@@ -101,7 +101,7 @@ enum tern_result tern_file_read(const char *path, size_t most, uint8_t **data, s
 
 enum tern_result tern_file_read_regular(const char *path, size_t most, uint8_t **data, size_t *len)
 {
-    // Without O_NONBLOCK the opening of a FIFO would wait for its writer.
+    // O_NONBLOCK, because opening a FIFO would wait for its writer.
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat status;
     if (fd < 0) {
@@ -150,7 +150,7 @@ enum tern_result tern_file_write_all(int fd, const void *data, size_t len)
     return TERN_OK;
 }
 
-// A rename is on the disk only when its folder is.
+// Flushes the folder, because only then the rename is on the disk.
 static bool sync_folder(const char *folder)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -213,7 +213,8 @@ enum tern_result tern_file_write(const char *path, const void *data, size_t len,
 
 // --- Outputs
 
-// Into a pipe or device that is there. No O_CREAT: it must not become a file if it just went away.
+// Writes into an existing pipe or device. No O_CREAT: if the pipe has just been removed, no file
+// may take its place.
 static enum tern_result write_through(const char *path, const void *data, size_t len)
 {
     int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
@@ -228,8 +229,8 @@ static enum tern_result write_through(const char *path, const void *data, size_t
     return close(fd) == 0 ? TERN_OK : from_errno();
 }
 
-// A link to a file that is not there yet: the empty file is made through the link, so that its
-// place is known, and is taken away again if that is all that comes of it.
+// Writes through a symbolic link whose target does not exist. Creates an empty target first, to
+// learn its path; removes it again if writing fails.
 static enum tern_result write_dangling(const char *path, const void *data, size_t len, mode_t mode)
 {
     char target[PATH_MAX];
@@ -299,7 +300,7 @@ enum tern_result tern_file_make_folders(const char *path, mode_t mode)
         errno = len == 0 ? ENOENT : ENAMETOOLONG;
         return TERN_ERR_IO;
     }
-    // Each step makes the folder that the first `end` bytes name.
+    // Creates each parent in turn: the first `end` bytes of the path name it.
     for (size_t end = 1; end <= len; end++) {
         if (path[end] != '/' && path[end] != '\0') {
             continue;
@@ -313,7 +314,7 @@ enum tern_result tern_file_make_folders(const char *path, mode_t mode)
     return TERN_OK;
 }
 
-// Cuts the last name off a path, down to "/" or ".".
+// Removes the last name from a path; "/" or "." remains at the end.
 static void cut_name(char *path)
 {
     size_t len = strlen(path);
@@ -337,7 +338,7 @@ enum tern_result tern_file_can_make_folders(const char *path, char *parent)
         errno = ENAMETOOLONG;
         return TERN_ERR_IO;
     }
-    // A dangling link exists and is no folder.
+    // A dangling link exists, but is not a folder.
     while (lstat(parent, &facts) != 0) {
         if ((errno != ENOENT && errno != ENOTDIR) || strcmp(parent, "/") == 0 ||
             strcmp(parent, ".") == 0) {
@@ -349,7 +350,8 @@ enum tern_result tern_file_can_make_folders(const char *path, char *parent)
         errno = ENOTDIR;
         return TERN_ERR_IO;
     }
-    // Permissions alone do not show a read-only mount, a quota, or a folder such as /proc.
+    // Creates a folder for real, because permissions do not reveal a read-only mount, a quota or
+    // /proc.
     if (snprintf(probe, sizeof probe, "%s/.tern-XXXXXX", parent) >= (int)sizeof probe) {
         errno = ENAMETOOLONG;
         return TERN_ERR_IO;

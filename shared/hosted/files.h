@@ -8,10 +8,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-// Reads a whole file of at most `most` bytes. *data: malloc'ed, the caller's to free, with one NUL
-// behind the last byte; *len: without that NUL. Both unchanged on error.
+// Reads a whole file of at most `most` bytes. *data: malloc'ed, owned by the caller, with a NUL
+// after the last byte; *len: without that NUL. Both unchanged on error.
 // TERN_ERR_NOT_FOUND, TERN_ERR_IO, TERN_ERR_NO_MEMORY
-// TERN_ERR_TOO_LARGE  it has more than `most` bytes; no more than that was read
+// TERN_ERR_TOO_LARGE  the file has more than `most` bytes
 TERN_MUST_USE enum tern_result tern_file_read(const char *path, size_t most, uint8_t **data,
                                               size_t *len);
 // Like tern_file_read(), for regular files only: a FIFO or device may never end, or may block.
@@ -23,9 +23,9 @@ TERN_MUST_USE enum tern_result tern_file_read_regular(const char *path, size_t m
 TERN_MUST_USE enum tern_result tern_file_read_open(int fd, size_t most, uint8_t **data,
                                                    size_t *len);
 
-// Replaces or makes a file at once: readers and a power cut see the old bytes or the new ones.
-// mode: permissions, e.g. 0600, whatever the umask says. When it returns TERN_OK the new bytes are
-// on the disk. A file that is a symbolic link is replaced, not followed.
+// Replaces or creates a file atomically: readers see the old or the new bytes, also after a power
+// cut. mode: permissions, e.g. 0600, whatever the umask says. When it returns TERN_OK the new bytes
+// are on the disk. A file that is a symbolic link is replaced, not followed.
 // TERN_ERR_NOT_FOUND  the folder does not exist; TERN_ERR_NO_SPACE; TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_file_write(const char *path, const void *data, size_t len,
                                                mode_t mode);

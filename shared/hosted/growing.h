@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-// Makes room for one more element of `size` bytes behind the first `count`. Returns the list, which may have moved;
-// NULL: no memory, and the list is as it was.
+// Makes room for one more element of `size` bytes after the first `count`. Returns the list, which
+// may have moved; NULL: no memory, and the list is as it was.
 static inline void *tern_grown(void *list, size_t count, size_t size)
 {
     if (count != 0 && (count & (count - 1)) != 0) {

@@ -19,7 +19,8 @@
 
 // --- Signals
 
-// ppoll(), so that no signal is slept through.
+// ppoll() unblocks the signals and sleeps in one step, so that no signal arrives in between
+// unnoticed.
 
 volatile sig_atomic_t tern_interrupted;
 
@@ -80,7 +81,7 @@ static void send_to(const char *name, const char *text, size_t len)
         return;
     }
     memcpy(address.sun_path, name, name_len);
-    if (name[0] == '@') { // of the abstract namespace
+    if (name[0] == '@') { // a socket in Linux's abstract namespace
         address.sun_path[0] = '\0';
     }
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -122,7 +123,7 @@ uint64_t tern_notify_watchdog_ms(void)
 #define SOURCE_MAX 4096 // bytes of one file
 #define NETWORK "sys/class/net"
 
-// A file that is missing adds nothing.
+// Adds the contents of a file to the hash; a missing file adds nothing.
 static void add_file(struct tern_sha256 *hash, const char *path)
 {
     uint8_t *data = NULL;
@@ -133,7 +134,8 @@ static void add_file(struct tern_sha256 *hash, const char *path)
     }
 }
 
-// Only devices with a driver: the address of a bridge, container or tunnel may change at each start.
+// Uses only network devices with a hardware driver, because the address of a bridge, container or
+// tunnel can change at each start.
 static int is_device(const struct dirent *entry)
 {
     return entry->d_name[0] != '.' && strcmp(entry->d_name, "lo") != 0;
@@ -165,7 +167,7 @@ static void add_path(struct tern_sha256 *hash, const char *folder)
     }
     if (whole != NULL) {
         tern_sha256_update(hash, whole, strlen(whole));
-    } else { // it is made later, at this place
+    } else { // the folder does not exist yet; use its future path
         tern_sha256_update(hash, here, strlen(here));
         tern_sha256_update(hash, here[0] != '\0' ? "/" : "", here[0] != '\0');
         tern_sha256_update(hash, folder, strlen(folder));

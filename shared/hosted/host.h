@@ -9,7 +9,8 @@
 
 // --- Signals
 
-// 1 after SIGINT (Ctrl-C), SIGTERM or SIGHUP. The program's main loop reads it between pieces of work.
+// Becomes 1 after SIGINT (Ctrl-C), SIGTERM or SIGHUP. The program's main loop reads it between
+// pieces of work.
 extern volatile sig_atomic_t tern_interrupted;
 
 // Installs handlers for these signals, except for SIGHUP where it is ignored (nohup), and ignores SIGPIPE, so that a
@@ -23,24 +24,26 @@ void tern_interrupts_sleep(uint32_t ms);
 
 // The protocol of sd_notify(3): one datagram to the socket that NOTIFY_SOCKET names. Any thread.
 
-// Whether NOTIFY_SOCKET names a socket.
+// Returns true if NOTIFY_SOCKET names a socket.
 bool tern_notify_is_wanted(void);
 
 // Sends "READY=1", "STATUS=..." and the like; newlines separate several of them. Does nothing without a socket, and
 // drops messages that cannot be sent: a service works without its manager.
 void tern_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// The longest time in ms between two "WATCHDOG=1" messages; 0: the manager watches nothing.
+// Returns the longest allowed time between two "WATCHDOG=1" messages, in milliseconds; 0: the
+// manager expects none.
 uint64_t tern_notify_watchdog_ms(void);
 
 // --- The name of the device
 
 #define TERN_DEVICE_NAME_MAX 64 // bytes, with the NUL
 
-// Writes the name of a device without a configured one, "HOST-1f3a5c": the host's name, cut where it is long, and six
-// digits of a hash of the machine ID, the addresses of its network devices and the path of the state folder. The
-// digits differ between clones of an image and between clients of one machine; the name is the same at each call.
-// root: the folder that has /etc and /sys; "" or "/" for the machine's own.
+// Writes the name of a device without a configured one, "HOST-1f3a5c": the host's name, cut where
+// it is long, and six digits of a hash of the machine ID, the addresses of its network devices and
+// the path of the state folder. The digits differ between clones of an image and between clients of
+// one machine; the name is the same at each call. root: the folder that contains /etc and /sys;
+// tests pass another one than "/".
 void tern_device_name(const char *root, const char *state_folder, char name[TERN_DEVICE_NAME_MAX]);
 
 #endif

@@ -88,7 +88,8 @@ static enum tern_result read_file(struct tern_input *input, void *dst, unsigned 
     int count = gzread(input->file, dst, len);
     int code = Z_OK;
     const char *message = gzerror(input->file, &code);
-    // zlib reports a stream that ends too early only here, beside a count that looks like the end.
+    // For a truncated stream gzread() returns a count as at the end; only gzerror() reports the
+    // error.
     if (count >= 0 && code == Z_OK) {
         *got = (size_t)count;
         return TERN_OK;
@@ -153,7 +154,8 @@ enum tern_result tern_input_expect_end(struct tern_input *input)
     uint8_t extra;
     size_t got;
     uint64_t end = input->offset;
-    // One byte past a limit that was reached exactly is for this sentence, not the limit's.
+    // Lifts the limit, so that an extra byte is reported as data after the end and not as an
+    // exceeded limit.
     input->limit = UINT64_MAX;
     TERN_TRY(tern_input_read(input, &extra, 1, &got));
     if (got > 0) {

@@ -15,23 +15,23 @@
 #include <time.h>
 #include <unistd.h>
 
-// The key of tern_log_set_request(), whose value is a number wherever it stands.
+// The key that tern_log_set_request() adds to a line; its value is always a number.
 #define TERN_LOG_REQUEST "request"
 
 // --- JSON
 
-// A line of the log as a JSON object: what tern_log() writes where JSON is wanted. Pure; reentrant.
+// Converts a line of the log to a JSON object. Pure; reentrant.
 
-// What is left of the line, and what the object has so far.
+// One key=value pair of the line; points into the line.
 struct pair {
     const char *key;
     size_t key_len;
-    const char *value; // within its quotes, with its escapes
+    const char *value; // without the quotes, with the escapes
     size_t value_len;
     bool quoted;
 };
 
-// --- Taking the line apart
+// --- Parsing the line
 
 static size_t length_of_quoted(const char *text, size_t len)
 {
@@ -48,8 +48,8 @@ static size_t length_until(const char *text, size_t len, char end)
     return found != NULL ? (size_t)(found - text) : len;
 }
 
-// Takes the first pair off the text and returns how many bytes it had. A text that was cut may end
-// within a key or a value.
+// Reads the first pair and returns its length with the following space. A truncated line may end
+// within a key or value.
 static size_t take_pair(const char *text, size_t len, struct pair *pair)
 {
     const size_t word = length_until(text, len, ' ');
@@ -61,7 +61,7 @@ static size_t take_pair(const char *text, size_t len, struct pair *pair)
     pair->value = text + at;
     pair->value_len = pair->quoted ? length_of_quoted(text + at, len - at)
                                    : length_until(text + at, len - at, ' ');
-    if (pair->key_len == word) { // no "=": the text was cut
+    if (pair->key_len == word) { // no "=": the line was truncated
         pair->value_len = 0;
         at = word;
     }
@@ -71,7 +71,8 @@ static size_t take_pair(const char *text, size_t len, struct pair *pair)
 
 // --- Numbers
 
-// Whether the format prints the key by a conversion of numbers, or the line's head does.
+// Returns true if the value is a number: the line's head has it, or the format prints it with a
+// number conversion.
 static bool prints_number(const char *format, const struct pair *pair)
 {
     if (pair->key_len == sizeof TERN_LOG_REQUEST - 1 &&
@@ -98,7 +99,8 @@ static size_t digits(const char *text, size_t len)
     return i;
 }
 
-// As RFC 8259 has them: not "nan", not "inf", and none that was cut behind its point.
+// Returns true for a JSON number (RFC 8259), not for "nan", "inf" or a number that was truncated
+// after its point.
 static bool is_number(const char *text, size_t len)
 {
     size_t at = len > 0 && text[0] == '-';
@@ -128,7 +130,7 @@ static char *put(char *dst, const char *text, size_t len)
     return dst + len;
 }
 
-// The escapes of a quoted value are JSON's already; one that was cut off is left out.
+// Copies the escapes of a quoted value, which are valid in JSON too, but omits a truncated one.
 static char *put_text(char *dst, const struct pair *pair)
 {
     *dst++ = '"';
@@ -248,11 +250,11 @@ static size_t at_most(int printed, size_t room)
 #define CLEAR_LINE "\r\x1b[K"
 
 static pthread_mutex_t progress_lock = PTHREAD_MUTEX_INITIALIZER;
-static char progress[PROGRESS_MAX]; // "" = none is shown
+static char progress[PROGRESS_MAX]; // "": no status line
 static atomic_bool shows_progress;
 
-// One write() per line, so that lines of several threads and processes do not mix. A log that
-// cannot be written has nowhere to complain to.
+// Writes a line with one write(), so that lines of several threads and processes do not mix. If the
+// log cannot be written, there is no place to report it.
 static void write_line(const char *line, size_t len)
 {
     while (len > 0) {
@@ -267,7 +269,7 @@ static void write_line(const char *line, size_t len)
     }
 }
 
-// "time=... level=... event=...", and " request=..." of one
+// Writes "time=... level=... event=..." and, if the thread works for a request, " request=...".
 static size_t write_head(enum tern_log_level level, const char *event, char *line, size_t room)
 {
     struct timespec now;
@@ -286,11 +288,11 @@ static size_t write_head(enum tern_log_level level, const char *event, char *lin
     return len;
 }
 
-// --- The last lines, in a ring that drops whole lines
+// --- Ring buffer of the last lines, for tern_log_recent()
 
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 static char kept[TERN_LOG_RECENT_MAX - 1];
-static size_t kept_first; // where the oldest line begins
+static size_t kept_first; // offset of the oldest line
 static size_t kept_len;
 static atomic_bool keeps;
 
@@ -336,7 +338,7 @@ size_t tern_log_recent(char lines[TERN_LOG_RECENT_MAX])
     return len;
 }
 
-// The event takes the place of the line of progress, which follows it again.
+// Clears the status line, writes the event, and shows the status line again below it.
 static void write_event(const char *line, size_t len)
 {
     static char all[sizeof CLEAR_LINE + TERN_LOG_JSON_MAX(LINE_MAX_BYTES) + PROGRESS_MAX];
@@ -371,9 +373,9 @@ void tern_log_progress(const char *text)
     pthread_mutex_unlock(&progress_lock);
 }
 
-// --- Lines that wait for a commit
+// --- Lines held until a transaction commits
 
-#define HELD_FIRST 4096u // bytes that are allocated for the first line
+#define HELD_FIRST 4096u // bytes; first allocation
 
 static _Thread_local struct {
     bool on;
@@ -433,7 +435,7 @@ void tern_log(enum tern_log_level level, const char *event, const char *format, 
     if (!enabled(level)) {
         return;
     }
-    size_t room = sizeof(line) - 1; // for the newline
+    size_t room = sizeof(line) - 1; // one byte is for the newline
     size_t len = write_head(level, event, line, room);
     if (format != NULL && len + 1 < room) {
         line[len++] = ' ';
@@ -461,7 +463,7 @@ const char *tern_log_text(char dst[TERN_LOG_TEXT_MAX], const char *text)
     }
     size_t used = 0;
     dst[used++] = '"';
-    // Each turn writes at most two bytes; the closing quote and the NUL follow.
+    // Each iteration writes at most two bytes; the closing quote and the NUL follow.
     for (; *text != '\0' && used + 4 <= TERN_LOG_TEXT_MAX; text++) {
         if (*text == '"' || *text == '\\') {
             dst[used++] = '\\';

@@ -43,15 +43,16 @@ void tern_log_hold(void);
 // Writes the held lines in their order, or drops them where the transaction was rolled back.
 void tern_log_release(bool happened);
 
-// Shows a status line below the log, cut to the terminal's width, and redraws it behind each event; "" removes it. No
-// effect where stderr is not a terminal. From one thread.
+// Shows a status line below the log, cut to the terminal's width; "" removes it. Each event redraws
+// it. No effect if stderr is not a terminal. From one thread.
 void tern_log_progress(const char *text);
 
 // Keeps the last 64 KiB of log lines in memory for tern_log_recent(). Call once, at start.
 void tern_log_keep(void);
 
 #define TERN_LOG_RECENT_MAX 65536
-// Copies the kept lines, oldest first, each with its newline, and a NUL. Returns their bytes.
+// Copies the kept lines, oldest first, each with its newline, and adds a NUL. Returns the number of
+// bytes without the NUL.
 size_t tern_log_recent(char lines[TERN_LOG_RECENT_MAX]);
 
 #define TERN_LOG_TEXT_MAX 256 // bytes of one quoted text, with the terminating NUL
@@ -68,7 +69,8 @@ const char *tern_log_text(char dst[TERN_LOG_TEXT_MAX], const char *text);
 // Like tern_log_text(), into a buffer that lives until the end of the enclosing block.
 #define TERN_LOG_TEXT(text) tern_log_text((char[TERN_LOG_TEXT_MAX]){0}, (text))
 
-// The most bytes of the JSON form of a line of `len` bytes: an empty pair, one space, becomes "":"", there.
+// Size limit of the JSON form of a line of `len` bytes: the shortest pair, an empty word and its
+// space, becomes "":"",.
 #define TERN_LOG_JSON_MAX(len) (6 * (len) + 8)
 
 // Writes a line as a JSON object and a newline; returns their bytes. For tests. line: `len` bytes without control

@@ -1,11 +1,11 @@
-// mbedTLS 2.28 (Debian 12) and 3.6 (Debian 13) by the same names: whatever differs between their
-// interfaces stands here, for every hosted program that speaks to mbedTLS itself. To be included
-// before any header of mbedTLS. TLS 1.3 is 3.6's; with 2.28 what concerns it does nothing.
-// Functions on a configuration or a session are called by the thread that owns it.
+// Wraps the functions of mbedTLS that differ between 2.28 (Debian 12) and 3.6 (Debian 13), so that
+// the client and the aggregator compile with either. Include this header before any header of
+// mbedTLS. mbedTLS 2.28 has no TLS 1.3: the functions for TLS 1.3 do nothing there. Call a function
+// only from the thread that owns its configuration, connection or session.
 #ifndef TERN_HOSTED_MBEDTLS_VERSIONS_H
 #define TERN_HOSTED_MBEDTLS_VERSIONS_H
 
-#define MBEDTLS_ALLOW_PRIVATE_ACCESS // the fields of a session have no other names in 3.6
+#define MBEDTLS_ALLOW_PRIVATE_ACCESS // 3.6 offers no functions for the fields of a session
 #include <mbedtls/ctr_drbg.h>
 #include <mbedtls/ecdsa.h>
 #include <mbedtls/pk.h>
@@ -15,13 +15,13 @@
 #include <stdint.h>
 #include <string.h>
 
-// What the ticket of a TLS 1.3 session stands for. Time is the wall clock's.
+// The session that a TLS 1.3 ticket resumes. Times are milliseconds since 1970.
 #define TERN_MBEDTLS_TICKET_KEY 48u
 struct tern_mbedtls_ticket {
     uint16_t ciphersuite;
     uint32_t age_add;
     uint64_t created_ms;
-    uint8_t flags; // the key exchanges that it may be used with
+    uint8_t flags; // key exchanges that the ticket allows
     uint8_t key_len;
     uint8_t key[TERN_MBEDTLS_TICKET_KEY];
 };
@@ -33,25 +33,27 @@ struct tern_mbedtls_ticket {
 
 #define TERN_MBEDTLS_MAJOR "3"
 
-// TLS 1.3's suites, the first that both ends know is used; to be followed by those of 1.2.
+// Cipher suites of TLS 1.3 in order of preference. The list ends with a comma, so that the suites
+// of TLS 1.2 can follow it.
 #define TERN_MBEDTLS_TLS13_SUITES                                                                  \
     MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256, MBEDTLS_TLS1_3_AES_128_GCM_SHA256,                    \
         MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
 
-// Before anything else of mbedTLS, as often as one likes. False: there is no entropy.
+// Initialises mbedTLS. Call it before any other function of mbedTLS; further calls do nothing.
+// Returns false if the system has no entropy.
 static inline bool tern_mbedtls_start(void)
 {
     return psa_crypto_init() == PSA_SUCCESS;
 }
 
-// pem: with its NUL, which size counts.
+// pem: text; size includes its terminating NUL.
 static inline int tern_mbedtls_parse_key(mbedtls_pk_context *key, const uint8_t *pem, size_t size,
                                          mbedtls_ctr_drbg_context *random)
 {
     return mbedtls_pk_parse_key(key, pem, size, NULL, 0, mbedtls_ctr_drbg_random, random);
 }
 
-// Nothing to do: the multiples of P-256's generator are built in.
+// Does nothing: mbedTLS 3.6 contains the precomputed multiples of P-256's generator.
 static inline int tern_mbedtls_keep_multiples(mbedtls_pk_context *key)
 {
     (void)key;
@@ -65,7 +67,7 @@ static inline int tern_mbedtls_check_pair(const mbedtls_pk_context *certificate,
     return mbedtls_pk_check_pair(certificate, key, mbedtls_ctr_drbg_random, random);
 }
 
-// X25519, which saves 33 bytes each way, and P-256 behind it.
+// Offers X25519 first, because its public key is 33 bytes shorter than that of P-256.
 static inline void tern_mbedtls_set_curves(mbedtls_ssl_config *config)
 {
     static const uint16_t groups[] = {MBEDTLS_SSL_IANA_TLS_GROUP_X25519,
@@ -74,7 +76,7 @@ static inline void tern_mbedtls_set_curves(mbedtls_ssl_config *config)
     mbedtls_ssl_conf_groups(config, groups);
 }
 
-// A client takes signatures with SHA-256 alone.
+// Makes a client accept only signatures with SHA-256.
 static inline void tern_mbedtls_set_sha256(mbedtls_ssl_config *config)
 {
     static const uint16_t signatures[] = {
@@ -83,8 +85,8 @@ static inline void tern_mbedtls_set_sha256(mbedtls_ssl_config *config)
     mbedtls_ssl_conf_sig_algs(config, signatures);
 }
 
-// Which versions are spoken; of two the newer is preferred. TLS 1.3 agrees on keys anew with and
-// without a ticket, and leaves the application's own pre-shared keys to 1.2.
+// Sets the allowed versions of TLS. A TLS 1.3 handshake always has an ephemeral key exchange, also
+// when it resumes a session; the application's own pre-shared keys are used with TLS 1.2 only.
 static inline void tern_mbedtls_set_versions(mbedtls_ssl_config *config, bool tls12, bool tls13)
 {
     mbedtls_ssl_conf_min_tls_version(config, tls12 ? MBEDTLS_SSL_VERSION_TLS1_2
@@ -95,20 +97,21 @@ static inline void tern_mbedtls_set_versions(mbedtls_ssl_config *config, bool tl
                                               MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_EPHEMERAL_ALL);
 }
 
-// Whether a connection is TLS 1.3; known from the ClientHello on.
+// Returns true if the connection uses TLS 1.3. Valid from the ClientHello on.
 static inline bool tern_mbedtls_is_tls13(const mbedtls_ssl_context *connection)
 {
     return connection->tls_version == MBEDTLS_SSL_VERSION_TLS1_3;
 }
 
-// A client takes the tickets of TLS 1.3, which come behind the handshake, when it reads.
+// Lets a client receive TLS 1.3 tickets, which arrive after the handshake, while it reads.
 static inline void tern_mbedtls_take_tickets(mbedtls_ssl_config *config)
 {
     mbedtls_ssl_conf_tls13_enable_signal_new_session_tickets(
         config, MBEDTLS_SSL_TLS1_3_SIGNAL_NEW_SESSION_TICKETS_ENABLED);
 }
 
-// Of a blocking connection, whose reads end without data only where such a ticket was.
+// Reads from a blocking connection. mbedtls_ssl_read() returns early when a ticket arrives; this
+// function then continues reading.
 static inline int tern_mbedtls_read(mbedtls_ssl_context *connection, uint8_t *dst, size_t size)
 {
     int result = mbedtls_ssl_read(connection, dst, size);
@@ -119,7 +122,8 @@ static inline int tern_mbedtls_read(mbedtls_ssl_context *connection, uint8_t *ds
     return result;
 }
 
-// Whether a server ends its TLS 1.3 handshakes with a ticket. May change during a handshake.
+// Sets whether a server sends a ticket after each TLS 1.3 handshake. May be called during a
+// handshake.
 static inline void tern_mbedtls_give_tickets(mbedtls_ssl_config *config, bool give)
 {
     mbedtls_ssl_conf_new_session_tickets(config, give ? 1 : 0);
@@ -137,7 +141,8 @@ static inline struct tern_mbedtls_ticket tern_mbedtls_ticket_of(const mbedtls_ss
     return ticket;
 }
 
-// mbedTLS counts the age of tickets on a clock that begins when the machine does.
+// Copies the ticket into the session. mbedTLS measures the age of a ticket by a clock that starts
+// at boot, so the time of creation is converted to that clock.
 static inline void tern_mbedtls_take_ticket(const struct tern_mbedtls_ticket *ticket,
                                             uint64_t now_ms, mbedtls_ssl_session *session)
 {
@@ -151,7 +156,7 @@ static inline void tern_mbedtls_take_ticket(const struct tern_mbedtls_ticket *ti
     memcpy(session->resumption_key, ticket->key, sizeof ticket->key);
 }
 
-// Says that a session was TLS 1.2's, which is what its other fields are for.
+// Marks the session as one of TLS 1.2, whose fields the caller sets.
 static inline void tern_mbedtls_set_tls12(mbedtls_ssl_session *session)
 {
     session->tls_version = MBEDTLS_SSL_VERSION_TLS1_2;
@@ -174,9 +179,10 @@ static inline int tern_mbedtls_parse_key(mbedtls_pk_context *key, const uint8_t 
     return mbedtls_pk_parse_key(key, pem, size, NULL, 0);
 }
 
-// Of a key for elliptic curves mbedTLS makes a copy for each signature, with which the multiples of the
-// generator go that it has computed: half of the time that the signature takes. Of a key for ECDSA alone
-// it makes none. The key is then one thread's. Returns mbedTLS's error; the key is as it was then.
+// Makes signatures with an elliptic-curve key twice as fast. mbedTLS copies a key of the general
+// type for each signature, and loses the multiples of the generator that it has computed. It does
+// not copy a key of the type ECDSA, so this function changes the key to that type. Afterwards only
+// one thread may use the key. Returns an error code of mbedTLS; the key is then unchanged.
 static inline int tern_mbedtls_keep_multiples(mbedtls_pk_context *key)
 {
     mbedtls_pk_context kept;

@@ -12,15 +12,15 @@
 #include <string.h>
 #include <strings.h>
 
-#define TERN_SAFETENSORS_HEADER_MAX 100000000 // bytes; what other readers allow too
+#define TERN_SAFETENSORS_HEADER_MAX 100000000 // bytes; the same limit as in other readers
 
 // --- Reading
 
 #define LENGTH_BYTES TERN_SAFETENSORS_LENGTH_BYTES
 
-// Where the data of a file are, and what of them is there.
+// The file's data after the header.
 struct data {
-    const uint8_t *bytes; // NULL: nothing
+    const uint8_t *bytes; // NULL: only the header was read
     uint64_t offset;      // in the file
     uint64_t len;
 };
@@ -31,7 +31,7 @@ struct dtype {
     enum tern_safetensors_kind kind;
 };
 
-// A dtype that is not here may be newer than this list: it is skipped, its size is not checked.
+// The known dtypes. A tensor of any other dtype is accepted, and its size is not checked.
 static const struct dtype dtypes[] = {
     {"F32", 4, TERN_SAFETENSORS_F32},       {"F16", 2, TERN_SAFETENSORS_F16},
     {"BF16", 2, TERN_SAFETENSORS_BF16},     {"F64", 8, TERN_SAFETENSORS_OTHER},
@@ -70,7 +70,7 @@ static enum tern_result corrupt(char why[TERN_SAFETENSORS_WHY_MAX], const char *
 
 // --- One tensor of the header
 
-// Whole numbers that a double holds exactly; JSON has no others here.
+// Accepts only whole numbers that a double represents exactly.
 static bool read_whole(const cJSON *item, uint64_t *value)
 {
     double number = cJSON_IsNumber(item) ? item->valuedouble : -1;
@@ -191,7 +191,7 @@ static int by_name(const void *left, const void *right)
     return strcmp(*a, *b);
 }
 
-// Entries are sorted by place: each must begin where the one before ended.
+// Checks that the tensors fill the data without gaps. The entries are sorted by offset.
 static enum tern_result check_places(const struct tern_safetensors *file, const struct data *data,
                                      char why[TERN_SAFETENSORS_WHY_MAX])
 {
@@ -235,7 +235,7 @@ static enum tern_result check_names(const struct tern_safetensors *file,
     return result;
 }
 
-// Notes about the file, for people: text by text.
+// Checks the optional "__metadata__" object, whose values must be text.
 static enum tern_result read_metadata(const cJSON *metadata, struct tern_safetensors *file,
                                       char why[TERN_SAFETENSORS_WHY_MAX])
 {
@@ -290,7 +290,7 @@ static bool all_spaces(const char *at, const char *end)
     return at == end;
 }
 
-// cJSON ends a text there.
+// Returns true if the JSON text contains the escape \u0000, at which cJSON would cut a string.
 static bool holds_nul(const char *text, size_t len)
 {
     static const char escape[] = "u0000";
@@ -298,7 +298,7 @@ static bool holds_nul(const char *text, size_t len)
         if (text[i] != '\\') {
             continue;
         }
-        i++; // what is escaped, be it a backslash
+        i++; // skips the escaped character, which may be a backslash
         if (len - i >= sizeof escape - 1 && memcmp(text + i, escape, sizeof escape - 1) == 0) {
             return true;
         }
@@ -323,7 +323,7 @@ static enum tern_result parse_json(const char *text, size_t len, cJSON **header,
     return TERN_OK;
 }
 
-// there: bytes of the file that are in memory, all of its header among them if it is right.
+// there: number of bytes in memory, at least the whole header.
 static enum tern_result parse_file(const uint8_t *bytes, size_t there, uint64_t len,
                                    struct tern_safetensors *file,
                                    char why[TERN_SAFETENSORS_WHY_MAX])
@@ -449,7 +449,7 @@ enum { ALIGNMENT = 8 };
 static const struct kind {
     const char *name;
     size_t bytes;             // of a value
-    enum tern_codec_id codec; // whose payload has the values behind its mode
+    enum tern_codec_id codec; // encodes the values
 } kinds[] = {
     [TERN_SAFETENSORS_F32] = {"F32", 4, TERN_CODEC_FLOAT32},
     [TERN_SAFETENSORS_F16] = {"F16", 2, TERN_CODEC_FLOAT16},
@@ -469,11 +469,11 @@ bool tern_safetensors_kind_from_name(const char *name, enum tern_safetensors_kin
 
 // --- Places
 
-// What is to be written, and where each tensor lies in the data.
+// The tensors to write, and their offsets in the data.
 struct plan {
     const struct tern_safetensors_tensor *tensors;
     size_t count;
-    const struct kind *kind; // of those that are not as_read
+    const struct kind *kind; // dtype of the tensors without as_read
     size_t *offsets;
     size_t data_len;
 };
@@ -489,8 +489,8 @@ static size_t bytes_of(const struct plan *plan, const struct tern_safetensors_te
                                    : plan->kind->bytes * tensor->count;
 }
 
-// All widths are powers of two, so that what follows a wider one is aligned. Unknown ones come
-// last, where they disturb nobody.
+// Assigns offsets, widest values first: all widths are powers of two, so each value is aligned.
+// Tensors of unknown width come last.
 static void place(struct plan *plan)
 {
     static const size_t widths[] = {8, 4, 2, 1, 0};
@@ -506,7 +506,7 @@ static void place(struct plan *plan)
 
 // --- The header
 
-// Offsets are below 2^53, so a double holds them.
+// cJSON stores numbers as double, which is exact for offsets below 2^53.
 static void add_tensor(cJSON *header, const struct plan *plan, size_t i)
 {
     const struct tern_safetensors_tensor *tensor = &plan->tensors[i];
@@ -520,7 +520,7 @@ static void add_tensor(cJSON *header, const struct plan *plan, size_t i)
     cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)end));
 }
 
-// cJSON's to free; NULL without memory.
+// Returns JSON text, to be freed with cJSON_free(); NULL: no memory.
 static char *header_text(const struct plan *plan, const cJSON *metadata)
 {
     cJSON *header = cJSON_CreateObject();
@@ -544,8 +544,8 @@ static void put_floats(const struct tern_safetensors_tensor *tensor, uint8_t *ds
     }
 }
 
-// A payload of the codec is its mode, then the values as the file has them; or the mode alone when
-// they all round to zero.
+// Encodes the values with the codec of the dtype. The payload is a mode byte and the values; if all
+// values round to zero, it is the mode byte alone.
 static enum tern_result put_rounded(const struct tern_safetensors_tensor *tensor,
                                     const struct kind *kind, uint8_t *dst)
 {
@@ -605,7 +605,7 @@ static enum tern_result put_all(const struct plan *plan, uint8_t *data,
 
 // --- The file
 
-// Its bytes up to the data, in memory for `room` bytes more. NULL without memory.
+// Makes the file's length field and header, and reserves `room` bytes after them. NULL: no memory.
 static uint8_t *make_head(const struct plan *plan, const cJSON *metadata, size_t room, size_t *len)
 {
     char *text = header_text(plan, metadata);
@@ -615,7 +615,7 @@ static uint8_t *make_head(const struct plan *plan, const cJSON *metadata, size_t
     if (out != NULL) {
         tern_put_le64(out, header);
         memset(out + TERN_SAFETENSORS_LENGTH_BYTES, ' ', header);
-        // NOLINTNEXTLINE(bugprone-not-null-terminated-result): the format has a length instead
+        // NOLINTNEXTLINE(bugprone-not-null-terminated-result): the text is stored without its NUL
         memcpy(out + TERN_SAFETENSORS_LENGTH_BYTES, text, used);
     }
     cJSON_free(text);
@@ -639,7 +639,8 @@ static enum tern_result make(const struct plan *plan, const cJSON *metadata, uin
     return TERN_OK;
 }
 
-// Sets places. False: no memory, and `why` says so.
+// Assigns offsets to the tensors. Returns false without memory. Sets `why` to the next possible
+// error.
 static bool open_plan(struct plan *plan, const struct tern_safetensors_tensor *tensors,
                       size_t count, enum tern_safetensors_kind kind,
                       char why[TERN_SAFETENSORS_WHY_MAX])
@@ -688,7 +689,7 @@ const char *tern_safetensors_shape(const struct tern_tensor *tensor,
     return text;
 }
 
-// A model's tensors in manifest order, with room for others behind them.
+// A model's tensors in manifest order, with room for more.
 struct model_tensors {
     struct tern_safetensors_tensor *of;
     char (*shapes)[TERN_SAFETENSORS_SHAPE_MAX];
@@ -700,7 +701,7 @@ static void free_tensors(struct model_tensors *tensors)
     free(tensors->shapes);
 }
 
-// False: no memory, and `why` says so.
+// Returns false without memory, with a message in `why`.
 static bool list_tensors(struct model_tensors *tensors, const struct tern_model *model,
                          const float *weights, size_t more, char why[TERN_SAFETENSORS_WHY_MAX])
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define WHY_MAX 512
-#define LINE_MAX_BYTES 1024 // of one INI line
+#define LINE_MAX_BYTES 1024 // most bytes of an INI line
 
 // --- Values
 
@@ -20,8 +20,8 @@ struct unit {
     uint64_t factor;
 };
 
-// Ki is 1024 and K is 1000. A size may end in B as well: KiB, KB. The longest unit that divides a
-// value comes out when it is printed, so units stand in falling order.
+// Units of counts and sizes: Ki is 1024 and K is 1000. A size may also end in B: KiB, KB. Units are
+// in falling order, because a value is printed with the largest unit that divides it.
 static const struct unit count_units[] = {
     {"Ti", 1ull << 40}, {"T", 1000000000000ull},
     {"Gi", 1ull << 30}, {"G", 1000000000ull},
@@ -47,7 +47,7 @@ static enum tern_result problem_is(char problem[TERN_SETTING_PROBLEM_MAX], const
     return TERN_ERR_CONFIG;
 }
 
-// The unit that `text` names, or NULL.
+// Returns the unit that `text` names, or NULL.
 static const struct unit *find_unit(const char *text, enum tern_setting_type type)
 {
     size_t len = strlen(text);
@@ -74,8 +74,8 @@ static void explain_unit(const char *text, char problem[TERN_SETTING_PROBLEM_MAX
     }
 }
 
-// Reads decimal digits and one unit, with a space between or none. False on anything else or above
-// 64 bits.
+// Reads decimal digits and one unit, which may follow a space. Returns false for any other text or
+// a value above 64 bits.
 static bool parse_count(const char *text, enum tern_setting_type type, uint64_t *value,
                         char problem[TERN_SETTING_PROBLEM_MAX])
 {
@@ -282,7 +282,7 @@ static void format_count(enum tern_setting_type type, uint64_t value, char *text
              bytes ? "B" : "");
 }
 
-// A short form that reads back as the same double.
+// Writes the shortest decimal number that reads back as the same double.
 static void format_real(double value, char *text, size_t size)
 {
     if (fabs(value) < 1e15 && value == (double)(long long)value) {
@@ -307,7 +307,7 @@ static void format_limit(const struct tern_setting *setting, double limit, char 
     }
 }
 
-// The names alone: the keys stand in the documentation of the list (settings_print.c).
+// Writes only the names; --settings prints their keys.
 static void allow_specs(const struct tern_setting_spec *spec,
                         char allowed[TERN_SETTING_ALLOWED_MAX])
 {
@@ -356,7 +356,7 @@ void tern_setting_allowed(const struct tern_setting *setting,
              high);
 }
 
-// --- Values that were read
+// --- Values of fields
 
 void tern_setting_format(const struct tern_setting *setting, const void *values,
                          char text[TERN_SETTING_TEXT_MAX])
@@ -398,7 +398,7 @@ static bool is_text(enum tern_setting_type type)
 
 // --- Comparing
 
-// What a spec string is parsed into: parameters' fields lie at offsets within one of the structs of the lists.
+// The parsed form of a spec string: the struct that the list's parameters refer to.
 union spec_values {
     double aligned;
     char bytes[256];
@@ -461,7 +461,8 @@ static bool same_spec(const struct tern_setting_spec *spec, const char *a, const
     return true;
 }
 
-// Copies the part of a joined spec string ("adaptive+deadline") at *rest and moves *rest behind its "+"; false at the end.
+// Copies the next part of a joined spec string ("adaptive+deadline") from *rest and advances *rest
+// behind the "+"; false at the end.
 static bool next_part(const char **rest, char part[TERN_SETTING_TEXT_MAX])
 {
     const size_t len = strcspn(*rest, "+");
@@ -473,7 +474,7 @@ static bool next_part(const char **rest, char part[TERN_SETTING_TEXT_MAX])
     return true;
 }
 
-// Returns true if each part of `a` is among those of `b`. A name stands in one part at most.
+// Returns true if `b` contains each part of `a`. A name occurs in at most one part.
 static bool has_parts(const struct tern_setting_spec *spec, const char *a, const char *b)
 {
     char part[TERN_SETTING_TEXT_MAX];
@@ -529,10 +530,10 @@ void tern_settings_defaults(const struct tern_settings *settings, void *values)
     }
 }
 
-// --- Names: looking up, and guessing what a typo meant
+// --- Finding settings, and suggestions for misspelt names
 
-// How far a setting is from what was written; a wrong section costs one edit, so that the right key
-// in the wrong section is still found.
+// Returns the edit distance between a setting and a written name. A wrong section adds one, so that
+// the right key in a wrong section is still suggested.
 static size_t setting_distance(const struct tern_setting *setting, const char *section,
                                const char *key)
 {
@@ -583,7 +584,8 @@ const struct tern_settings_section tern_settings_sections[] = {
     {"tensors", AGGREGATOR},    {"tls", AGGREGATOR},
     {"train", AGGREGATOR},      {NULL, NULL}};
 
-// The row of a section that is not one of this program's; NULL: it is, or no program has it.
+// Returns the row of a section that only other programs have; NULL: this program has it, or none
+// does.
 static const struct tern_settings_section *foreign(const struct tern_settings *settings,
                                                    const char *section)
 {
@@ -596,7 +598,7 @@ static const struct tern_settings_section *foreign(const struct tern_settings *s
     return NULL;
 }
 
-// The section, of this program or another, that a wrong name may have meant; "": none is near.
+// Returns the section, of this program or another, with the most similar name; "": none is similar.
 static const char *nearest_section(const struct tern_settings *settings, const char *section)
 {
     struct tern_near_name search = {.written = section, .limit = tern_near_limit(section)};
@@ -610,7 +612,7 @@ static const char *nearest_section(const struct tern_settings *settings, const c
     return search.best != NULL ? search.best : "";
 }
 
-// The setting of that name. section NULL: any; `matches` says how many settings have the key.
+// Finds a setting. section NULL: in any section; *matches: how many settings match.
 static const struct tern_setting *find(const struct tern_settings *settings, const char *section,
                                        const char *key, size_t *matches)
 {
@@ -656,7 +658,7 @@ static void explain_unknown(const struct tern_settings *settings, const char *se
     } else {
         append(why, "there is no setting '%.60s'", key);
     }
-    // A name that was a section once, or belongs to another one, may be a key: [strategy] name for round.strategy.
+    // The unknown section may be a key of another section: [strategy] name becomes round.strategy.
     size_t named = 0;
     const struct tern_setting *guess = nearest(settings, meant[0] != '\0' ? meant : section, key);
     guess = guess == NULL && strange ? find(settings, NULL, section, &named) : guess;
@@ -688,12 +690,12 @@ static enum tern_result assign(const struct tern_setting *setting, void *values,
 
 // --- Files
 
-// One load under way. The values are changed in a copy.
+// The state of one load. `values` is a copy, so that an error leaves the caller's values unchanged.
 struct load {
     const struct tern_settings *settings;
     void *values;
-    unsigned *seen;                              // per setting: the line that set it, 0 for none
-    const struct tern_settings_section *skipped; // the first foreign section; NULL: none
+    unsigned *seen;                              // [i]: line that set the i-th setting; 0: not set
+    const struct tern_settings_section *skipped; // the first section of another program; NULL: none
     unsigned skipped_line;
     FILE *stream;
     const char *path;
@@ -702,7 +704,7 @@ struct load {
     char *why;
 };
 
-// Starts the sentence of the load's first error, naming file and line.
+// Starts the message of the load's first error with file and line.
 static char *load_fails(struct load *load)
 {
     load->failed = true;
@@ -710,7 +712,7 @@ static char *load_fails(struct load *load)
     return load->why;
 }
 
-// libinih's line reader: as fgets(), but counts lines, and ends the file at the first error.
+// Reads a line for libinih, like fgets(). Counts lines, and ends the file at the first error.
 static char *read_line(char *line, int size, void *context)
 {
     struct load *load = context;
@@ -769,8 +771,8 @@ static int handle_key(void *context, const char *section, const char *key, const
     return 1;
 }
 
-// A file of another program would be taken for one that keeps every default. A program that reads other programs'
-// settings takes such a file.
+// Refuses a file without any setting of this program: it belongs to another program, and loading it
+// would silently keep every default.
 static void refuse_foreign(struct load *load)
 {
     for (size_t i = 0; i < load->settings->count; i++) {
@@ -787,8 +789,9 @@ static void refuse_foreign(struct load *load)
 
 static enum tern_result parse_stream(struct load *load)
 {
-    // libinih keeps these as globals: long lines, no continuation of a value on an indented line
-    // (it would silently replace the value), no comment behind a value (it would cut a command).
+    // libinih is configured by globals. An indented line may not continue a value, because it would
+    // silently replace it. A comment may not follow a value, because it would cut a value that
+    // contains ";".
     ini_use_stack = false;
     ini_max_line = LINE_MAX_BYTES;
     ini_initial_alloc = LINE_MAX_BYTES;
@@ -810,7 +813,7 @@ static enum tern_result parse_stream(struct load *load)
     return load->failed ? TERN_ERR_CONFIG : TERN_OK;
 }
 
-// Bytes of the program's struct up to the end of its last field in the table.
+// Returns the bytes of the program's struct up to the end of its last setting.
 static size_t values_size(const struct tern_settings *settings)
 {
     size_t size = 0;
@@ -874,7 +877,8 @@ static void explain_ambiguous(const struct tern_settings *settings, const char *
     }
 }
 
-// Splits "section.key=value" in place of `copy`. section is NULL when it is left out.
+// Splits "section.key=value" by writing NULs into `copy`. *section is NULL if the text has no
+// section.
 static bool split_assignment(char *copy, const char **section, const char **key, const char **text)
 {
     char *equals = strchr(copy, '=');
@@ -894,7 +898,7 @@ static bool split_assignment(char *copy, const char **section, const char **key,
     return true;
 }
 
-// Whether the program itself reads an override of another program's setting.
+// Returns true if foreign_keys lists this setting of another program.
 static bool is_read(const struct tern_settings *settings, const char *section, const char *key)
 {
     const char *const *name = settings->foreign_keys;
@@ -987,7 +991,7 @@ static bool takes_settings_anew(const struct tern_settings *settings)
 
 // --- The keys of spec strings
 
-// Whether the entry has that key, with the same range.
+// Returns true if the entry has that key with the same range and preset.
 static bool has_key(const struct tern_spec_entry *entry, const struct tern_spec_parameter *wanted)
 {
     for (unsigned i = 0; entry->parameters[i].key != NULL; i++) {
@@ -1000,7 +1004,8 @@ static bool has_key(const struct tern_spec_entry *entry, const struct tern_spec_
     return false;
 }
 
-// Prints a key once, with the names that have it; before the first of them.
+// Prints a key with all names that have it. Prints nothing if a name before `first` has it, since
+// the key was printed there.
 static void print_key(const struct tern_spec_list *list, size_t first,
                       const struct tern_spec_parameter *parameter, FILE *out)
 {
@@ -1057,7 +1062,7 @@ static void print_documented(const struct tern_setting *setting, bool stays, FIL
     fprintf(out, "%s%s = %s\n\n", unset ? "; " : "", setting->key, setting->fallback);
 }
 
-// Starts a section when it is not the one before.
+// Prints the section's header if the section changes.
 static void print_section(const struct tern_settings *settings, size_t i, FILE *out)
 {
     const struct tern_setting *table = settings->table;

@@ -50,17 +50,17 @@ enum tern_setting_type {
 
 // When another value takes effect.
 enum tern_setting_change {
-    TERN_SETTING_RESTART, // in a program that is started
-    TERN_SETTING_LIVE,    // also in one that runs, when it is told to read its settings again
-    TERN_SETTING_INIT,    // in what is made new: what is there has one of its own
+    TERN_SETTING_RESTART, // when the program restarts
+    TERN_SETTING_LIVE,    // also when the running program rereads its settings (SIGHUP)
+    TERN_SETTING_INIT,    // only in new objects; existing ones keep their own value
 };
 
-// What checks a setting that is a spec string.
+// The rules for a setting that is a spec string.
 struct tern_setting_spec {
-    const struct tern_spec_list *list; // its names and keys
-    const char *besides;               // what else is allowed, for --settings; NULL = nothing
-    const char *number; // what a number alone continues, e.g. "constant:rate="; NULL = nothing
-    // TERN_OK, or an error with why: what is wrong, and what is allowed.
+    const struct tern_spec_list *list; // the names and keys that are allowed
+    const char *besides; // further values that check() accepts, for --settings; NULL = none
+    const char *number;  // prefix for a value that is a number, e.g. "constant:rate="; NULL = none
+    // Checks a value. On error writes to `why` what is wrong and what is allowed.
     enum tern_result (*check)(const char *text, char why[TERN_SPEC_SENTENCE_MAX]);
 };
 
@@ -68,14 +68,13 @@ struct tern_setting {
     const char *section;
     const char *key;
     enum tern_setting_type type;
-    size_t offset;        // in the program's struct
-    size_t size;          // of the field
-    const char *fallback; // default, in the text form
-    double min, max;      // inclusive; TEXT: length
-    const char *words;    // ENUM: "text | json"
-    const struct tern_setting_spec
-        *spec;       // SPEC; TEXT: where spec strings are compared, not checked
-    const char *doc; // one or two sentences with the unit
+    size_t offset;                        // of the field in the program's struct
+    size_t size;                          // of the field
+    const char *fallback;                 // default value as text
+    double min, max;                      // inclusive; TEXT: of the length in bytes
+    const char *words;                    // ENUM: "text | json"
+    const struct tern_setting_spec *spec; // SPEC; TEXT: only for comparing values as spec strings
+    const char *doc;                      // one or two sentences with the unit
     enum tern_setting_change change;
 };
 
@@ -89,18 +88,18 @@ struct tern_settings {
     const char *program;
     const struct tern_setting *table;
     size_t count;
-    // Sections of Tern's other programs, up to a row without a name, or NULL. A file that also has
-    // settings of this program may hold them; --set may not.
+    // Sections of Tern's other programs, ended by a row without a name; NULL: none. A file with
+    // settings of this program may contain them, --set may not.
     const struct tern_settings_section *foreign_sections;
-    // "section.key" of other programs' settings that --set may name, NULL-terminated, or NULL: the
-    // program reads them from cli->sets.
+    // "section.key" of other programs' settings that --set accepts, ended by NULL; the program
+    // reads them from cli->sets. NULL: none.
     const char *const *foreign_keys;
-    // Prints numbers that follow from *values, as comments; NULL: there are none.
+    // Prints derived numbers as comments of --settings; NULL: there are none.
     void (*print_derived)(const void *values, FILE *out);
 };
 
-// Every section that a program of Tern's or an experiment has: what the programs pass as
-// foreign_sections, since one file may serve them all. A program's own are read all the same.
+// All sections of Tern's programs and experiments, for foreign_sections: one file can serve several
+// programs. A program's own sections may be in the list.
 extern const struct tern_settings_section tern_settings_sections[];
 
 #define TERN_SETTINGS(program, table, foreign_sections)                                            \
@@ -108,18 +107,18 @@ extern const struct tern_settings_section tern_settings_sections[];
         program, table, sizeof(table) / sizeof((table)[0]), foreign_sections, NULL, NULL           \
     }
 
-// Fills *values (the program's struct) with the defaults. A fallback that breaks its own range is a
-// fault of the program: it is reported on stderr and the program aborted.
+// Fills *values (the program's struct) with the defaults. A default outside its own range is a bug:
+// the function reports it on stderr and aborts.
 void tern_settings_defaults(const struct tern_settings *settings, void *values);
 
-// Loads an INI file over *values. A file whose settings are all of other programs is an error, unless
-// foreign_keys names some. On error *values is unchanged and why says file, line, key, what
-// was wrong, and what is allowed. A key given twice is an error.
+// Loads an INI file over *values. A file without settings of this program is an error, unless
+// foreign_keys is set. On error *values is unchanged and why names the file, line and key, the
+// mistake, and what is allowed. A key given twice is an error.
 // TERN_ERR_NOT_FOUND  no such file; TERN_ERR_IO  it cannot be read; TERN_ERR_CONFIG
 TERN_MUST_USE enum tern_result tern_settings_load(const struct tern_settings *settings,
                                                   void *values, const char *path, char why[512]);
 
-// As tern_settings_load(), from a stream; `path` is its name in errors.
+// Like tern_settings_load(), from a stream. path: its name in error messages.
 TERN_MUST_USE enum tern_result tern_settings_load_stream(const struct tern_settings *settings,
                                                          void *values, FILE *stream,
                                                          const char *path, char why[512]);
@@ -129,16 +128,17 @@ TERN_MUST_USE enum tern_result tern_settings_load_stream(const struct tern_setti
 TERN_MUST_USE enum tern_result tern_settings_set(const struct tern_settings *settings, void *values,
                                                  const char *assignment, char why[512]);
 
-// The setting that a "section.key=value" names, as tern_settings_set() finds it. NULL: none, or a foreign section's.
+// Returns the setting that a "section.key=value" names, as for tern_settings_set(). NULL: none, or
+// one of another program's.
 const struct tern_setting *tern_settings_named(const struct tern_settings *settings,
                                                const char *assignment);
 
-// The value of `setting` in *values, as it reads back.
+// Writes the value of `setting` in *values as text that reads back as the same value.
 #define TERN_SETTING_TEXT_MAX 1024
 void tern_setting_format(const struct tern_setting *setting, const void *values,
                          char text[TERN_SETTING_TEXT_MAX]);
 
-// The i-th word of an ENUM setting's words, copied; false behind the last one.
+// Copies the i-th word of an ENUM setting; false if there are fewer words.
 #define TERN_SETTING_WORD_MAX 32
 bool tern_setting_word(const char *words, uint32_t i, char word[TERN_SETTING_WORD_MAX]);
 
@@ -149,9 +149,8 @@ bool tern_setting_text_equal(const struct tern_setting *setting, const char *a, 
 // Returns true if the setting has the same value in both structs, by tern_setting_text_equal() for texts.
 bool tern_setting_equal(const struct tern_setting *setting, const void *a, const void *b);
 
-// Writes the documented example INI: every key with its doc, range and default. A key without a
-// default is written as a comment.
-// values: what derived numbers follow from; unused without any.
+// Writes the example INI file: every key with its doc, range and default. A key without a default
+// is written as a comment. values: for print_derived().
 void tern_settings_print_example(const struct tern_settings *settings, const void *values,
                                  FILE *out);
 
@@ -159,15 +158,15 @@ void tern_settings_print_example(const struct tern_settings *settings, const voi
 
 // One value of a setting, from its text form. Internal to shared/hosted; pure; reentrant.
 
-// Parses `text` into the field at `field`. On error it is unchanged and `problem` says what is
-// wrong, e.g. "is over the limit"; of a spec string it begins with a colon and says what is allowed, too.
+// Parses `text` into `field`. On error it is unchanged and `problem` says what is wrong, e.g. "is
+// over the limit"; of a spec string it begins with a colon and says what is allowed, too.
 // TERN_ERR_CONFIG
 #define TERN_SETTING_PROBLEM_MAX (TERN_SPEC_SENTENCE_MAX + 2)
 TERN_MUST_USE enum tern_result tern_setting_parse(const struct tern_setting *setting,
                                                   const char *text, void *field,
                                                   char problem[TERN_SETTING_PROBLEM_MAX]);
 
-// Writes what is allowed, e.g. "a duration from 1s to 1d".
+// Writes the allowed values, e.g. "a duration from 1s to 1d".
 #define TERN_SETTING_ALLOWED_MAX 512
 void tern_setting_allowed(const struct tern_setting *setting,
                           char allowed[TERN_SETTING_ALLOWED_MAX]);

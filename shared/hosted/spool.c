@@ -23,7 +23,7 @@ static int open_new(const char *folder, const char *name, char path[PATH_MAX])
     return mkostemp(path, O_CLOEXEC);
 }
 
-// For file systems that know no files without a name.
+// For file systems without O_TMPFILE.
 static int open_and_unlink(const char *folder)
 {
     char path[PATH_MAX];
@@ -72,8 +72,8 @@ bool tern_spool_reopen(struct tern_spool *spool, const char *path, size_t len)
     return true;
 }
 
-// By writing, not through a mapping: there a full disk would be a signal, here it is an error. Always
-// after what is whole: of a piece that was written in part nothing counts.
+// Writes with pwrite() instead of through a mapping, because a full disk is then an error and not a
+// signal. On error spool->len is unchanged, so a partial write is overwritten.
 bool tern_spool_append(struct tern_spool *spool, const void *data, size_t len)
 {
     const uint8_t *bytes = data;
@@ -120,7 +120,7 @@ void tern_spool_drop_pages(const struct tern_spool *spool, size_t from, size_t l
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t first = from / page * page;
     if (spool->mapped != NULL && from + len > first) {
-        // What stays in memory for lack of success costs no more than that.
+        // If this fails, the pages stay in memory, which is harmless.
         (void)madvise(spool->mapped + first, from + len - first, MADV_DONTNEED);
     }
 }
@@ -146,8 +146,6 @@ void tern_spool_close(struct tern_spool *spool)
 }
 
 // --- Blobs
-
-// Reference-counted bytes: one stored download serves any number of replies at once without copies.
 
 static struct tern_blob *make(size_t len, size_t in_memory)
 {
@@ -196,7 +194,7 @@ void tern_blob_release(struct tern_blob *blob)
     if (blob == NULL) {
         return;
     }
-    // The last holder must see every write of the others before it frees.
+    // acq_rel: the thread that frees the blob must see every write of the other holders.
     if (atomic_fetch_sub_explicit(&blob->references, 1, memory_order_acq_rel) == 1) {
         tern_spool_close(&blob->spool);
         free(blob);
@@ -205,17 +203,14 @@ void tern_blob_release(struct tern_blob *blob)
 
 // --- Large pages
 
-// Large pages for large blocks: what is touched here and there, as the sums of updates are, takes one fault of the
-// memory's for 2 MiB in place of 512, and finds its pages sooner. Any thread.
-
-// Two large pages of most machines: a smaller block need not have a whole one.
+// Bytes; two large pages of most machines. A smaller block may not contain a whole aligned one.
 #define LARGE ((size_t)4 << 20)
 
 void tern_large_pages(void *memory, size_t size)
 {
 #ifdef MADV_HUGEPAGE
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t skipped = (0 - (uintptr_t)memory) % page; // to the first whole page
+    const uintptr_t skipped = (0 - (uintptr_t)memory) % page; // bytes before the first whole page
     if (memory != NULL && size >= LARGE) {
         (void)madvise((char *)memory + skipped, (size - skipped) / page * page, MADV_HUGEPAGE);
     }
@@ -227,11 +222,8 @@ void tern_large_pages(void *memory, size_t size)
 
 // --- Memory in a file
 
-// Memory whose pages are those of a file without a name, which is gone when it is given back, however
-// the program ends: the kernel writes them out and takes them back when it needs memory. For blocks that
-// are larger than what may be held in memory. Each block is its caller's.
-
-// To write into a page that finds no room on the disk later would be a signal.
+// Maps the file after allocating its disk space, because a later write to a page without disk space
+// would raise a signal.
 static void *map(const struct tern_spool *file, size_t size)
 {
     errno = posix_fallocate(file->fd, 0, (off_t)size);
@@ -250,14 +242,14 @@ void *tern_file_memory_new(const char *folder, size_t size)
     }
     void *mapped = map(&file, size);
     const int error = errno;
-    tern_spool_close(&file); // the mapping keeps the file
+    tern_spool_close(&file); // the mapping keeps the file alive
     errno = error;
     return mapped;
 }
 
 void tern_file_memory_drop_pages(void *memory, size_t size)
 {
-    (void)madvise(memory, size, MADV_DONTNEED); // else its pages only stay
+    (void)madvise(memory, size, MADV_DONTNEED); // on error the pages stay in memory
 }
 
 void tern_file_memory_free(void *memory, size_t size)

@@ -10,8 +10,9 @@
 
 // --- Spools
 
-// A file without a name, which ends with the program, or one with a name, which the next start of a killed program
-// reopens. The listener writes long bodies into spools. One thread at a time; any number of threads may read the view.
+// A file without a name is deleted when the program ends; a file with a name can be reopened after
+// a restart. The listener writes long bodies into spools. One thread at a time; any number of
+// threads may read the view.
 struct tern_spool {
     int fd; // -1: not open
     size_t len;
@@ -24,18 +25,20 @@ struct tern_spool {
         .fd = -1                                                                                   \
     }
 
-// Makes a file without a name in `folder`. false: it cannot be made; errno has the reason.
+// Makes a file without a name in `folder`. Returns false on error; errno has the reason.
 bool tern_spool_open(struct tern_spool *spool, const char *folder);
 // Makes a file whose name is `name` and a unique suffix of TERN_SPOOL_SUFFIX bytes, which starts with its only '-'.
 bool tern_spool_open_named(struct tern_spool *spool, const char *folder, const char *name);
 #define TERN_SPOOL_SUFFIX 7u
-// Opens a named file again, to append behind its first `len` bytes. false: it is shorter, or cannot be opened.
+// Reopens a named file to append after its first `len` bytes. false: it is shorter, or cannot be
+// opened.
 bool tern_spool_reopen(struct tern_spool *spool, const char *path, size_t len);
-// false: the disk is full or fails; errno has the reason. Not after tern_spool_view().
+// Appends `len` bytes. Returns false if the disk is full or fails; errno has the reason. Do not
+// call after tern_spool_view().
 bool tern_spool_append(struct tern_spool *spool, const void *data, size_t len);
-// Reads `len` appended bytes from offset `at`. false: the disk fails.
+// Reads `len` appended bytes from offset `at`. false: the disk failed, or the file is shorter.
 bool tern_spool_read(const struct tern_spool *spool, size_t at, void *dst, size_t len);
-// Maps everything that was appended, len > 0 bytes; valid until the spool is closed. NULL: it cannot be mapped.
+// Maps all appended bytes, at least one; valid until the spool is closed. NULL on error.
 const uint8_t *tern_spool_view(struct tern_spool *spool);
 // Drops the pages of len bytes of the view at `from` from memory; the next read brings them back.
 void tern_spool_drop_pages(const struct tern_spool *spool, size_t from, size_t len);
@@ -58,7 +61,7 @@ struct tern_blob {
 
 // Returns a blob with one reference and room for len bytes, or NULL.
 struct tern_blob *tern_blob_new(size_t len);
-// Moves the spool into a blob with one reference. NULL: no memory; the spool is closed then, too.
+// Moves the spool into a blob with one reference. On error returns NULL and closes the spool.
 struct tern_blob *tern_blob_from_spool(struct tern_spool *spool);
 // Drops the pages of bytes [from, from + len) from memory where a spool holds them.
 void tern_blob_drop_pages(const struct tern_blob *blob, size_t from, size_t len);

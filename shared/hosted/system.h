@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 
-// Milliseconds since an arbitrary start; never set back.
+// Milliseconds since an arbitrary start; never decreases.
 static inline uint64_t tern_monotonic_ms(void)
 {
     struct timespec now;

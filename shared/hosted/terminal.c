@@ -13,7 +13,7 @@ unsigned tern_terminal_width(int fd)
     if (!isatty(fd)) {
         return 0;
     }
-    // A terminal on a serial line often does not tell its size.
+    // A terminal on a serial line often reports no size.
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
@@ -46,7 +46,7 @@ const char *tern_terminal_colour(enum tern_colour colour)
 
 #define CELL_MAX 256
 #define GAP 2
-#define CUT_LEAST 8 // a cut column keeps as many
+#define CUT_LEAST 8 // characters; no column is cut to fewer
 
 // --- Cells
 
@@ -115,7 +115,7 @@ static size_t width_of(const char *text)
     return width;
 }
 
-// As wide as the widest cell, or the heading.
+// Sets each column's width to that of its widest cell or its heading.
 static void measure(struct tern_text_table *table, size_t widths[])
 {
     const char *cell = table->cells;
@@ -148,7 +148,8 @@ static bool may_be_cut(const struct tern_text_column *column)
     return column->kind == TERN_TEXT_LONG || column->kind == TERN_TEXT_NOTE;
 }
 
-// Takes from the widest of those that may be cut until a line fits, or none can give more.
+// Reduces the widest column that may be cut, one character at a time, until a line fits or no
+// column can be cut further.
 static void fit(const struct tern_text_table *table, size_t line, size_t widths[])
 {
     for (size_t over = line_of(table, widths); over > line; over--) {
@@ -168,7 +169,7 @@ static void fit(const struct tern_text_table *table, size_t line, size_t widths[
 
 // --- Lines
 
-// The text's first `width` characters; where more would follow, the last of them is an ellipsis.
+// Writes at most `width` characters; if the text is longer, the last one is an ellipsis.
 static void write_cut(const char *text, size_t width, FILE *out)
 {
     if (width_of(text) <= width) {
@@ -190,7 +191,7 @@ static void write_spaces(size_t count, FILE *out)
     }
 }
 
-// column: of the table; its text in a colour, and what brings the next column to its place.
+// Writes a cell, padded to `width`, and the gap before the next column or a newline.
 static void write_cell(const struct tern_text_table *table, size_t column, size_t width,
                        const char *colour, const char *text, FILE *out)
 {

@@ -22,7 +22,8 @@ enum tern_colour {
 // Returns the columns of the terminal behind fd; 0: fd is a file or pipe, whose lines have no limit.
 unsigned tern_terminal_width(int fd);
 
-// Whether fd is a terminal that shows colours: not with TERM=dumb or a NO_COLOR that is not empty (no-color.org).
+// Returns true if fd is a terminal that shows colours. False for TERM=dumb and a NO_COLOR that is
+// not empty (no-color.org).
 bool tern_terminal_has_colours(int fd);
 
 // Returns the escape sequence that starts a colour; "" for TERN_COLOUR_NONE. TERN_TERMINAL_PLAIN ends all of them.
@@ -56,7 +57,7 @@ struct tern_text_column {
 struct tern_text_table {
     const struct tern_text_column *columns;
     size_t column_count;
-    char *cells; // for each cell its colour, its text and a NUL; malloc'ed
+    char *cells; // for each cell: a byte of colour, the text and a NUL; malloc'ed
     size_t len;
     size_t room;
     size_t cell_count;
@@ -71,8 +72,8 @@ struct tern_text_table {
         columns, count, NULL, 0, 0, 0, 0, false                                                    \
     }
 
-// Adds the next cell, row by row: printable UTF-8 (util/text.h), of which 255 bytes are kept. Printing returns an error
-// where memory ran out.
+// Adds the next cell, row by row: printable UTF-8 (util/text.h), cut to 255 bytes. If memory runs
+// out, printing returns the error.
 void tern_text_cell(struct tern_text_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void tern_text_cell_in(struct tern_text_table *table, enum tern_colour colour, const char *format,

@@ -4,13 +4,13 @@
 
 #if !TERN_SMALL
 
-// Vectors of the compiler's own kind: element-wise, so a machine without such registers computes
-// the same bits with narrower ones.
+// Vector types of the compiler. Operations are element-wise, so a machine with narrower registers
+// computes the same bits.
 typedef float vec8 __attribute__((vector_size(32), aligned(4), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
-#define PANEL 16  // columns of a transposed panel
-#define DEPTH 256 // its rows: PANEL * DEPTH floats stay in the first-level cache
+#define PANEL 16  // columns of a panel, a transposed block of the weights
+#define DEPTH 256 // rows of a panel; PANEL * DEPTH floats fit into the first-level cache
 
 // c[rows][8 * vectors] += a * b with all sums in registers. rows and vectors are constants at each
 // call, so the loops over them unroll.
@@ -38,7 +38,7 @@ INLINE void tile(size_t rows, size_t vectors, size_t depth, struct tern_matrix a
     }
 }
 
-// One column: what is left when the columns are no multiple of eight.
+// Computes one column, for the rest when the columns are no multiple of eight.
 INLINE void column(size_t rows, size_t depth, struct tern_matrix a, const float *b, size_t b_stride,
                    float *c, size_t c_stride)
 {
@@ -56,7 +56,7 @@ INLINE void column(size_t rows, size_t depth, struct tern_matrix a, const float 
     }
 }
 
-// All rows of one stripe of columns, four at a time. vectors 0 is a single column.
+// Computes all rows of a stripe of columns, four rows at a time. vectors 0: a single column.
 INLINE void stripe(size_t vectors, size_t rows, size_t depth, struct tern_matrix a, const float *b,
                    size_t b_stride, float *c, size_t c_stride)
 {
@@ -79,7 +79,7 @@ INLINE void stripe(size_t vectors, size_t rows, size_t depth, struct tern_matrix
     }
 }
 
-// wide: vectors per tile that fit the registers of the machine together with their operands.
+// wide: vectors per tile; a tile and its operands must fit into the machine's registers.
 INLINE void gemm(size_t wide, size_t rows, size_t columns, size_t depth, struct tern_matrix a,
                  const float *b, size_t b_stride, float *c, size_t c_stride)
 {
@@ -102,7 +102,7 @@ void tern_gemm_portable(size_t rows, size_t columns, size_t depth, struct tern_m
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && __STDC_HOSTED__
-// Without "fma": a fused product would round once where other machines round twice.
+// "fma" is not enabled, because a fused product rounds once where other machines round twice.
 __attribute__((target("avx2"))) static void gemm_avx2(size_t rows, size_t columns, size_t depth,
                                                       struct tern_matrix a, const float *b,
                                                       size_t b_stride, float *c, size_t c_stride)
@@ -164,7 +164,7 @@ void tern_gemm_transposed(size_t rows, size_t columns, size_t depth, const float
     }
 }
 
-#else // loops that fit a small device's flash; they need no panel
+#else // short loops for the flash of a small device; they need no panel
 
 void tern_gemm_portable(size_t rows, size_t columns, size_t depth, struct tern_matrix a,
                         const float *b, size_t b_stride, float *c, size_t c_stride)
@@ -197,7 +197,7 @@ void tern_gemm_transposed(size_t rows, size_t columns, size_t depth, const float
                           size_t c_stride)
 {
     (void)scratch;
-    // c and w swap their roles: the transpose of c is w times the transpose of a.
+    // Computes the transpose of c as w times the transpose of a.
     for (size_t m = 0; m < rows; m++) {
         struct tern_matrix weights = {w, depth, 1};
         tern_gemm(columns, 1, depth, weights, a + m * a_stride, 1, c + m * c_stride, 1);

@@ -1,6 +1,6 @@
-// The one matrix product that every layer is made of. Each element of the result is one float32 sum
-// over k in rising order, whatever the vector width or the blocking, so the bits are the same on
-// every platform. Pure; reentrant.
+// The matrix product that all layers use. Each element of the result is a float32 sum over k in
+// rising order, whatever the vector width or the blocking, so the bits are the same on every
+// platform. Pure; reentrant.
 #ifndef TERN_GEMM_H
 #define TERN_GEMM_H
 
@@ -19,15 +19,17 @@ struct tern_matrix {
 void tern_gemm(size_t rows, size_t columns, size_t depth, struct tern_matrix a, const float *b,
                size_t b_stride, float *c, size_t c_stride);
 
-// The same by the kernel for any machine, which tern_gemm() takes where there is no better one.
+// Like tern_gemm(), by the portable kernel, which tern_gemm() uses on machines without a faster
+// one. For tests.
 void tern_gemm_portable(size_t rows, size_t columns, size_t depth, struct tern_matrix a,
                         const float *b, size_t b_stride, float *c, size_t c_stride);
 
-// Floats that tern_gemm_transposed() needs as scratch for weights of `depth` columns.
+// Returns the floats of scratch memory that tern_gemm_transposed() needs for weights of `depth`
+// columns.
 size_t tern_gemm_scratch(size_t depth);
 
-// c[m][n] += sum over k of a[m][k] * w[n][k]: as tern_gemm() with b = w transposed.
-// a: rows of a_stride floats; w: columns rows of depth floats.
+// c[m][n] += sum over k of a[m][k] * w[n][k]: like tern_gemm() with b = w transposed. a: rows of
+// a_stride floats; w: `columns` rows of `depth` floats.
 void tern_gemm_transposed(size_t rows, size_t columns, size_t depth, const float *a,
                           size_t a_stride, const float *w, float *scratch, float *c,
                           size_t c_stride);

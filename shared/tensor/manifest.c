@@ -36,7 +36,7 @@ struct reader {
     size_t left;
 };
 
-// The next `len` bytes, or NULL.
+// Returns the next `len` bytes and advances behind them; NULL: fewer are left.
 static const uint8_t *take(struct reader *reader, size_t len)
 {
     const uint8_t *bytes = reader->at;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-// Length of a name, or TERN_TENSOR_NAME_MAX when it does not end within that.
+// Returns the length of a name; TERN_TENSOR_NAME_MAX if it has no NUL within that.
 static size_t name_length(const char *name)
 {
     size_t len = 0;
@@ -25,7 +25,8 @@ static bool name_taken(const struct tern_model *model, const char *name, size_t 
     return false;
 }
 
-// Finite and not negative, by its bits: -0 is refused too, so that equal models hash equally.
+// Returns true if the bound is finite and not negative. Compares bits, which refuses -0 too, so
+// that equal models have equal hashes.
 static bool good_bound(float bound)
 {
     uint8_t bytes[4];
@@ -40,7 +41,7 @@ static enum tern_result product_of(const uint32_t *dims, uint32_t dim_count, uin
         if (dims[i] == 0) {
             return TERN_ERR_ARGUMENT;
         }
-        // Both factors are below 2^32, so the product cannot wrap before it is compared.
+        // Both factors are below 2^32, so the product does not overflow.
         product *= dims[i];
         if (product > TERN_MODEL_MAX_VALUES) {
             return TERN_ERR_TOO_LARGE;
@@ -61,7 +62,7 @@ void tern_model_clear(struct tern_model *model)
     model->loss = TERN_LOSS_CROSS_ENTROPY;
 }
 
-// Appends a tensor, which is *added.
+// Appends a tensor and sets *added to it.
 static enum tern_result add(struct tern_model *model, const char *name, const uint32_t *dims,
                             uint32_t dim_count, struct tern_tensor **added)
 {
@@ -138,7 +139,7 @@ static void hash_tensor(struct tern_sha256 *sha, const struct tern_tensor *tenso
     tern_sha256_update(sha, bound, sizeof bound);
 }
 
-// docs/FORMAT.md, section 6.2.
+// Hashes a tensor as docs/FORMAT.md, section 6.2, specifies.
 static void hash_model(struct tern_model *model)
 {
     static const char label[] = "tern model";
@@ -161,8 +162,8 @@ static void add_segment(struct tern_model *model, enum tern_rule rule, uint32_t 
     segment->rule = rule;
 }
 
-// Places the tensors of a rule, in manifest order, from `offset` on; returns the end. There is room
-// for their segments: each has a tensor of its own.
+// Assigns offsets from `offset` on to the tensors with that rule, in manifest order, and adds their
+// segments. Returns the end. There are at most as many segments as tensors.
 static uint32_t place(struct tern_model *model, enum tern_rule rule, uint32_t offset)
 {
     const uint32_t start = offset;
@@ -206,7 +207,7 @@ void tern_model_init_weights(const struct tern_model *model, uint64_t seed, floa
         struct tern_prng rng;
         tern_prng_init(&rng, seed, TERN_PRNG_INIT_WEIGHTS, i, 0);
         for (uint32_t k = 0; k < tensor->count; k++) {
-            // A bound of 0 must give +0, which 0 * (a negative draw) is not.
+            // A bound of 0 must give +0; multiplying 0 by a negative draw would give -0.
             values[k] = tensor->init_bound > 0
                             ? tensor->init_bound * (2 * tern_prng_float(&rng) - 1)
                             : 0.0f;

@@ -1,11 +1,11 @@
-// The named tensors of a model and how they lie in one flat float32 vector. Both ends of a
-// federation build the same layout, from a spec string or from the same manifest
-// (tensor/manifest.h); its hash names it. Pure; the caller owns all memory.
+// Describes a model: its named tensors and their offsets in one flat float32 vector. Client and
+// aggregator build the same layout, from a spec string or from a manifest (tensor/manifest.h), and
+// identify it by its hash. Pure; the caller owns all memory.
 //
-// Layout: each tensor has a rule, which says how its changes are sent. The flat vector holds the
-// tensors of each rule together, first those that are sent, in the order of enum tern_rule, then local
-// ones, then frozen ones; those of one rule in manifest order. A tensor with TERN_RULE_COMPRESS is a *segment* of its own; all of any other rule together
-// are one. A segment is what is encoded as one payload.
+// Layout: each tensor has a rule that determines how its changes are sent. The flat vector is
+// sorted by rule: compressed, fused, dense, local, frozen tensors; tensors with the same rule are
+// in manifest order. A *segment* is a range of the vector that is encoded as one payload: each
+// compressed tensor is a segment, and for any other rule all its tensors together are one.
 #ifndef TERN_MODEL_H
 #define TERN_MODEL_H
 
@@ -20,25 +20,25 @@
 extern "C" {
 #endif
 
-#define TERN_FUSE_BELOW 512 // values; without a rule of its own, a smaller tensor is fused
+#define TERN_FUSE_BELOW 512 // values; by default, a smaller tensor is fused
 #define TERN_MODEL_MAX_VALUES (TERN_SMALL ? 1u << 24 : 1u << 28)
 
 enum tern_rule {
-    TERN_RULE_COMPRESS = 0, // by the codec, in a payload of its own
-    TERN_RULE_FUSE = 1,     // by the codec, in one payload with all others of this rule
-    TERN_RULE_DENSE = 2,    // exactly, as float32; not error-fed: statistics of a batch norm
-    TERN_RULE_SKIP = 3,     // never: the tensor is frozen
-    TERN_RULE_LOCAL = 4,    // never: each client trains its own
+    TERN_RULE_COMPRESS = 0, // sent by the codec, in a payload of its own
+    TERN_RULE_FUSE = 1,     // sent by the codec, in one payload with all others of this rule
+    TERN_RULE_DENSE = 2,    // sent as float32, without error feedback
+    TERN_RULE_SKIP = 3,     // never sent or trained: the tensor is frozen
+    TERN_RULE_LOCAL = 4,    // never sent: each client trains its own values
     TERN_RULE_COUNT = 5
 };
 
-// What the outputs of a built-in model are, and how far off they are said to be. Every loss is a mean over
-// the examples.
+// The loss function of a built-in model, which also determines what its outputs are. Every loss is
+// a mean over the examples.
 enum tern_loss {
-    TERN_LOSS_CROSS_ENTROPY = 0,  // scores of classes: -log of the label's softmax
-    TERN_LOSS_MSE = 1,            // one number: (output - target)^2
-    TERN_LOSS_MAE = 2,            // one number: |output - target|
-    TERN_LOSS_RECONSTRUCTION = 3, // the example itself: mean over its values of (output - value)^2
+    TERN_LOSS_CROSS_ENTROPY = 0,  // outputs: scores of classes; loss: -log of the label's softmax
+    TERN_LOSS_MSE = 1,            // output: one number; loss: (output - target)^2
+    TERN_LOSS_MAE = 2,            // output: one number; loss: |output - target|
+    TERN_LOSS_RECONSTRUCTION = 3, // output: the example; loss: mean of (output - value)^2
     TERN_LOSS_COUNT
 };
 
@@ -63,11 +63,11 @@ struct tern_model {
     uint32_t tensor_count;
     struct tern_segment segments[TERN_MODEL_MAX_TENSORS];
     uint32_t segment_count;
-    uint32_t count; // values in all tensors
-    uint32_t coded; // of these, the first ones: those that are neither dense nor skipped
+    uint32_t count; // values of all tensors
+    uint32_t coded; // values of compressed and fused tensors, which come first
     uint8_t hash[TERN_SHA256_SIZE];
     bool from_manifest;
-    enum tern_loss loss; // of the spec; no part of the hash
+    enum tern_loss loss; // from the spec string; not part of the hash
 };
 
 static inline enum tern_loss tern_model_loss(const struct tern_model *model)
@@ -75,14 +75,15 @@ static inline enum tern_loss tern_model_loss(const struct tern_model *model)
     return TERN_LOSSES ? model->loss : TERN_LOSS_CROSS_ENTROPY;
 }
 
-// Whether a codec encodes a segment and error feedback covers it. Else it is dense, or never sent.
+// Returns true if a codec encodes the segment, with error feedback. False for dense segments and
+// those that are never sent.
 static inline bool tern_segment_is_coded(const struct tern_segment *segment)
 {
     return !TERN_MANIFESTS || segment->rule < TERN_RULE_DENSE;
 }
 
-// Whether its change is never sent: it is frozen or local. Everybody's is that of version 0 then, but for what
-// a client keeps to itself.
+// Returns true if the segment is never sent: it is frozen or local. On the aggregator it keeps the
+// values of version 0.
 static inline bool tern_segment_is_skipped(const struct tern_segment *segment)
 {
     return TERN_MANIFESTS && segment->rule >= TERN_RULE_SKIP;
@@ -93,21 +94,23 @@ static inline bool tern_segment_is_frozen(const struct tern_segment *segment)
     return TERN_MANIFESTS && segment->rule == TERN_RULE_SKIP;
 }
 
-// Whether a seed makes the weights of version 0. Else they came with the model, and who holds
-// nothing yet must be given them.
+// Returns true if a seed determines the weights of version 0. Otherwise they came with the model,
+// and a client without a replica must download them.
 static inline bool tern_model_is_seeded(const struct tern_model *model)
 {
     return !TERN_MANIFESTS || !model->from_manifest;
 }
 
-// Values that training moves, the first ones of the flat vector: all but those of frozen tensors.
+// Returns the number of values that training changes: all but those of frozen tensors. They come
+// first in the flat vector.
 static inline uint32_t tern_model_trained(const struct tern_model *model)
 {
     const struct tern_segment *last = &model->segments[model->segment_count - 1];
     return tern_segment_is_frozen(last) ? last->offset : model->count;
 }
 
-// Values that are local, the last of those that training moves. *first: the first of them.
+// Returns the number of local values, the last ones that training changes. *first: index of the
+// first one.
 static inline uint32_t tern_model_local(const struct tern_model *model, uint32_t *first)
 {
     *first = 0;
@@ -120,10 +123,10 @@ static inline uint32_t tern_model_local(const struct tern_model *model, uint32_t
     return 0;
 }
 
-// Makes *model one without tensors. What it does not use of the struct is not touched.
+// Sets *model to a model without tensors. Leaves unused parts of the struct unset.
 void tern_model_clear(struct tern_model *model);
 
-// Appends a tensor, fused when it is smaller than TERN_FUSE_BELOW, else compressed. dims: dim_count
+// Appends a tensor: fused if it is smaller than TERN_FUSE_BELOW, else compressed. dims: dim_count
 // sizes, each >= 1; dim_count >= 1. init_bound: finite, >= 0.
 // TERN_ERR_ARGUMENT   empty, over-long or repeated name, zero size, too many dims, bad bound
 // TERN_ERR_TOO_LARGE  more than TERN_MODEL_MAX_TENSORS tensors or TERN_MODEL_MAX_VALUES values
@@ -131,7 +134,8 @@ TERN_MUST_USE enum tern_result tern_model_add(struct tern_model *model, const ch
                                               const uint32_t *dims, uint32_t dim_count,
                                               float init_bound);
 
-// Appends a tensor of a manifest. Likewise, but dim_count may be 0, and there is no bound.
+// Like tern_model_add(), for a tensor of a manifest: with a rule and without a bound; dim_count may
+// be 0.
 TERN_MUST_USE enum tern_result tern_model_add_by_rule(struct tern_model *model, const char *name,
                                                       const uint32_t *dims, uint32_t dim_count,
                                                       enum tern_rule rule);
@@ -145,9 +149,9 @@ TERN_MUST_USE enum tern_result tern_model_layout(struct tern_model *model);
 //   mlp:FEATURES-HIDDEN-...-CLASSES  one or more hidden layers (relu)
 //   cnn:HxWxC-F1-F2-CLASSES        conv3x3(F1)-relu-pool2, conv3x3(F2)-relu-pool2, dense
 //                                  zero-padded by 1, so that a pool halves H and W (rounded down)
-//   linear:FEATURES-OUTPUTS        one dense layer, always with a loss that follows
-// and behind it, but of softmax, the loss where it is not cross-entropy:
-//   ,loss=mse ,loss=mae            the model tells a number: the last size is 1
+//   linear:FEATURES-OUTPUTS        one dense layer; requires a loss from below
+// and, except for softmax, a suffix for a loss other than cross-entropy:
+//   ,loss=mse ,loss=mae            the model predicts a number: the last size is 1
 //   ,loss=reconstruction           an autoencoder: the last size is the number of features
 // Weights are [out][in] (dense) and [out][kh][kw][in] (conv), names "fc1.weight", "fc1.bias",
 // "conv1.weight", ...; init_bound of weights is sqrt(6 / fan_in) for layers before a relu and
@@ -155,27 +159,28 @@ TERN_MUST_USE enum tern_result tern_model_layout(struct tern_model *model);
 // TERN_ERR_ARGUMENT  the spec is not of this form; TERN_ERR_TOO_LARGE  over the limits above
 TERN_MUST_USE enum tern_result tern_model_from_spec(struct tern_model *model, const char *spec);
 
-// Values of an example that a built-in model of this spec takes: 24 of "mlp:24-32-4", 784 of
-// "cnn:28x28x1-8-16-10". 0: the spec is none.
+// Returns the number of input values of a built-in model: 24 for "mlp:24-32-4", 784 for
+// "cnn:28x28x1-8-16-10". 0: the spec names no built-in model.
 uint32_t tern_model_spec_inputs(const char *spec);
 
-// The loss that a spec names; cross-entropy where it names none. "tensors:..." of an imported model may
-// have one, too.
+// Returns the loss in a spec; cross-entropy if it has none. The spec of an imported model
+// ("tensors:...") may have a loss, too.
 enum tern_loss tern_model_spec_loss(const char *spec);
 
-// Columns that clients of a federation of such a built-in model scale together (docs/PROTOCOL.md, "Statistics of
-// columns"): its inputs and, where it tells a number, the target behind them. 0: the spec is none.
+// Returns the number of columns that the clients of such a built-in model scale together
+// (docs/PROTOCOL.md, "Statistics of columns"): the inputs, and the target if the model predicts a
+// number. 0: the spec names no built-in model.
 uint32_t tern_model_spec_columns(const char *spec);
 
-// "cross-entropy", "mse", "mae", "reconstruction".
+// Returns "cross-entropy", "mse", "mae" or "reconstruction".
 const char *tern_loss_name(enum tern_loss loss);
 
-// Fills weights[0..model->count) with the initial values that `seed` names, the same bits
-// everywhere. Zeros for a model of a manifest.
+// Sets weights[0..model->count) to the initial values for `seed`, the same bits on every platform.
+// Zeros for a model from a manifest.
 void tern_model_init_weights(const struct tern_model *model, uint64_t seed, float *weights);
 
-// Puts zeros where a change is never sent: change[0..model->count). Memory that is zero there is not
-// written to, so that none need be behind it.
+// Sets the part of change[0..model->count) that is never sent to 0. Does not write to values that
+// are 0 already, so that their untouched pages need no memory.
 void tern_model_freeze(const struct tern_model *model, float *change);
 
 #ifdef __cplusplus

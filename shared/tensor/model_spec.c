@@ -1,4 +1,4 @@
-// The built-in models, from their spec strings.
+// Builds the built-in models from their spec strings.
 #include "tensor/model.h"
 
 #include "util/bytes.h"
@@ -9,17 +9,19 @@
 
 enum { MAX_SIZES = 16, KERNEL = 3 };
 
-// Layers come before a relu (He et al. 2015) or last (LeCun et al. 1998): 6 or 3 over fan_in.
+// Position of a layer, which sets its initial bound: sqrt(6 / fan_in) before a relu (He et al.
+// 2015), sqrt(3 / fan_in) for the last layer (LeCun et al. 1998).
 enum gain { BEFORE_RELU = 6, LAST = 3 };
 
 static float bound_of(enum gain gain, uint32_t fan_in)
 {
     float variance = (float)gain / (float)fan_in;
-    // A float64 root rounded to float32 is the correctly rounded float32 root.
+    // Rounding a correct float64 root to float32 gives the correct float32 root.
     return (float)tern_sqrt((double)variance);
 }
 
-// "fc" + 12 + ".weight" -> "fc12.weight"; layers are numbered from 1, at most 2 digits.
+// Writes a tensor's name, e.g. "fc12.weight" from "fc", 12 and ".weight". number: from 1, at most 2
+// digits.
 static void layer_name(char name[TERN_TENSOR_NAME_MAX], const char *kind, unsigned number,
                        const char *part)
 {
@@ -73,7 +75,7 @@ static enum tern_result build_one_layer(struct tern_model *model, const uint32_t
     return count == 2 ? build_dense(model, sizes, count) : TERN_ERR_ARGUMENT;
 }
 
-// The sizes say as little as those of softmax; take_loss() requires a loss.
+// Builds the same layers as softmax; take_loss() requires a loss.
 static enum tern_result build_linear(struct tern_model *model, const uint32_t *sizes, size_t count)
 {
     return TERN_LOSSES ? build_one_layer(model, sizes, count) : TERN_ERR_ARGUMENT;
@@ -108,7 +110,7 @@ static enum tern_result build_cnn(struct tern_model *model, const uint32_t *size
 
 static const struct {
     const char *prefix;
-    const char *separators; // that follow the first sizes; '-' follows all others
+    const char *separators; // the characters after the first sizes; '-' after all others
     enum tern_result (*build)(struct tern_model *model, const uint32_t *sizes, size_t count);
 } families[] = {
     {"softmax:", "", build_one_layer},
@@ -133,7 +135,7 @@ static bool is_text(const char *a, const char *b)
     return len == strlen(b) && memcmp(a, b, len) == 0;
 }
 
-// The loss whose name is all of the text; TERN_LOSS_COUNT: none.
+// Returns the loss with exactly this name; TERN_LOSS_COUNT: none.
 static enum tern_loss loss_of(const char *name)
 {
     enum tern_loss loss = TERN_LOSS_CROSS_ENTROPY;
@@ -143,7 +145,7 @@ static enum tern_loss loss_of(const char *name)
     return loss;
 }
 
-// What follows the sizes: the comma, or the end.
+// Returns the text after the sizes: it starts with a comma or is empty.
 static const char *behind_sizes(const char *spec)
 {
     while (*spec != '\0' && *spec != ',') {
@@ -160,15 +162,15 @@ enum tern_loss tern_model_spec_loss(const char *spec)
     return loss < TERN_LOSS_COUNT ? loss : TERN_LOSS_CROSS_ENTROPY;
 }
 
-// Whether outputs of that number can be what the loss compares.
+// Returns true if the loss allows that number of outputs.
 static bool loss_fits(enum tern_loss loss, uint32_t inputs, uint32_t outputs)
 {
     return loss == TERN_LOSS_CROSS_ENTROPY ||
            outputs == (loss == TERN_LOSS_RECONSTRUCTION ? inputs : 1);
 }
 
-// Sets the loss of a model that was built. "loss=cross-entropy" is what a spec without says, and one
-// model has one spec.
+// Sets the model's loss. Refuses "loss=cross-entropy", the default, so that each model has only one
+// spec.
 static enum tern_result take_loss(struct tern_model *model, const char *spec)
 {
     const char *name = behind_sizes(spec);
@@ -204,12 +206,13 @@ static const char *read_size(const char *text, uint32_t *size)
         return NULL;
     }
     text = tern_get_decimal(text, &value);
-    // Too large is for tern_model_add() to say.
+    // tern_model_add() reports a size that is too large.
     *size = value <= TERN_MODEL_MAX_VALUES ? (uint32_t)value : TERN_MODEL_MAX_VALUES + 1;
     return text;
 }
 
-// Reads the sizes of a spec up to its end or its loss; returns how many there are, or 0 when it is malformed.
+// Reads the sizes of a spec, up to its end or its loss; returns their number, or 0 if the text is
+// malformed.
 static size_t read_sizes(const char *text, const char *separators, uint32_t sizes[MAX_SIZES])
 {
     size_t count = 0;
@@ -249,7 +252,8 @@ enum tern_result tern_model_from_spec(struct tern_model *model, const char *spec
     return TERN_ERR_ARGUMENT;
 }
 
-// The hash in the spec of an imported model may begin as a size does.
+// Returns true if a built-in family has the spec's prefix. The spec of an imported model has a hash
+// that may look like a size.
 static bool is_built_in(const char *spec)
 {
     bool known = false;

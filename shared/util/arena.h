@@ -9,17 +9,17 @@
 extern "C" {
 #endif
 
-#define TERN_ARENA_ALIGNMENT 64u // of every part, relative to the start of the memory
+#define TERN_ARENA_ALIGNMENT 64u // alignment of each part's offset in the memory
 
-// Hands out parts of the caller's memory. With memory NULL it only counts.
+// An arena over the caller's memory. With memory NULL it only adds up the sizes of the parts.
 struct tern_arena {
     uint8_t *memory;
     size_t size;
-    size_t used; // may pass size: the caller checks once, at the end
+    size_t used; // bytes; above `size` if the parts do not fit
 };
 
-// The next count * each bytes, aligned for any vector when memory is; NULL when counting or when
-// they do not fit. A sum beyond size_t leaves `used` at its largest value.
+// Returns the next count * each bytes, aligned for any vector if `memory` is; NULL when only
+// counting or if they do not fit. A sum beyond size_t sets `used` to its largest value.
 void *tern_arena_take(struct tern_arena *arena, size_t count, size_t each);
 
 #ifdef __cplusplus

@@ -69,7 +69,8 @@ size_t tern_get_varint(const uint8_t *src, size_t len, uint64_t *value)
     uint64_t result = 0;
     for (size_t i = 0; i < len && i < TERN_VARINT_MAX; i++) {
         uint8_t byte = src[i];
-        // The tenth byte carries bit 63 alone; a last byte of 0 would say what fewer bytes say.
+        // The tenth byte can hold only bit 63. A last byte of 0 is refused, because a shorter form
+        // has the same value.
         if ((i == TERN_VARINT_MAX - 1 && byte > 1) || (i > 0 && byte == 0)) {
             return 0;
         }
@@ -86,7 +87,7 @@ bool tern_equal_constant_time(const void *a, const void *b, size_t len)
 {
     const uint8_t *left = a;
     const uint8_t *right = b;
-    // volatile keeps the compiler from leaving the loop at the first difference.
+    // volatile prevents the compiler from ending the loop at the first difference.
     volatile uint8_t difference = 0;
     for (size_t i = 0; i < len; i++) {
         difference = (uint8_t)(difference | (left[i] ^ right[i]));
@@ -127,7 +128,7 @@ enum tern_result tern_hex_decode(const char *src, uint8_t *dst, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         int high = hex_value(src[2 * i]);
-        // Looks at the second digit only when the first is not the end of the text.
+        // Reads the second digit only if the first is not the end of the text.
         int low = high < 0 ? -1 : hex_value(src[2 * i + 1]);
         if (low < 0) {
             return TERN_ERR_CORRUPT;
@@ -191,7 +192,7 @@ enum tern_result tern_base64url_decode(const char *src, size_t src_len, uint8_t 
             *dst++ = (uint8_t)(bits >> held);
         }
     }
-    // The bits that fill the last character are zero in the one canonical text.
+    // Canonical text has zeros in the unused bits of its last character.
     return (bits & ((1u << held) - 1)) == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 

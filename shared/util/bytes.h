@@ -59,7 +59,8 @@ void tern_base64url_encode(const uint8_t *src, size_t len, char *dst);
 TERN_MUST_USE enum tern_result tern_base64url_decode(const char *src, size_t src_len, uint8_t *dst,
                                                      size_t len);
 
-// Whether the len bytes are the same, in a time that depends on len alone.
+// Returns true if the len bytes are equal. The time depends only on len, so that it reveals nothing
+// about secrets.
 bool tern_equal_constant_time(const void *a, const void *b, size_t len);
 
 // --- Words for inner loops

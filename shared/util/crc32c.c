@@ -4,7 +4,7 @@
 
 // Polynomial 0x82F63B78 (reflected).
 #if TERN_SMALL
-// table[n]: the register after the four bits n alone.
+// table[n]: the register after the four bits n, starting from 0.
 static const uint32_t table[16] = {
     0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
     0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
@@ -17,7 +17,7 @@ static uint32_t add_byte(uint32_t crc, uint8_t byte)
     return crc >> 4 ^ table[crc & 0xf];
 }
 #else
-// table[b]: the register after the byte b alone.
+// table[b]: the register after the byte b, starting from 0.
 static const uint32_t table[256] = {
     0x00000000, 0xf26b8303, 0xe13b70f7, 0x1350f3f4, 0xc79a971f, 0x35f1141c, 0x26a1e7e8, 0xd4ca64eb,
     0x8ad958cf, 0x78b2dbcc, 0x6be22838, 0x9989ab3b, 0x4d43cfd0, 0xbf284cd3, 0xac78bf27, 0x5e133c24,

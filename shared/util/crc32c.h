@@ -16,8 +16,8 @@ uint32_t tern_crc32c(uint32_t crc, const void *data, size_t len);
 
 // --- For crc32c.c alone
 
-// Only hosted programs look for the processor's instruction at run time. The test that compares instruction and table
-// defines TERN_CRC32C_PORTABLE to build without the instruction.
+// Only hosted programs test at run time whether the processor has the instruction. The test that
+// compares instruction and table defines TERN_CRC32C_PORTABLE to build without the instruction.
 #if __STDC_HOSTED__ && !defined(TERN_CRC32C_PORTABLE) &&                                           \
     (defined(__x86_64__) ||                                                                        \
      (defined(__aarch64__) && !defined(__AARCH64EB__) && defined(__linux__)))

@@ -1,5 +1,5 @@
-// CRC-32C by SSE4.2, and by the CRC32 extension of ARMv8: about twenty times the table. All that an
-// aggregator or a client keeps has such a checksum.
+// Computes CRC-32C with the instructions of SSE4.2 or of the CRC32 extension of ARMv8, about twenty
+// times as fast as the table. Every record that an aggregator or client stores has this checksum.
 #include "util/crc32c.h"
 
 #ifdef TERN_CRC32C_INSTRUCTION
@@ -30,7 +30,7 @@ static int look(void)
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2) != 0 ? PRESENT : ABSENT;
 }
 
-// Asked once: under a hypervisor the question costs as much as a page.
+// Tests the processor only once: under a hypervisor CPUID takes as long as the checksum of a page.
 static _Bool is_present(void)
 {
     static atomic_int known;
@@ -58,7 +58,7 @@ TARGET static inline uint32_t add_byte(uint32_t crc, uint8_t byte)
     return __crc32cb(crc, byte);
 }
 
-// An option of ARMv8.0, so that the kernel says; it put the answer into the process.
+// The instruction is optional in ARMv8.0; getauxval() has the kernel's answer.
 static _Bool is_present(void)
 {
     const unsigned long has_crc32 = 1ul << 7; // HWCAP_CRC32
@@ -89,5 +89,5 @@ bool tern_crc32c_instruction(uint32_t *crc, const uint8_t *data, size_t len)
 }
 
 #else
-typedef int tern_crc32c_instruction_is_empty; // ISO C wants a declaration
+typedef int tern_crc32c_instruction_is_empty; // ISO C does not allow an empty file
 #endif

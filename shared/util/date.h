@@ -1,5 +1,5 @@
-// Dates of the proleptic Gregorian calendar, for machines without a C library that has them. Pure;
-// any thread.
+// Dates of the proleptic Gregorian calendar, for devices whose C library has none. Pure; any
+// thread.
 #ifndef TERN_DATE_H
 #define TERN_DATE_H
 
@@ -11,7 +11,7 @@ struct tern_date {
     uint32_t day;   // of the month, from 0
 };
 
-// days: since 1970-01-01. From the year 10,000 on the day alone grows.
+// Converts days since 1970-01-01 to a date. After the year 9999 only the day increases.
 struct tern_date tern_date_of(uint32_t days);
 
 #endif

@@ -9,14 +9,15 @@ union word {
 
 enum { FRACTION_BITS = 52, BIAS = 1023 };
 
-// The first 54 bits of the square root of m * 2^54, and in the lowest bit of the result whether
-// anything was left over: 53 bits of root, one to round by, one sticky.
+// Returns the first 54 bits of the square root of m * 2^54, followed by a sticky bit that is 1 if
+// the rest is not 0. 53 bits are the result's mantissa; the last bit and the sticky bit determine
+// the rounding.
 static uint64_t root_bits(uint64_t m)
 {
     uint64_t root = 0;
     uint64_t rest = 0;
     for (int i = 0; i < 54; i++) {
-        // Brings down two bits of m, from the top: m holds bits 53..0, then zeros.
+        // Each step brings down two bits of m from the top: m has bits 53..0, zeros follow.
         rest = rest << 2 | (m >> 52 & 3);
         m = m << 2 & (((uint64_t)1 << 54) - 1);
         uint64_t trial = root << 2 | 1;
@@ -56,7 +57,7 @@ double tern_sqrt(double x)
     uint64_t low = root & 3;
     root >>= 2;
     root += low == 3 || (low == 2 && (root & 1) != 0);
-    // The leading bit of root adds one to the exponent field, as does a carry out of the rounding.
+    // The root's leading bit adds one to the exponent field, and so does a carry of the rounding.
     union word out = {.bits = ((uint64_t)(power / 2 + BIAS - 1) << FRACTION_BITS) + root};
     return out.value;
 }

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-// --- A float32 or float64 and its bits
+// --- Conversion between numbers and their bits
 
 static inline uint32_t tern_float_bits(float value)
 {
@@ -47,13 +47,13 @@ static inline double tern_bits_double(uint64_t bits)
 
 // --- Functions
 
-// Whether value is neither NaN nor infinite.
+// Returns true if value is neither NaN nor infinite.
 static inline int tern_is_finite(float value)
 {
     return (tern_float_bits(value) & 0x7F800000u) != 0x7F800000u;
 }
 
-// The nearest whole number, ties away from zero. |x| < 2^31.
+// Rounds to the nearest whole number, ties away from zero. |x| < 2^31.
 static inline int32_t tern_round_to_int(float x)
 {
     return (int32_t)(x < 0.0f ? x - 0.5f : x + 0.5f);
@@ -78,15 +78,15 @@ static inline float tern_expf(float x)
     p = 1.0f / 6.0f + r * p;
     p = 0.5f + r * p;
     p = 1.0f + (r + r * r * p);
-    // 2^n in two factors, because n = 128 has no float32 of its own.
+    // Multiplies by 2^n in two factors, because float32 cannot hold 2^128.
     int32_t half = n / 2;
     float scale = tern_bits_float((uint32_t)(half + 127) << 23);
     float rest = tern_bits_float((uint32_t)(n - half + 127) << 23);
     return p * scale * rest;
 }
 
-// The natural logarithm of a normal, finite x > 0; of anything smaller, that of the smallest
-// normal.
+// Natural logarithm of a finite x > 0. Values below the smallest normal number count as that
+// number.
 static inline float tern_logf(float x)
 {
     uint32_t bits = tern_float_bits(x > 1.17549435e-38f ? x : 1.17549435e-38f);
@@ -131,8 +131,8 @@ static inline float tern_cos_turns(float turns)
     return tern_sin_turns(t + 0.25f);
 }
 
-// The square root of x, correctly rounded (to nearest, ties to even). 0 for x <= 0 and for NaN; x
-// itself for infinity.
+// Square root, correctly rounded (to nearest, ties to even). 0 for x <= 0 and for NaN; infinity for
+// infinity.
 double tern_sqrt(double x);
 
 #endif

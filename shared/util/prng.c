@@ -2,7 +2,7 @@
 
 enum { ROUNDS = 10, WORDS = 4 };
 
-// One block of Philox 4x32-10; the constants are the paper's.
+// Computes one block of Philox 4x32-10, with the paper's constants.
 static void philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
 {
     uint32_t k0 = key[0], k1 = key[1];
@@ -57,8 +57,8 @@ void tern_prng_seek(struct tern_prng *rng, uint64_t index)
 
 enum { LANES = 32 };
 
-// The next LANES blocks side by side, each in a lane. With fewer lanes, gcc unrolls their loops
-// instead of turning them into SIMD.
+// Computes the next LANES blocks in parallel, one in each lane. With fewer lanes, gcc unrolls the
+// loops instead of vectorising them.
 static void philox_lanes(struct tern_prng *rng, uint32_t out[LANES * WORDS])
 {
     uint32_t k0 = rng->key[0], k1 = rng->key[1];
@@ -107,7 +107,8 @@ void tern_prng_fill(struct tern_prng *rng, uint32_t *draws, size_t count)
 
 uint32_t tern_prng_below(struct tern_prng *rng, uint32_t bound)
 {
-    // Lemire 2019: the high word of draw * bound, drawn again where a value would be favoured.
+    // Lemire 2019: returns the high word of draw * bound, and draws again where a value would be
+    // too frequent.
     uint32_t favoured = (0u - bound) % bound;
     uint64_t product;
     do {

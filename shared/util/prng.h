@@ -11,15 +11,15 @@
 extern "C" {
 #endif
 
-// A stream is named by up to four numbers, e.g. (seed, purpose, round, client).
+// A random stream, identified by up to four numbers, e.g. (seed, purpose, round, client).
 struct tern_prng {
     uint32_t key[2];
     uint32_t counter[4]; // [0..1] purpose (top 16 bits) and block index, [2..3] a and b
     uint32_t block[4];
-    unsigned used; // of block[]
+    unsigned used; // words of block[] already returned
 };
 
-// What a stream is for; the second number of its name, so that no two uses share draws.
+// The purpose of a stream, the second of its four numbers, so that no two purposes share draws.
 enum tern_prng_purpose {
     TERN_PRNG_INIT_WEIGHTS = 1,
     TERN_PRNG_COHORT = 2,
@@ -40,16 +40,16 @@ void tern_prng_init(struct tern_prng *rng, uint64_t seed, enum tern_prng_purpose
 
 uint32_t tern_prng_u32(struct tern_prng *rng);
 
-// The next draw is draw `index` of the stream. index < 2^50.
+// Sets the position: the next draw is draw `index` of the stream. index < 2^50.
 void tern_prng_seek(struct tern_prng *rng, uint64_t index);
 
-// The next `count` draws, faster than one by one.
+// Writes the next `count` draws; faster than single draws.
 void tern_prng_fill(struct tern_prng *rng, uint32_t *draws, size_t count);
 
-// Uniform in [0, bound), without modulo bias. bound >= 1.
+// Returns a uniform number in [0, bound), without modulo bias. bound >= 1.
 uint32_t tern_prng_below(struct tern_prng *rng, uint32_t bound);
 
-// Uniform in [0, 1) on a grid of 2^-24: exact, the same bits everywhere.
+// Returns a uniform number in [0, 1), a multiple of 2^-24.
 float tern_prng_float(struct tern_prng *rng);
 
 #ifdef __cplusplus

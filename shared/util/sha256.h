@@ -26,12 +26,13 @@ void tern_sha256_final(struct tern_sha256 *ctx, uint8_t digest[TERN_SHA256_SIZE]
 // Hashes data[0..len) in one call.
 void tern_sha256(const void *data, size_t len, uint8_t digest[TERN_SHA256_SIZE]);
 
-// --- For sha256.c, and for boards that bring the compression function
+// --- For sha256.c, and for boards that implement the compression function
 
 // The round constants, FIPS 180-4, section 4.2.2.
 extern const uint32_t tern_sha256_constants[64];
 
-// Only hosted programs look for the SHA extensions at run time. The test that compares both codes defines
+// Only hosted programs test at run time whether the processor has the SHA extensions. The test that
+// compares both implementations defines
 // TERN_SHA256_PORTABLE to build without the extensions.
 #if defined(__x86_64__) && __STDC_HOSTED__ && !defined(TERN_SHA256_PORTABLE)
 #define TERN_SHA256_X86 1

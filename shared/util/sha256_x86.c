@@ -1,5 +1,5 @@
-// SHA-256 by the SHA extensions of x86: about five times the portable code, and an aggregator
-// hashes every byte that it receives.
+// Computes SHA-256 with the SHA extensions of x86, about five times as fast as the portable code.
+// An aggregator hashes every byte that it receives.
 #include "util/sha256.h"
 
 #ifdef TERN_SHA256_X86
@@ -9,11 +9,12 @@
 
 #define TARGET __attribute__((target("sha,sse4.1")))
 
-// The next four words of the message schedule from the last sixteen, of which w[0] are the oldest.
+// Returns the next four words of the message schedule; w has the last sixteen, w[0] the oldest
+// four.
 TARGET static inline __m128i next_words(const __m128i w[4])
 {
     __m128i sum = _mm_sha256msg1_epu32(w[0], w[1]);
-    sum = _mm_add_epi32(sum, _mm_alignr_epi8(w[3], w[2], 4)); // the word before each, seven back
+    sum = _mm_add_epi32(sum, _mm_alignr_epi8(w[3], w[2], 4)); // the words 7 positions back
     return _mm_sha256msg2_epu32(sum, w[3]);
 }
 
@@ -23,8 +24,8 @@ TARGET static inline __m128i load_words(const uint8_t *data)
     return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)data), big_endian);
 }
 
-// The instructions keep a, b, e, f in one register and c, d, g, h in the other, and after two
-// rounds the two have changed places.
+// One register has the state words a, b, e, f, the other c, d, g, h. Two rounds swap the roles of
+// the registers.
 TARGET static void compress(__m128i *abef, __m128i *cdgh, const uint8_t block[64])
 {
     __m128i w[4];
@@ -77,7 +78,7 @@ static int look(void)
     return sse41 && sha ? PRESENT : ABSENT;
 }
 
-// Asked once: under a hypervisor the question costs as much as hashing many blocks.
+// Tests the processor only once: under a hypervisor CPUID takes as long as hashing many blocks.
 static _Bool is_present(void)
 {
     static atomic_int known;
@@ -99,5 +100,5 @@ bool tern_sha256_x86(uint32_t h[8], const uint8_t *data, size_t blocks)
 }
 
 #else
-typedef int tern_sha256_x86_is_empty; // ISO C wants a declaration
+typedef int tern_sha256_x86_is_empty; // ISO C does not allow an empty file
 #endif

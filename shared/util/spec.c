@@ -4,14 +4,15 @@
 #include "util/text.h"
 #include <string.h>
 
-// Numbers have six decimals at most, so that one is a whole number over 10^6 and its one division
-// rounds as a decimal conversion does.
+// A number has at most six decimals: a whole number divided by 10^6. This one division rounds like
+// a decimal conversion.
 enum { MAX_DECIMALS = 6, DENOMINATOR = TERN_SPEC_MILLION };
 
-// A real number has so many digits at most, which 64 bits hold, and powers of ten that float64 holds exactly.
+// Limits of a real number: its digits fit into 64 bits, and float64 represents the power of ten
+// exactly.
 enum { MAX_DIGITS = 18, MAX_POWER = 22 };
 
-// --- Fields by their parameter
+// --- Access to the fields of parameters
 
 static uint32_t get_whole(const void *values, const struct tern_spec_parameter *parameter)
 {
@@ -20,7 +21,7 @@ static uint32_t get_whole(const void *values, const struct tern_spec_parameter *
     return value;
 }
 
-// Never of a real number, whose list is not written.
+// Reads a field. Not for TERN_SPEC_REAL, since entries with reals are never written.
 static uint32_t get_field(const void *values, const struct tern_spec_parameter *parameter)
 {
     if (parameter->kind == TERN_SPEC_NUMBER) {
@@ -50,7 +51,7 @@ static void set_field(void *values, const struct tern_spec_parameter *parameter,
     }
 }
 
-// The entry's first parameter at or behind `at`; its key is NULL behind the last one.
+// Returns the entry's first parameter from `at` on; its key is NULL if there is none.
 static const struct tern_spec_parameter *used_from(const struct tern_spec_entry *entry,
                                                    const struct tern_spec_parameter *at)
 {
@@ -66,7 +67,7 @@ static const struct tern_spec_parameter *used_from(const struct tern_spec_entry 
 
 // --- Reading
 
-// Where a value ends: at a comma or the end of the text.
+// Returns where a value ends: at a comma or at the end of the text.
 static bool ends_here(const char *text)
 {
     return *text == '\0' || *text == ',';
@@ -134,7 +135,7 @@ static bool read_real(const char **text, double *real)
     uint64_t digits = 0;
     uint32_t exponent = 0;
     int count = 0;
-    int decimals = -1; // behind the point; below 0: no point yet
+    int decimals = -1; // digits after the point; -1: no point yet
     const char *at = *text;
     for (; (*at >= '0' && *at <= '9') || (*at == '.' && decimals < 0); at++) {
         if (*at == '.') {
@@ -142,7 +143,7 @@ static bool read_real(const char **text, double *real)
             continue;
         }
         digits = digits * 10 + (uint64_t)(*at - '0');
-        count += digits > 0; // zeros in front take no room
+        count += digits > 0; // leading zeros do not count
         if (count > MAX_DIGITS) {
             return false;
         }
@@ -215,8 +216,7 @@ static bool read_value(const char **text, const struct tern_spec_parameter *para
     return read && ends_here(*text);
 }
 
-// The parameter whose key and "=" stand at *text, which is moved behind them; NULL when there is
-// none.
+// Finds the parameter whose key and "=" are at *text, and advances *text behind them; NULL: none.
 static const struct tern_spec_parameter *read_key(const char **text,
                                                   const struct tern_spec_entry *entry)
 {
@@ -253,7 +253,8 @@ static enum tern_result read_parameters(const char *text, void *values,
     return TERN_OK;
 }
 
-// Finds the entry whose name stands at *text, followed by ":" or the end, and moves *text behind it.
+// Finds the entry whose name is at *text, followed by ":" or the end, and advances *text behind the
+// name.
 static bool read_name(const struct tern_spec_list *list, const char **text, size_t *index,
                       struct tern_spec_entry *entry)
 {
@@ -276,7 +277,7 @@ void tern_spec_presets(const struct tern_spec_entry *entry, void *values)
     }
 }
 
-// The parameter whose preset is not built in and that the spec string left at it; NULL: none.
+// Returns a parameter that has its preset, a choice that is not built in; NULL: none.
 static const struct tern_spec_parameter *lacking(const struct tern_spec_entry *entry,
                                                  const void *values)
 {
@@ -307,7 +308,7 @@ enum tern_result tern_spec_parse(const struct tern_spec_list *list, const char *
 
 // --- Writing
 
-// Text that ends at `limit` at the latest, NUL included.
+// A text under construction that ends before `limit`, NUL included.
 struct text {
     char *at;
     char *limit;
@@ -333,7 +334,7 @@ static void append_whole(struct text *text, uint32_t value)
     append(text, at);
 }
 
-// In the fewest decimals.
+// Appends the number with as few decimals as possible.
 static void append_number(struct text *text, uint32_t millionths)
 {
     append_whole(text, millionths / DENOMINATOR);
@@ -394,7 +395,7 @@ void tern_spec_format(const struct tern_spec_entry *entry, const void *values, c
 
 #define WORD_MAX 64
 
-// Copies what stands at `at`, up to the first of `ends`.
+// Copies the text at `at` up to the first character that is in `ends`.
 static void copy_word(const char *at, const char *ends, char word[WORD_MAX])
 {
     size_t len = 0;
@@ -443,7 +444,8 @@ static void append_keys(struct text *text, const struct tern_spec_entry *entry)
     }
 }
 
-// The name at the beginning that has something else behind it than ":" or the end; NULL: none.
+// Returns the name that `spec` starts with if "," or "=" follows it instead of ":"; NULL: none.
+// *rest: the text after the name.
 static const char *name_before_no_colon(const struct tern_spec_list *list, const char *spec,
                                         const char **rest)
 {

@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
-// Length of the sequence that `lead` starts and the smallest code point it may hold; 0 for a byte
-// that starts none.
+// Returns the length of the UTF-8 sequence that `lead` starts, and sets the smallest code point
+// allowed in it; 0: `lead` starts none.
 static size_t sequence_length(uint8_t lead, uint32_t *smallest)
 {
     if (lead < 0x80) {

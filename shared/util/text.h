@@ -12,11 +12,12 @@
 // Reads one code point of text[0..len), len >= 1. Returns its length; 0: it is malformed.
 size_t tern_utf8_read(const char *text, size_t len, uint32_t *code);
 
-// Whether a code point is invisible: zero-width and bidirectional marks, tags, fillers, variation selectors.
+// Returns true if a code point is invisible: zero-width and bidirectional marks, tags, fillers,
+// variation selectors.
 bool tern_utf8_is_hidden(uint32_t code);
 
-// Whether text[0..len) is well-formed UTF-8 (RFC 3629: no over-long forms, no surrogates) without control characters
-// (U+0000 to U+001F, U+007F to U+009F).
+// Returns true if text[0..len) is well-formed UTF-8 (RFC 3629: no over-long forms, no surrogates)
+// without control characters (U+0000 to U+001F, U+007F to U+009F).
 bool tern_utf8_is_text(const char *text, size_t len);
 
 // Returns the index of the first byte of text[0..len) that is not well-formed UTF-8; len: there is none. Control
@@ -32,7 +33,7 @@ void tern_utf8_show(char *text, size_t len);
 // Returns the Levenshtein distance; SIZE_MAX where b has 64 bytes or more.
 size_t tern_edit_distance(const char *a, const char *b);
 
-// Returns the distance from which on a name is too different from `written` to be suggested.
+// Returns the edit distance at which a name is too different from `written` to be suggested.
 size_t tern_near_limit(const char *written);
 
 // Finds the existing name that a misspelt one is nearest to. Start with .limit = tern_near_limit(written) and offer every

@@ -6,7 +6,7 @@
 #include <float.h>
 #include <string.h>
 
-// nanopb gives every bytes field a struct of its own.
+// These checks are macros because nanopb declares a separate struct type for every bytes field.
 #define CHECK_HASH(field) TERN_TRY((field).size == TERN_SHA256_SIZE ? TERN_OK : TERN_ERR_CORRUPT)
 #define CHECK_HASH_OR_NONE(field)                                                                  \
     TERN_TRY((field).size == 0 || (field).size == TERN_SHA256_SIZE ? TERN_OK : TERN_ERR_CORRUPT)
@@ -120,7 +120,8 @@ enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message)
     return message->has_evaluation ? check_evaluation(&message->evaluation) : TERN_OK;
 }
 
-// The anchor is of an earlier round; what is not a plain task is one step.
+// Checks that the anchor is an earlier round, and that tasks with variance reduction have one local
+// step.
 static enum tern_result check_gradient(const tern_Task *task)
 {
     if (!TERN_VARIANCE_REDUCTION) {
@@ -151,7 +152,8 @@ static enum tern_result check_download_ref(const tern_DownloadRef *ref)
     return check_count(ref->size, 1, UINT32_MAX);
 }
 
-// Of a task's downloads either all have names, or none has and they come inline, byte for byte.
+// Checks the downloads of a task. With inline_len 0 each has a name; else none has, and their sizes
+// add up to inline_len.
 static enum tern_result check_downloads(const tern_Task *task, size_t inline_len)
 {
     size_t left = inline_len;
@@ -269,7 +271,7 @@ enum tern_result tern_check_download(const tern_Download *message)
     return TERN_OK;
 }
 
-// The second value of each column is at least `least`.
+// Checks the columns; the second value of each must be at least `least`.
 static enum tern_result check_columns(struct tern_span columns, float least)
 {
     const size_t count = columns.len / TERN_WIRE_COLUMN_BYTES;

@@ -1,7 +1,7 @@
-// The ranges of each message's fields, one function for both directions: the encoder refuses what
-// the decoder would refuse. Internal to shared/wire; pure; reentrant.
+// Checks the ranges of each message's fields. Encoder and decoder call the same function, so that
+// no message can be sent that the receiver refuses. Internal to shared/wire; pure; reentrant.
 //
-// TERN_ERR_CORRUPT     a hash of the wrong length, text that is not text, a required field missing
+// TERN_ERR_CORRUPT     a hash of the wrong length, malformed text, a required field is missing
 // TERN_ERR_NON_FINITE  a float field is NaN or infinite
 // TERN_ERR_ARGUMENT    a value outside its documented range
 #ifndef TERN_WIRE_CHECK_H
@@ -13,7 +13,7 @@
 TERN_MUST_USE enum tern_result tern_check_enroll_request(const tern_EnrollRequest *message);
 TERN_MUST_USE enum tern_result tern_check_enroll_reply(const tern_EnrollReply *message);
 TERN_MUST_USE enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message);
-// inline_len: bytes of the downloads that come with it
+// inline_len: bytes of the downloads in the reply; 0: the reply has none
 TERN_MUST_USE enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message,
                                                         size_t inline_len);
 TERN_MUST_USE enum tern_result tern_check_update(const tern_Update *message);

@@ -12,7 +12,8 @@
 _Static_assert(sizeof(TERN_PATH_DOWNLOADS) + HASH_TEXT <= TERN_PATH_MAX, "limit");
 _Static_assert(sizeof(TERN_PATH_UPDATES) + 2 * NUMBER_MAX + 1 <= TERN_PATH_MAX, "limit");
 
-// Reads a number as tern_put_decimal() writes it; returns where it ends, NULL when there is none.
+// Reads a number in the form that tern_put_decimal() writes; returns its end, or NULL if there is
+// none.
 static const char *get_number(const char *at, uint32_t *number)
 {
     uint64_t value = 0;
@@ -39,7 +40,7 @@ void tern_path_update(uint32_t round, uint32_t sequence, char path[TERN_PATH_MAX
     tern_put_decimal(at, sequence);
 }
 
-// What follows `prefix` in path, NULL when it does not start with it.
+// Returns the rest of the path after `prefix`, or NULL if it starts differently.
 static const char *after(const char *path, const char *prefix)
 {
     size_t len = strlen(prefix);
@@ -67,7 +68,7 @@ enum tern_result tern_path_parse_update(const char *path, uint32_t *round, uint3
     return at != NULL && *at == '\0' ? TERN_OK : TERN_ERR_NOT_FOUND;
 }
 
-// --- Replica ids: a hash chain over what made the replica (docs/FORMAT.md)
+// --- Replica ids: a hash chain over the downloads that made the replica (docs/FORMAT.md)
 
 #define SEED_LABEL "tern replica seed"
 #define WEIGHTS_LABEL "tern replica weights"

@@ -7,10 +7,10 @@
 #include <pb_encode.h>
 #include <string.h>
 
-// --- The shape of an untrusted message
+// --- Checking the structure of an untrusted message
 
-// nanopb accepts repeated fields and malformed text without an error, so a walk over the bytes refuses them before
-// nanopb copies the message into a struct.
+// nanopb accepts repeated fields and malformed text without an error, so this code checks the bytes
+// before nanopb decodes them into a struct.
 
 struct scan {
     struct tern_span *container;
@@ -19,8 +19,8 @@ struct scan {
 static bool scan_message(struct scan *scan, pb_istream_t *stream, const pb_msgdesc_t *fields,
                          void *message);
 
-// Takes a length-delimited field out of the stream. A stream made by pb_istream_from_buffer() keeps
-// its position in `state`, which is how the bytes are borrowed instead of copied.
+// Reads a length-delimited field. A stream made by pb_istream_from_buffer() keeps its position in
+// `state`, which allows borrowing the bytes without a copy.
 static bool take_span(pb_istream_t *stream, struct tern_span *span)
 {
     uint32_t len;
@@ -32,8 +32,8 @@ static bool take_span(pb_istream_t *stream, struct tern_span *span)
     return pb_read(stream, NULL, len);
 }
 
-// Scans a field that both ends know. Messages nest three deep at most: the depth is that of the
-// schema, so no input can make it deeper.
+// Checks the contents of a known field. The recursion depth is limited by the schema, in which
+// messages nest at most three deep, and not by the input.
 static bool scan_known(struct scan *scan, pb_istream_t *stream, pb_wire_type_t wire_type,
                        const pb_field_iter_t *field)
 {
@@ -57,8 +57,8 @@ static bool scan_known(struct scan *scan, pb_istream_t *stream, pb_wire_type_t w
     return scan_message(scan, &inner, field->submsg_desc, field->pData);
 }
 
-// Notes that a field was seen; false when it may stand once and was seen before. Tags of known
-// fields are below 32 (tern.proto).
+// Records a field; returns false if it may occur once and was recorded before. Tags of known fields
+// are below 32 (tern.proto).
 static bool note_once(uint32_t *seen, const pb_field_iter_t *field)
 {
     uint32_t bit = UINT32_C(1) << field->tag;
@@ -101,10 +101,10 @@ static bool scan_message(struct scan *scan, pb_istream_t *stream, const pb_msgde
     return true;
 }
 
-// Walks the message src[0..src_len) and the messages inside it. Skips fields that `fields` does not name. `message` is
-// the struct that `fields` describes; its values are neither read nor written.
-// container: set to the one field that the struct does not hold, borrowed from src; NULL data: it is absent. NULL is
-// allowed for messages without a container.
+// Walks the message src[0..src_len) and the messages inside it. Skips fields that `fields` does not
+// name. `message` is the struct that `fields` describes; its values are neither read nor written.
+// *container: the container field, which the struct does not hold, borrowed from src; its data is
+// NULL if the field is absent. NULL is allowed for messages without a container.
 // TERN_ERR_CORRUPT  not protobuf, a field that may occur once occurs twice, or text that is not UTF-8 or has a control
 //                   character (NUL included)
 static enum tern_result scan_all(const uint8_t *src, size_t src_len, const pb_msgdesc_t *fields,
@@ -119,7 +119,6 @@ static enum tern_result scan_all(const uint8_t *src, size_t src_len, const pb_ms
 
 // --- Encoding and decoding
 
-// What the encoders can make, the decoders take.
 _Static_assert(tern_EnrollRequest_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(tern_EnrollReply_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(tern_CheckinRequest_size <= TERN_WIRE_MESSAGE_MAX, "limit");
@@ -143,8 +142,8 @@ static enum tern_result encode(const pb_msgdesc_t *fields, const void *message, 
     return TERN_OK;
 }
 
-// Fields that carry bytes have no storage in the struct; they are written behind all others, under
-// the same tag in every message.
+// The container field has no storage in the struct. It is written after all other fields, under the
+// same tag in every message.
 static enum tern_result encode_container(struct tern_span container, uint8_t *dst, size_t dst_size,
                                          size_t *written)
 {
@@ -173,7 +172,7 @@ static enum tern_result decode(const uint8_t *src, size_t src_len, const pb_msgd
     return pb_decode(&stream, fields, message) ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// A small device leaves it to the other end to refuse what it must not send.
+// A small build does not check messages before sending; the aggregator refuses invalid ones.
 #define CHECK_OWN(check) (TERN_SMALL ? TERN_OK : (check))
 
 #define DEFINE_MESSAGE(name, type)                                                                 \
@@ -199,7 +198,7 @@ DEFINE_MESSAGE(checkin_request, tern_CheckinRequest)
 DEFINE_MESSAGE(update_reply, tern_UpdateReply)
 DEFINE_MESSAGE(error, tern_Error)
 
-// The struct's callback member is cleared before nanopb sees it, so callers may leave it unset.
+// Clears the struct's callback member before nanopb uses it, so callers may leave it unset.
 #define DEFINE_CARRIER(name, type)                                                                 \
     enum tern_result tern_wire_encode_##name(const type *message, struct tern_span container,      \
                                              uint8_t *dst, size_t dst_size, size_t *written)       \
@@ -247,7 +246,7 @@ _Static_assert(tern_Update_container_tag == tern_Scaling_columns_tag, "and for c
 DEFINE_COLUMNS(statistics, tern_Statistics)
 DEFINE_COLUMNS(scaling, tern_Scaling)
 
-// All of a message but its container.
+// Writes a message without the bytes of its container, which the caller appends.
 #define DEFINE_BEGIN(name, type)                                                                   \
     enum tern_result tern_wire_begin_##name(const type *message, size_t container_len,             \
                                             uint8_t *dst, size_t dst_size, size_t *written)        \
