@@ -8,19 +8,19 @@
 
 // --- Which versions have a figure
 
-// Versions of the first search for the newest one that counts; each further search covers twice as many.
+// Number of versions in the first search for the newest version that has a figure; each further search doubles it.
 #define WINDOW 32u
 
-// An evaluator that was seen in the week before a version was made, or later, is expected to report the version.
+// An evaluator is expected to report a version if it was last seen later than this long before the version was made.
 #define SEEN_WITHIN_MS (7 * 24 * 3600 * 1000ull)
 
 struct times {
-    uint64_t *list; // ascending, once they are loaded
+    uint64_t *list; // sorted by load_evaluators()
     uint32_t count;
     uint32_t room;
 };
 
-// When each evaluator enrolled, and when it was last seen. Both lists are sorted by time.
+// Times at which evaluators enrolled, and at which they were last seen; each list is sorted by itself.
 struct evaluators {
     struct times created_ms;
     struct times last_seen_ms;
@@ -81,7 +81,7 @@ static enum tern_result load_evaluators(struct tern_db *db, struct evaluators *e
     return TERN_OK;
 }
 
-// How many of the sorted times are below `end`.
+// Counts the sorted times that are before `end`.
 static uint32_t count_before(const struct times *times, uint64_t end)
 {
     uint32_t low = 0;
@@ -97,7 +97,8 @@ static uint32_t count_before(const struct times *times, uint64_t end)
     return low;
 }
 
-// An evaluator that was last seen long before the version was made had enrolled before that, too.
+// Decides whether a version has a figure. `gone` evaluators were last seen too long before the version was made; they
+// are among those that had enrolled `by_then`, so the difference is the number of expected ones.
 static struct tern_judged judge(const struct evaluators *evaluators,
                                 const struct tern_db_reports *row)
 {
@@ -112,7 +113,7 @@ static struct tern_judged judge(const struct evaluators *evaluators,
                                  .expected =
                                      late ? evaluators->created_ms.count - gone : by_then - gone};
     judged.counts = judged.reports > 0 && 2 * (uint64_t)judged.reports >= judged.expected;
-    // An evaluator that was not expected, since it was away, may report too: "3 of 3", never "3 of 2".
+    // Evaluators that were not expected may report as well; this avoids "3 of 2".
     judged.expected = judged.expected > judged.reports ? judged.expected : judged.reports;
     return judged;
 }
@@ -169,7 +170,7 @@ static bool is_before(const struct tern_judged *judged, const struct tern_db_eva
            (judged->version == row->version && judged->model < row->model);
 }
 
-// A version that came after the judges were loaded has no figure yet.
+// A version that is newer than the loaded reports has no figure.
 bool tern_judges_next(struct tern_judges *judges, struct tern_db_rows *rows,
                       struct tern_db_evaluation *row)
 {
@@ -186,7 +187,7 @@ bool tern_judges_next(struct tern_judges *judges, struct tern_db_rows *rows,
     return false;
 }
 
-// Looks through the judged versions from the last on. Returns whether one counts.
+// Searches the judged versions from the newest to the oldest. Returns whether one has a figure.
 static bool find_newest(const struct tern_judges *judges, struct tern_judged *newest,
                         struct tern_judged *pending)
 {
@@ -241,10 +242,10 @@ static enum tern_result find_newest_judged(struct tern_db *db, struct tern_judge
     return result;
 }
 
-// Votes have the first four figures first, then the metrics in their order.
+// What a vote is about (tern_vote.figure): one of the first four, or METRICS + the metric's index.
 enum { ACCURACY, LOSS, NO_ACCURACY, EXAMPLES, METRICS };
 
-// A claim of examples adds at most this many times the middle claim to the sum.
+// An evaluator's number of examples adds at most this many times the median number to the sum.
 #define EXAMPLES_BOUND 16.0
 
 struct tern_vote {
@@ -269,7 +270,7 @@ static enum tern_result vote(struct tern_votes *votes, uint32_t figure, double v
     return TERN_OK;
 }
 
-// Sorts late votes last.
+// Ignores a late evaluation if the version has evaluations in time; the store returns those first.
 enum tern_result tern_votes_add(struct tern_votes *votes, struct tern_accuracy *of,
                                 const struct tern_db_evaluation *evaluation)
 {
@@ -340,7 +341,7 @@ static double sum_examples(const struct tern_vote *list, uint32_t count, double 
     return sum;
 }
 
-// list: the votes on one figure, sorted by value.
+// Sets one figure to its median. list: the votes on this figure, sorted by value.
 static void set_figure(struct tern_accuracy *of, const struct tern_vote *list, uint32_t count)
 {
     const uint32_t figure = list[0].figure;

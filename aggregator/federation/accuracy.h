@@ -1,27 +1,27 @@
-// The accuracy of a version, or the metric in place of it, from its evaluators' reports: which versions have a figure, and
-// what it is. The command line, the admin listener and the federation read it from the store, once per command or answer.
-// Reentrant.
+// Computes the accuracy of a version, or the metric that replaces it, from its evaluators' reports in the store. A
+// version has figures (accuracy, loss, metrics) once enough evaluators reported it. Called by the command line, the
+// admin listener and the federation. Reentrant.
 #ifndef TERN_FEDERATION_ACCURACY_H
 #define TERN_FEDERATION_ACCURACY_H
 
 #include "store/store.h"
 
-// A version's replica or global model that at least one evaluator reported. Reports and evaluators of revoked clients count
-// nowhere. `expected` counts the evaluators that had enrolled before the version was made and were seen within the week
-// before, or since. Where there is none, as for version 0 of most federations, all evaluators are expected, and late
+// A version's replica or global model that at least one evaluator reported. Revoked evaluators and their reports do not
+// count. `expected` is the number of evaluators that had enrolled before the version was made and were last seen at
+// most a week before it. If there are none, as for version 0 of most federations, all evaluators are expected, and late
 // reports count.
 struct tern_judged {
     uint32_t version;
     enum tern_db_evaluated model;
-    uint32_t reports; // 0: nothing was reported
+    uint32_t reports; // evaluators that reported; 0 = none
     uint32_t expected;
     bool counts; // the version has a figure
 };
 
 struct tern_judges {
-    struct tern_judged *list; // by version and model
+    struct tern_judged *list; // sorted by version and model
     size_t count;
-    size_t next; // of tern_judges_next()
+    size_t next; // index at which tern_judges_next() continues
 };
 
 // Loads the reports on versions first to last. Free them by tern_judges_free(), after an error too.
@@ -30,7 +30,7 @@ TERN_MUST_USE enum tern_result tern_judges_load(struct tern_db *db, uint32_t fir
                                                 struct tern_judges *judges);
 void tern_judges_free(struct tern_judges *judges);
 
-// Reads the next report that belongs to a figure: tern_db_next() without the versions that do not count.
+// Like tern_db_next(), but skips reports on versions that have no figure.
 bool tern_judges_next(struct tern_judges *judges, struct tern_db_rows *rows,
                       struct tern_db_evaluation *row);
 
@@ -44,28 +44,28 @@ struct tern_figure {
     bool late; // from evaluators that enrolled after the version was made
 };
 
-// Figures of all evaluators of a version's replica, or of its global model. Each figure is the median of theirs; with
-// an even number of votes, the mean of the middle two. Each evaluator has one vote, whatever its examples, so fewer
-// than half cannot move a figure beyond the others' values. A version has figures once half of its evaluators reported
-// (tern_judges_load()). Only evaluators that enrolled before the version was made
-// vote; a later one cannot change the figure. Without any such evaluator, the late ones vote.
+// Figures of a version's replica, or of its global model. Each figure is the median of the evaluators' values; for an
+// even number, the mean of the middle two. Each evaluator has one vote, whatever its number of examples, so fewer than
+// half cannot move a figure beyond the others' values. A version has figures once half of its evaluators reported
+// (tern_judges_load()). Only evaluators that enrolled before the version was made vote; if there are none, the late
+// ones do.
 struct tern_accuracy {
     uint32_t version;
     enum tern_db_evaluated model;
     bool late;             // as in struct tern_figure
-    uint32_t evaluators;   // that voted
-    uint32_t expected;     // evaluators; set by tern_accuracy_newest() alone
+    uint32_t evaluators;   // evaluators that voted
+    uint32_t expected;     // expected evaluators; set by tern_accuracy_newest() only
     uint64_t num_examples; // sum over the voters, each claim bounded; set by tern_votes_decide()
     double accuracy;
     double loss;
-    double accuracy_least; // the worse of the middle two votes, where their number is even
-    double loss_most;      // of losses
+    double accuracy_least; // for an even number of votes, the lower of the middle two
+    double loss_most;      // for an even number of votes, the higher of the middle two losses
     bool no_accuracy;      // most report that the model predicts no classes: metrics rate the model
     struct tern_figure metrics[TERN_FIGURES_METRICS];
     uint32_t metric_count;
 };
 
-// Evaluators' reports for one version and model, before the vote is counted. All zero: none.
+// Votes of evaluators on one version and model, until tern_votes_decide(). All zeros: no votes.
 struct tern_vote;
 struct tern_votes {
     struct tern_vote *list;
@@ -90,15 +90,15 @@ void tern_votes_decide(struct tern_votes *votes, struct tern_accuracy *of);
 
 void tern_votes_free(struct tern_votes *votes);
 
-// Finds the figures of the newest version that counts: of its global model, or else of its replica. num_examples is 0:
-// none counts. *pending: a later version that too few evaluators reported; reports is 0: none.
+// Finds the figures of the newest version that has any: of its global model, or else of its replica. num_examples is 0
+// if no version has. *pending: a later version that too few evaluators reported so far; reports is 0 if there is none.
 // Errors of the store; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *out,
                                                     struct tern_judged *pending);
 
-// The figure that a version is known by: its accuracy, or that of the model's loss: r2, or auc. *value; false:
-// no evaluator reported it.
+// Returns the name of the main figure of a model: "accuracy", or the metric of its loss: "r2" or "auc".
 const char *tern_accuracy_name(const char *model_spec);
+// Gets the figure of this name; false: no evaluator reported it.
 bool tern_accuracy_value(const struct tern_accuracy *accuracy, const char *name, double *value);
 
 #endif

@@ -1,4 +1,3 @@
-// Clients: which exist, which may be selected for a round, and what each one's record is.
 #include "federation/clients.h"
 
 #include "rounds/reliability.h"
@@ -10,8 +9,8 @@
 
 // --- Clients in memory and in the store
 
-// Bounds what a damaged file can claim. limits.clients applies to enrolment only: clients that exist already,
-// from a time of a higher limit or made by the command line, must not stop the service.
+// Limits the memory that a damaged database can demand. limits.clients applies to enrolment only: clients that exist
+// already, enrolled under a higher limit or made by the command line, must not stop the service.
 #define CLIENTS_MAX 100000000u
 
 enum tern_result tern_clients_reset(struct clients **clients)
@@ -104,7 +103,7 @@ enum tern_result tern_clients_load(struct tern_federation *federation)
         tern_db_check_row(rows, tern_clients_remember(federation, &row));
     }
     TERN_TRY(tern_db_end(rows));
-    // Clients whose enrolment was rolled back: no reply with their tokens was sent.
+    // Removes clients whose enrolment was rolled back: no reply with their tokens was sent.
     federation->ports.dismiss(federation->ports.ctx, (uint64_t)federation->clients->count + 1);
     return TERN_OK;
 }
@@ -158,8 +157,8 @@ static enum tern_result store_row(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// A row that cannot be stored is no longer dirty: kept, it would fail every later batch. The client's next check-in
-// brings the same facts again.
+// A row that cannot be stored is no longer dirty; otherwise it would make every later transaction fail. The client's
+// next check-in reports the same facts again.
 enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t id)
 {
     struct client *client = client_of(federation, id);
@@ -185,7 +184,8 @@ bool tern_epoch_admits(const struct tern_federation *federation,
            (client->anchor == epoch->anchor && (client->anchor_step || epoch->step == 1));
 }
 
-// Stores the anchor at once: if a crash lost it, the client would hold nothing and the epoch would end.
+// Stores the anchor at once. If a crash lost it, the client would count as holding no full gradient, and the epoch
+// would end.
 enum tern_result tern_epoch_set_held(struct tern_federation *federation, uint64_t id,
                                      uint32_t anchor, bool step)
 {
@@ -196,13 +196,13 @@ enum tern_result tern_epoch_set_held(struct tern_federation *federation, uint64_
     row->anchor = anchor;
     row->anchor_step = step;
     federation->clients->changed |=
-        !tern_epoch_admits(federation, row); // it may be a member that has lost it
+        !tern_epoch_admits(federation, row); // a member that lost its gradient must be replaced
     return tern_clients_store(federation, id);
 }
 
 // --- Which clients may be selected
 
-// A provisioned client that has never checked in is still with the factory.
+// A provisioned client has last_seen_ms = 0 until its first check-in: the device is still at the factory.
 bool tern_clients_is_trainer(const struct tern_federation *federation, const struct client *client)
 {
     return !client->row.evaluator && !client->row.revoked && client->row.last_seen_ms != 0 &&
@@ -235,7 +235,7 @@ static bool may_be_selected(const struct tern_federation *federation, const stru
            (client->waiting || (recent && tern_clients_has_come(federation, client, now)));
 }
 
-// Keeps those of clients.eligible[0..count) for which is_so() holds; returns how many.
+// Moves the ids in clients->eligible[0..count) for which is_so() holds to its start; returns how many there are.
 static uint32_t keep_those(struct tern_federation *federation, uint32_t count, uint64_t now,
                            bool (*is_so)(const struct client *client, uint64_t now))
 {
@@ -276,8 +276,8 @@ uint32_t tern_clients_list_drawable(struct tern_federation *federation, uint64_t
     return count;
 }
 
-// A round of fewer than this many would be the model of the few reliable clients. A configured quorum is binding; the
-// default one is a share of the cohort, which may be larger than the federation.
+// Returns how many reliable clients a round needs: with fewer, the model would be that of the few reliable clients.
+// Only a configured quorum counts, because the default one is a part of the cohort, which may exceed the federation.
 static uint32_t least_reliable(const struct tern_federation *federation)
 {
     const uint32_t clients = federation->config.min_clients;
@@ -314,9 +314,9 @@ _Static_assert((int)TERN_MEMBER_INVITED == (int)TERN_ASSIGNMENT_INVITED &&
                    (int)TERN_MEMBER_TASKED == (int)TERN_ASSIGNMENT_TASKED &&
                    (int)TERN_MEMBER_REPORTED == (int)TERN_ASSIGNMENT_REPORTED &&
                    (int)TERN_MEMBER_REPLACED == (int)TERN_ASSIGNMENT_REPLACED,
-               "states are stored as they are");
+               "a member's state is stored without a conversion");
 
-// Lists the member for the next tern_federation_publish().
+// Notes that the member changed, for the next tern_federation_publish().
 static void note_unpublished(struct tern_federation *federation, uint64_t client)
 {
     struct unpublished *unpublished = &federation->unpublished;
@@ -390,7 +390,7 @@ enum tern_result tern_members_load(struct tern_federation *federation)
     return tern_db_end(rows);
 }
 
-// --- Which clients report the tasks that they take. Records are stored as they change.
+// --- Reliability: whether clients report the tasks that they fetch. Each change is stored at once.
 
 static enum tern_result set_unreported(struct tern_federation *federation, struct client *client,
                                        float unreported)
@@ -414,7 +414,8 @@ enum tern_result tern_reliability_missed(struct tern_federation *federation, uin
     return set_unreported(federation, client, tern_unreported_missed(client->row.unreported));
 }
 
-// A client that was slow once keeps the longer time for a while.
+// Smooths a client's reporting time: a longer time applies at once, and decreases by a quarter of the difference with
+// each faster report.
 static uint32_t smoothed(uint32_t before, uint64_t ms)
 {
     const uint32_t took = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
@@ -477,7 +478,7 @@ enum tern_result tern_reliability_drop_member(struct tern_federation *federation
 {
     struct client *client = client_of(federation, id);
     const struct tern_round_machine *machine = &federation->machine;
-    const bool again = round == client->row.failed_round; // it was given the task once more
+    const bool again = round == client->row.failed_round; // a second failure in the same round
     client->row.failed_round = round;
     client->row.failure = (uint32_t)failure;
     client->dirty = true;
@@ -485,12 +486,12 @@ enum tern_result tern_reliability_drop_member(struct tern_federation *federation
     if (member == NULL || !tern_reliability_has_failed(federation, member)) {
         return TERN_OK;
     }
-    federation->look_ms = 0; // the round is looked at before the answer
+    federation->look_ms = 0; // checks the round's members before the reply is made
     return again ? TERN_OK : tern_reliability_missed(federation, id);
 }
 
-// Stores tries only once they count, so that a check-in that changes nothing writes nothing. An unreliable client's
-// record does not get worse: a few reports make up for any number of tries.
+// Stores the tries only from the number on at which they count as a missed task, so that most check-ins write nothing.
+// An unreliable client's record does not get worse, so that a few reports make it reliable again.
 enum tern_result tern_reliability_count_try(struct tern_federation *federation,
                                             struct tern_member *member)
 {
@@ -506,8 +507,8 @@ enum tern_result tern_reliability_count_try(struct tern_federation *federation,
     }
     tern_log(TERN_LOG_WARN, "task-fails", "round=%u client=%llu tries=%u why=%s",
              federation->machine.round, (unsigned long long)member->client, member->tries - 1,
-             TERN_LOG_TEXT("it comes for the same task again and again and sends no update: its "
-                           "log says why"));
+             TERN_LOG_TEXT("it fetches the same task again and again and sends no update: see its "
+                           "log"));
     return tern_reliability_missed(federation, member->client);
 }
 
@@ -525,8 +526,8 @@ void tern_reliability_pace(struct tern_federation *federation, struct tern_pace 
     tern_pace_of(&federation->machine, least_ms, federation->clients->eligible, pace);
 }
 
-// Estimates how long the member takes: the longer of its usual time to a report and of its local steps at its measured speed,
-// at most the deadline; 0 = not known.
+// Estimates how long the member takes in ms: the longer of its smoothed reporting time and the time to train at its
+// measured speed, at most the deadline; 0 = unknown.
 static uint64_t own_ms(const struct tern_federation *federation, const struct tern_member *member)
 {
     const double speed = (double)client_of(federation, member->client)->row.steps_per_second;
@@ -574,7 +575,7 @@ bool tern_budgets_are_used(const struct tern_federation *federation)
            federation->config.selection == TERN_SELECTION_BUDGET;
 }
 
-// Rounds until budgets are renewed, and the share of these that a client with bytes left takes part in.
+// The rounds until budgets are renewed, and the fraction of them in which a client with bytes left takes part.
 struct to_go {
     double rounds;
     double share;
@@ -591,7 +592,7 @@ static struct tern_budget budget_of(const struct client *client, const struct to
                                 .share = to_go->share};
 }
 
-// Counts rounds until the federation ends, or until the month ends, when budgets are renewed.
+// Estimates the rounds until the federation ends or, if sooner, until the month ends, when budgets are renewed.
 static double rounds_to_go(const struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
@@ -672,7 +673,7 @@ static struct tern_selection_chance chance_of(const void *ctx, uint64_t id)
     return chance;
 }
 
-// Chooses `wanted` of clients.eligible[0..count), evenly over the values of the tag that tags.spread names.
+// Selects `wanted` of clients->eligible[0..count), evenly over the values of the tag `tags.spread`.
 static uint32_t spread_over_tag(struct tern_federation *federation, uint32_t count, uint32_t round,
                                 uint32_t attempt, uint32_t wanted)
 {
@@ -704,7 +705,7 @@ uint32_t tern_clients_select(struct tern_federation *federation, uint32_t count,
     uint32_t chosen =
         tern_selection_thin(federation->about.seed, round, attempt, federation->clients->eligible,
                             count, &need, chance_of, &choice);
-    // A round of fewer updates than its quorum would be the model of the few whose bytes last.
+    // A round with fewer updates than its quorum would be the model of the few clients with large budgets.
     uint32_t enough = attempt > 1 ? 1 : updates < count ? updates : count;
     bool too_few = need.least > 0 && chosen < enough;
     if (too_few && !federation->too_few_afford) {
@@ -715,7 +716,7 @@ uint32_t tern_clients_select(struct tern_federation *federation, uint32_t count,
     return too_few ? 0 : spread_over_tag(federation, chosen, round, attempt, wanted);
 }
 
-// --- How far the updates of a round are apart, and their loss
+// --- Drift: how much the updates of a round differ
 
 void tern_drift_add(struct client *client, const tern_Update *message, double sum_square)
 {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Answers to frequent questions, renewed once a second at most.
+// Cached results for status pages and metrics, computed again at most once a second.
 struct recent_facts {
     struct tern_wait_facts waits;
     struct tern_accuracy evaluated; // the newest version that was evaluated
@@ -43,7 +43,7 @@ void tern_federation_configure(struct tern_federation *federation,
     federation->merge.memory = config->strategy_memory;
 }
 
-// Empties the state of each room, which follows from the store. Cannot fail once it has succeeded.
+// Empties the state of the other files, which is derived from the store. Only the first call allocates and can fail.
 static enum tern_result reset_rooms(struct tern_federation *federation)
 {
     if (federation->recent == NULL) {
@@ -71,7 +71,7 @@ static enum tern_result make(struct tern_federation *federation, char why[256])
     return tern_federation_merge_init(federation, why);
 }
 
-// Frees and zeroes everything that follows from the store.
+// Frees and zeroes all state that is derived from the store.
 static void forget(struct tern_federation *federation)
 {
     const size_t first = offsetof(struct tern_federation, catchup);
@@ -171,7 +171,7 @@ enum tern_result tern_federation_load(struct tern_federation *federation, uint64
 
 enum tern_result tern_federation_reload_clients(struct tern_federation *federation)
 {
-    federation->moved = true; // a revoked client's held check-in is to be answered
+    federation->moved = true; // answers the held check-ins of revoked clients
     return tern_clients_load(federation);
 }
 
@@ -255,8 +255,8 @@ static void fill_reply(const struct tern_federation *federation, uint64_t id,
     reply->model.manifest = (uint32_t)about->manifest_len;
 }
 
-// An evaluator's figures are the federation's accuracy, so the operator appoints it. A client without a valid code gets
-// the same answer for either role.
+// Checks that the join code may enrol an evaluator: evaluators determine the federation's accuracy, so the operator
+// appoints them. An invalid code is refused with the same sentence as for other clients.
 static enum tern_result check_evaluator(struct tern_federation *federation,
                                         const uint8_t code_hash[TERN_SHA256_SIZE], uint64_t now,
                                         struct tern_refusal *refusal)
@@ -264,10 +264,10 @@ static enum tern_result check_evaluator(struct tern_federation *federation,
     struct tern_db_code code;
     const enum tern_result found = tern_db_code_get(federation->db, code_hash, &code);
     if (found == TERN_OK && code.uses_left > 0 && code.expires_ms > now && !code.evaluator) {
-        tern_refuse(
-            refusal, TERN_ERR_UNAUTHORIZED,
-            "This join code makes no evaluators: make one with `tern-aggregator enroll-code "
-            "--evaluator`, or set client.evaluator = no.");
+        tern_refuse(refusal, TERN_ERR_UNAUTHORIZED,
+                    "This join code does not enrol evaluators. Make a code with `tern-aggregator "
+                    "enroll-code "
+                    "--evaluator`, or set client.evaluator = no.");
     }
     return tern_db_may_miss(found);
 }
@@ -278,7 +278,8 @@ enum tern_result tern_federation_enroll(struct tern_federation *federation,
                                         struct tern_refusal *refusal)
 {
     if (federation->clients->count >= federation->config.limits.clients) {
-        tern_refuse(refusal, TERN_ERR_BUSY, "The federation takes no further clients.");
+        tern_refuse(refusal, TERN_ERR_BUSY,
+                    "The federation accepts no further clients (limits.clients).");
         return TERN_OK;
     }
     uint8_t code_hash[TERN_SHA256_SIZE];
@@ -323,8 +324,8 @@ void tern_federation_wait(struct tern_federation *federation, uint64_t client, b
     client_of(federation, client)->waiting = waits;
 }
 
-// Serves the model's manifest by its hash, which every client has. It is small and each client asks for it once, so the
-// cache does not keep it.
+// Returns the model's manifest by its hash, which every client has. It is small and each client asks for it once, so
+// the cache does not keep it.
 static enum tern_result manifest_of(const struct tern_federation *federation,
                                     const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob)
 {
@@ -426,7 +427,7 @@ void tern_federation_wait_rules(const struct tern_federation_config *config,
     };
 }
 
-// Uses the policy's number of rounds: a gateway's federation ends with the one upstream (tern_federation_end()).
+// Takes the number of rounds from the machine: tern_federation_end() sets it there when the upstream federation ends.
 static void rules_of(const struct tern_federation *federation, struct tern_wait_rules *rules)
 {
     tern_federation_wait_rules(&federation->config, rules);
@@ -523,7 +524,7 @@ void tern_federation_missing_statistics(const struct tern_federation *federation
 
 #define RENEWED_MS 1000
 
-// A figure that cannot be read now keeps its last value until the next time.
+// Computes the cached results again. If the accuracy cannot be read now, the previous one stays until the next time.
 static void renew(struct tern_federation *federation, const struct tern_wait_rules *rules,
                   uint64_t now)
 {

@@ -30,14 +30,14 @@ struct tern_federation_train {
     struct tern_rate_policy rate;
     float momentum;
     float weight_decay;
-    bool evaluate; // clients do, before they train
+    bool evaluate; // clients evaluate their base on held-out data before they train
 };
 
 struct tern_federation_limits {
-    uint32_t clients;      // enrolled, revoked ones included
-    uint32_t num_examples; // that one update may claim
-    double norm;           // of one update; above 0, at most TERN_UPDATE_NORM_MAX
-    uint64_t history;      // bytes of committed rounds' updates that are kept; 0 = no limit
+    uint32_t clients;      // most enrolled clients, including revoked ones
+    uint32_t num_examples; // most examples that one update may claim
+    double norm;           // largest norm of one update; above 0, at most TERN_UPDATE_NORM_MAX
+    uint64_t history;      // bytes of committed rounds' updates to keep; 0 = no limit
 };
 
 // Which clients receive the global model itself when the federation has finished. Others end with the
@@ -48,30 +48,31 @@ enum tern_final_model {
     TERN_FINAL_MODEL_ALL,
 };
 
-// How the federation comes to scale columns by statistics that its clients share.
+// Settings of the scaling of columns, which is made of statistics that clients send before the first round.
 struct tern_federation_statistics {
     bool wanted;
-    uint32_t min_clients; // whose statistics a scaling takes; 0 = as many as rounds begin with
-    uint64_t wait_ms;     // for other clients' statistics, from the first ones on
+    uint32_t
+        min_clients;  // clients whose statistics a scaling needs; 0 = as many as the first round
+    uint64_t wait_ms; // time to wait for further statistics after the first arrived
 };
 
-// Finer codecs of the first rounds, whose changes are the largest.
+// Finer codecs for the first rounds, in which the model changes most.
 struct tern_early_codecs {
-    uint32_t rounds; // committed rounds that they are for; 0 = none
+    uint32_t rounds; // number of first committed rounds that use these codecs; 0 = none
     struct tern_codec up;
-    struct tern_codec down; // of the delta that makes the round's version
+    struct tern_codec down; // encodes the delta to the version that the round makes
 };
 
 struct tern_federation_config {
-    // A gateway's client whose updates bring the upstream model. Rounds open as tern_federation_set_model() and
-    // tern_federation_let_open() order, and never by themselves. 0 = no gateway.
+    // Id of the client whose updates bring a gateway the upstream model; 0 = no gateway. A gateway's rounds open only
+    // when tern_federation_set_model() or tern_federation_let_open() is called.
     uint64_t follower;
-    struct tern_round_policy round; // seed is taken from the store
-    uint32_t min_clients;           // enrolled before the first round opens
+    struct tern_round_policy round; // the store's seed replaces round.seed
+    uint32_t min_clients;           // trainers that must have enrolled before a round opens
     struct tern_federation_statistics statistics;
-    uint64_t eligible_within_ms; // 0 = every enrolled client
+    uint64_t eligible_within_ms; // longest time since the last check-in; 0 = no limit
     enum tern_client_selection selection;
-    struct tern_tags_wanted tags; // of them
+    struct tern_tags_wanted tags; // selected clients must have these
     struct tern_federation_train train;
     struct tern_steps_settings steps;
     struct tern_error_settings error;
@@ -82,10 +83,10 @@ struct tern_federation_config {
     const struct tern_strategy *strategy;
     float server_learning_rate; // above 0, at most TERN_SERVER_RATE_MAX
     float strategy_parameters
-        [TERN_STRATEGY_PARAMETERS]; // those with keys that it uses, in their ranges
-    uint32_t average_versions;      // that the averaged model reaches back; 0 = there is none
+        [TERN_STRATEGY_PARAMETERS]; // the strategy ignores those that it does not name
+    uint32_t average_versions;      // newest versions in the averaged model; 0 = no averaged model
     uint64_t strategy_memory;       // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
-    struct tern_merge_room vectors; // of the model's size; a restart takes another
+    struct tern_merge_room vectors; // vectors of the model's size; changed by a restart only
     struct tern_federation_limits limits;
 };
 
@@ -94,32 +95,32 @@ struct tern_federation_ports {
     void *ctx;
     // A client was enrolled, revoked, or loaded from the store. TERN_ERR_NO_MEMORY
     enum tern_result (*admit)(void *ctx, const struct tern_db_client *row);
-    // Clients from that id on are not there: their enrolment did not reach the disk.
+    // Removes the clients from id `first` on: their enrolment did not reach the disk.
     void (*dismiss)(void *ctx, uint64_t first);
-    // Adds what was counted of a client in a round and is not in the store yet.
+    // Adds the client's traffic in a round that was counted but is not in the store yet.
     void (*metered)(void *ctx, uint64_t client, uint32_t round, struct tern_db_meter *meter);
     // A merge has ended: tern_federation_advance() has something to do. Any thread.
     void (*wake)(void *ctx);
-    // A round is being merged and `missing` of its updates, which were deferred, are in no part that was delivered: asks
-    // the nodes that sum for their parts of it, the first time, and waits until one may have come, or not at all.
-    // False: enough time went by, a second or so altogether, and the leader reads what is missing from the store. On
-    // the merge's thread, so that it must not use what belongs to the service's. NULL: no other node sums.
+    // Waits for other nodes' partial sums of the round that is being merged; `missing` of its deferred updates are in
+    // no sum so far. The first call asks the nodes for their sums. Returns true when another sum may have arrived, and
+    // false after about a second altogether: the leader then reads the missing updates from the store. Runs on the
+    // merge's thread, so it must not touch the service's state. NULL: no other node sums.
     bool (*await_parts)(void *ctx, uint32_t round, uint32_t missing);
 };
 
-// Why a request is refused. TERN_OK: it is not.
+// Why a request is refused; result is TERN_OK when it is accepted.
 struct tern_refusal {
     enum tern_result result;
     uint32_t retry_after_s; // when to ask again; 0 = not set
     char sentence[sizeof((tern_Error){0}.sentence)];
 };
 
-// --- Life
+// --- Creating, configuring and loading
 
-// db, and ports->ctx, outlive it. why: a sentence for TERN_ERR_CONFIG.
+// Creates a federation on `db`. db and ports->ctx must outlive it. why: the reason for TERN_ERR_CONFIG.
 // TERN_ERR_CONFIG          a setting is outside its range
 // TERN_ERR_MODEL_MISMATCH  the stored model spec no longer gives the stored model hash
-// TERN_ERR_NO_MEMORY, or the store's
+// TERN_ERR_NO_MEMORY; errors of the store
 TERN_MUST_USE enum tern_result tern_federation_new(const struct tern_federation_config *config,
                                                    const struct tern_federation_ports *ports,
                                                    struct tern_db *db,
@@ -127,74 +128,77 @@ TERN_MUST_USE enum tern_result tern_federation_new(const struct tern_federation_
                                                    char why[256]);
 void tern_federation_free(struct tern_federation *federation); // NULL is allowed
 
-// Whether a federation whose model has `count` weights can: TERN_OK, or TERN_ERR_CONFIG with why. Any thread.
+// Checks the configuration for a model of `count` weights: TERN_OK, or TERN_ERR_CONFIG with why. Any thread.
 TERN_MUST_USE enum tern_result tern_federation_suits(const struct tern_federation_config *config,
                                                      uint32_t count, char why[256]);
-// Whether a federation can go by this: TERN_OK, or TERN_ERR_CONFIG with why. Any thread.
+// Checks whether this federation can use the configuration: TERN_OK, or TERN_ERR_CONFIG with why. Any thread.
 TERN_MUST_USE enum tern_result tern_federation_accepts(const struct tern_federation *federation,
                                                        const struct tern_federation_config *config,
                                                        char why[256]);
-// Goes by an accepted one once it is loaded again. While nothing is merged, outside of transactions.
+// Sets an accepted configuration, which applies after the next tern_federation_load(). Called outside of transactions,
+// while no round is being merged.
 void tern_federation_configure(struct tern_federation *federation,
                                const struct tern_federation_config *config);
 
-// Everything from the store, as a restart has it: whatever else was known is forgotten. After a failure
-// it may only be loaded again, or freed. Outside of transactions.
-// TERN_ERR_UNKNOWN  the open round names a strategy or codec that is not known here
-// TERN_ERR_CORRUPT, TERN_ERR_NOT_FOUND, TERN_ERR_STATE, TERN_ERR_IO  what is stored is damaged
+// Replaces all state in memory by the store's, as a restart does. After a failure the federation may only be loaded
+// again or freed. Called outside of transactions.
+// TERN_ERR_UNKNOWN  the open round names a strategy or codec that this program does not have
+// TERN_ERR_CORRUPT, TERN_ERR_NOT_FOUND, TERN_ERR_STATE, TERN_ERR_IO  the stored federation is damaged
 TERN_MUST_USE enum tern_result tern_federation_load(struct tern_federation *federation,
                                                     uint64_t now);
-// After others have changed clients in the store.
+// Loads the clients again, after another process changed them in the store.
 TERN_MUST_USE enum tern_result tern_federation_reload_clients(struct tern_federation *federation);
-// After others may have ended the open round's time, with the quorum that it needs then.
+// Loads the open round's deadline and quorum again, after another process may have ended the round early.
 TERN_MUST_USE enum tern_result tern_federation_reload_round(struct tern_federation *federation);
 
-// The time of day was set forth by step ms, or back: rounds and clients move with it, so that what was to
-// happen in a minute still does. Inside of a transaction.
+// Shifts all stored times by `step` ms after the clock was stepped, so that an event due in a minute stays due in a
+// minute. Called inside a transaction.
 TERN_MUST_USE enum tern_result tern_federation_set_clock(struct tern_federation *federation,
                                                          int64_t step);
 
-// Writes what clients last said; once that is committed, tern_federation_flushed().
+// Writes the client rows that are newer than the store's, and deletes replicas that no client needs any more.
 TERN_MUST_USE enum tern_result tern_federation_flush(struct tern_federation *federation);
+// Marks the client rows as stored. Called after the commit.
 void tern_federation_flushed(struct tern_federation *federation);
 
-// --- A transaction's course
+// --- Transactions, and advancing rounds
 
+// Prepares for a new transaction.
 void tern_federation_begin(struct tern_federation *federation);
 // Closes, extends and opens rounds until there is nothing to do at this time.
 TERN_MUST_USE enum tern_result tern_federation_advance(struct tern_federation *federation,
                                                        uint64_t now);
-uint64_t tern_federation_next_advance(const struct tern_federation *federation); // when, again
-// The open round takes no more updates, and has no more tasks: it is being merged, from the transaction
-// that decided so to the one that stores the next version. What depends on that version may be asked
-// again then; the rest is answered as ever.
+// Returns when tern_federation_advance() should run again, in ms.
+uint64_t tern_federation_next_advance(const struct tern_federation *federation);
+// Whether the open round is being merged: from the transaction that decides to close it to the one that stores the next
+// version. It accepts no updates and gives no tasks then.
 bool tern_federation_is_merging(const struct tern_federation *federation);
-// Waits until there is something to store, or nothing is being merged.
+// Waits until the running merge, if any, has ended.
 void tern_federation_wait_for_merge(struct tern_federation *federation);
-// Whether a round opened or was extended, or a version was made, since tern_federation_begin():
-// clients that wait for a task may have one.
+// Whether a round opened or was extended, or a version was made, since tern_federation_begin(): held check-ins may be
+// answered with a task.
 bool tern_federation_moved(const struct tern_federation *federation);
-// After the commit, before its answers are sent, so that every client finds what its answer names. What the
-// transaction has decided to merge, is merged from here on.
+// Publishes the committed state to other threads, and starts the merge of a round that the transaction decided to
+// close. Called after the commit and before replies are sent, so that each client finds what its reply names.
 void tern_federation_publish(struct tern_federation *federation);
-// After a rollback: why going on would lose what was acknowledged, or NULL.
+// Returns, after a rollback, why the federation must stop to lose no acknowledged update; NULL = it need not.
 const char *tern_federation_damage(const struct tern_federation *federation);
 
 // --- Clients
 
-// Whether there is such a client, and it was not revoked.
+// Whether the client exists and is not revoked.
 bool tern_federation_admits(struct tern_federation *federation, uint64_t client);
 
-// peer: the address that it comes from, for operators. reply: filled, with the token that is not kept.
-// Refused: TERN_ERR_UNAUTHORIZED  the join code; TERN_ERR_BUSY  there are enough clients
+// Enrols a client. peer: its address, for the log. reply: holds the client's token, of which only a hash is stored.
+// Refused: TERN_ERR_UNAUTHORIZED  the join code is not valid; TERN_ERR_BUSY  limits.clients is reached
 TERN_MUST_USE enum tern_result tern_federation_enroll(struct tern_federation *federation,
                                                       const tern_EnrollRequest *message,
                                                       const char *peer, uint64_t now,
                                                       tern_EnrollReply *reply,
                                                       struct tern_refusal *refusal);
 
-// Takes a check-in. parsed: of the message; an error is sent to the client.
-// Refused: that error, TERN_ERR_MODEL_MISMATCH, TERN_ERR_UNKNOWN
+// Processes a check-in. parsed: the result of parsing the message; an error is sent to the client.
+// Refused: the error in `parsed`, TERN_ERR_MODEL_MISMATCH, TERN_ERR_UNKNOWN
 TERN_MUST_USE enum tern_result tern_federation_checkin(struct tern_federation *federation,
                                                        uint64_t client, enum tern_result parsed,
                                                        const tern_CheckinRequest *message,
@@ -203,9 +207,10 @@ TERN_MUST_USE enum tern_result tern_federation_checkin(struct tern_federation *f
 // What a client should do now.
 struct tern_next {
     tern_CheckinReply reply;
-    bool idle;          // nothing; the check-in may be held
-    bool merging;       // nothing before the open round is merged, which is soon
-    bool own_downloads; // the task's downloads were made for this client: they may be sent inline
+    bool idle;    // the client has nothing to do; its check-in may be held
+    bool merging; // the client has nothing to do until the open round is merged, which is soon
+    bool
+        own_downloads; // the task's downloads were made for this client; the reply may contain them
 };
 
 TERN_MUST_USE enum tern_result tern_federation_next(struct tern_federation *federation,
@@ -214,19 +219,21 @@ TERN_MUST_USE enum tern_result tern_federation_next(struct tern_federation *fede
 // Sets whether the client's check-in is held: such a client can start at once.
 void tern_federation_wait(struct tern_federation *federation, uint64_t client, bool waits);
 
-// A download, the round's shared indices, the scaling or the model's manifest by its name, one reference more.
-// TERN_ERR_NOT_FOUND  there is none
-// TERN_ERR_BUSY       there is too little disk, memory or descriptors to send it from; later
+// Finds a download, the round's shared indices, the scaling or the model's manifest by its SHA-256. The caller releases
+// *blob.
+// TERN_ERR_NOT_FOUND  nothing has this hash
+// TERN_ERR_BUSY       disk, memory or file descriptors are short now; the client should try again later
 TERN_MUST_USE enum tern_result tern_federation_blob(struct tern_federation *federation,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
                                                     struct tern_blob **blob,
                                                     struct tern_download_facts *facts);
-// The same without its bytes. TERN_ERR_NOT_FOUND
+// Like tern_federation_blob(), without the bytes. TERN_ERR_NOT_FOUND
 TERN_MUST_USE enum tern_result tern_federation_find_blob(struct tern_federation *federation,
                                                          const uint8_t sha256[TERN_SHA256_SIZE],
                                                          struct tern_download_facts *facts);
 
-// The same, but only for downloads in the store, where another aggregator can read them. TERN_ERR_NOT_FOUND
+// Like tern_federation_find_blob(), for downloads in the store only, where another aggregator can read them.
+// TERN_ERR_NOT_FOUND
 TERN_MUST_USE enum tern_result
 tern_federation_find_stored_blob(struct tern_federation *federation,
                                  const uint8_t sha256[TERN_SHA256_SIZE],
@@ -234,30 +241,30 @@ tern_federation_find_stored_blob(struct tern_federation *federation,
 
 // --- Statistics of columns
 
-// Whether a federation of this model can use the configured statistics, or why not. Any thread.
+// Whether a federation of the model `spec` can use the configured statistics; if not, sets why. Any thread.
 bool tern_federation_can_scale(const struct tern_federation_config *config, const char *spec,
                                char why[256]);
 
 // Statistics as received.
 struct tern_incoming_statistics {
-    enum tern_result parsed; // an error is sent to the client
+    enum tern_result parsed; // result of parsing the body; an error is sent to the client
     tern_Statistics message;
-    struct tern_span columns; // of body
-    struct tern_span body;    // as received, borrowed
+    struct tern_span columns; // part of body
+    struct tern_span body;    // received bytes, borrowed
 };
 
-// Bytes of the longest accepted statistics; any thread.
+// Returns the largest accepted size of statistics in bytes. Any thread.
 size_t tern_federation_statistics_max(const struct tern_federation *federation);
 
-// Stores statistics, or finds that they are stored already (*duplicate). Refused, and nothing is changed: what
-// PROTOCOL.md names for statistics.
+// Stores statistics, or finds that they are stored already (*duplicate). Refuses them, without a change, for the
+// reasons that PROTOCOL.md lists for statistics.
 TERN_MUST_USE enum tern_result
 tern_federation_statistics(struct tern_federation *federation, uint64_t client,
                            const struct tern_incoming_statistics *statistics, uint64_t now,
                            bool *duplicate, struct tern_refusal *refusal);
 
-// Fills in `statistics` or `scaling` of a reply, as a check-in of the client would; `come_back_ms` is above 0 and no time.
-// Changes nothing.
+// Fills in `statistics` or `scaling` of the reply, as for a check-in of the client, without changing any state.
+// come_back_ms is set to 1 only so that the encoded reply is not empty.
 void tern_federation_scaling_status(const struct tern_federation *federation, uint64_t client,
                                     tern_CheckinReply *reply);
 
@@ -268,32 +275,32 @@ struct tern_incoming {
     uint64_t client;
     uint32_t round;
     uint32_t sequence;
-    enum tern_result parsed; // of the body: an error is sent unless another one precedes it
+    enum tern_result parsed; // result of parsing the body; sent unless an earlier check refuses
     tern_Update message;
-    struct tern_span body; // as received, borrowed; or joined
+    struct tern_span body; // received bytes, borrowed; or `joined`
     struct tern_span container;
     uint8_t sha256[TERN_SHA256_SIZE]; // of the body
     double sum_square;                // of the decoded values
-    uint32_t received;                // bytes of the body as it came
-    uint32_t payload;                 // bytes of its container
-    uint8_t *joined;                  // the body with its indices put back, or NULL; owned
-    struct tern_reading *reading;     // decoded values kept from its container, or NULL; owned
-    bool unread;                      // it could not count, so its container was not read
-    // A node that checked it has its values in its part (merge/part.h), or will have.
+    uint32_t received;                // bytes of the body as received
+    uint32_t payload;                 // bytes of the container
+    uint8_t *joined;                  // the body with the shared indices put back, or NULL; owned
+    struct tern_reading *reading;     // the container, decoded for the merge, or NULL; owned
+    bool unread;                      // the update cannot count, so its container was not read
+    // Another node has checked the update and adds its values to that node's partial sum (merge/part.h).
     bool deferred;
 };
 
-// Reads the body of an update whose client, round, sequence and body are set. Any thread.
+// Parses and checks the body of an update whose client, round, sequence and body are set. Any thread.
 void tern_federation_read_update(struct tern_federation *federation, struct tern_incoming *update);
-// Reads the values of an update that another aggregator has checked, so that the counting thread need not and no limit
-// depends on that aggregator's report. Any thread.
+// Reads the values of an update that another aggregator has checked, so that this aggregator enforces its limits
+// itself. Saves the thread that counts updates this work. Any thread.
 void tern_federation_read_values(struct tern_federation *federation, struct tern_incoming *update);
-// Frees what the functions above allocated. Any thread.
+// Frees what the two functions above allocated. Any thread.
 void tern_incoming_clear(struct tern_incoming *update);
 
-// Counts an update in its round, or finds that it is stored already (*duplicate). Refused: everything that
-// PROTOCOL.md names for an update; TERN_ERR_BUSY  nothing changed, try again. Not while a round is being
-// merged.
+// Counts an update in its round, or finds that it is stored already (*duplicate). Refuses it for the reasons that
+// PROTOCOL.md lists for updates; TERN_ERR_BUSY: nothing changed, and the client should try again. Must not be called
+// while a round is being merged.
 TERN_MUST_USE enum tern_result tern_federation_update(struct tern_federation *federation,
                                                       const struct tern_incoming *update,
                                                       uint64_t now, bool *duplicate,
@@ -309,7 +316,7 @@ TERN_MUST_USE enum tern_result tern_federation_stored(struct tern_federation *fe
 // config.follower.
 uint64_t tern_federation_follower(const struct tern_federation *federation);
 
-// How clients train, in an open round too: as the upstream task says.
+// Training parameters from the upstream task. They apply to an open round, too.
 struct tern_federation_course {
     uint32_t local_steps;
     uint32_t batch_size;
@@ -318,7 +325,7 @@ struct tern_federation_course {
     float weight_decay;
     float prox_mu;
     uint32_t
-        window_ms; // devices have no longer than this, nor than round.deadline; 0 = the latter alone
+        window_ms; // time for devices to train, if shorter than round.deadline; 0 = round.deadline
 };
 // Writes the course into config; the strategy becomes the plain mean, without bounds or scaling.
 void tern_federation_take_course(struct tern_federation_config *config,
@@ -327,106 +334,111 @@ void tern_federation_set_course(struct tern_federation *federation,
                                 const struct tern_federation_course *course);
 
 // Sets the model to weights[0..count): opens a round whose one member is `follower`, a client that never trains, and
-// stores its update, the difference. That round closes as any other, and makes a version that equals these weights but
-// for the rounding of two sums. Refused: TERN_ERR_BUSY  a round is open, or being merged;
-// TERN_ERR_MODEL_MISMATCH  count; TERN_ERR_NON_FINITE, TERN_ERR_NORM_LIMIT  the weights cannot be reached
+// stores the difference as that member's update. The round closes as any other. Its version equals the weights except
+// for the rounding of two sums. Refused: TERN_ERR_BUSY  a round is open or being merged;
+// TERN_ERR_MODEL_MISMATCH  `count` is not the model's; TERN_ERR_NON_FINITE, TERN_ERR_NORM_LIMIT  no accepted update can
+// bring the difference
 TERN_MUST_USE enum tern_result tern_federation_set_model(struct tern_federation *federation,
                                                          uint64_t follower, const float *weights,
                                                          uint32_t count, uint64_t now,
                                                          struct tern_refusal *refusal);
 
-// Lets the round of that number open, once there are clients for it.
+// Allows rounds up to this number to open. A round still opens only when there are clients for it.
 void tern_federation_let_open(struct tern_federation *federation, uint32_t round);
 
-// Ends the federation until memory is loaded again: clients receive that it has finished. False: a round is open, and
-// nothing changed.
+// Ends the federation until the next tern_federation_load(): check-ins are answered that it has finished. Returns
+// false, and changes nothing, while a round is open.
 bool tern_federation_end(struct tern_federation *federation);
 
-// The model, for nodes that sum parts of a round. Any thread; lives as long as the federation.
+// Returns the model, which nodes need to make partial sums of a round. It lives as long as the federation. Any thread.
 const struct tern_model *tern_federation_model(const struct tern_federation *federation);
 
 // --- Facts
 
-uint32_t tern_federation_round(const struct tern_federation *federation);    // the last that opened
-size_t tern_federation_update_max(const struct tern_federation *federation); // bytes; any thread
+// Returns the number of the round that opened last.
+uint32_t tern_federation_round(const struct tern_federation *federation);
+// Returns the largest accepted size of an update in bytes. Any thread.
+size_t tern_federation_update_max(const struct tern_federation *federation);
 
-// By the last commit, on any thread: whether a round of that number was ever opened, and whether the
-// client may send an update for it, be it late or once more: OK, UNKNOWN_ROUND or NOT_IN_COHORT.
+// Whether the round had opened by the last commit. Any thread.
 bool tern_federation_had_round(struct tern_federation *federation, uint32_t round);
+// Whether, as of the last commit, the client may send an update for the round, even a late or a repeated one: TERN_OK,
+// TERN_ERR_UNKNOWN_ROUND or TERN_ERR_NOT_IN_COHORT. Any thread.
 TERN_MUST_USE enum tern_result tern_federation_expects(struct tern_federation *federation,
                                                        uint64_t client, uint32_t round);
 
-// Since the start.
+// Counters since the process started.
 struct tern_federation_counts {
     uint64_t updates_late;
     uint64_t updates_rejected;
-    uint64_t updates_scaled_down; // norm_bound and examples_bound of round.strategy
-    uint64_t tasks_missed;        // that a client took and did not report in time
-    uint64_t tasks_failed;        // whose training a client reported as failed
+    uint64_t updates_scaled_down; // by norm_bound or examples_bound of round.strategy
+    uint64_t tasks_missed;        // tasks that a client fetched and did not report in time
+    uint64_t tasks_failed;        // tasks whose training a client reported as failed
     uint64_t checkins;
-    uint64_t anomalies[TERN_ANOMALY_COUNT];    // of error buffers
-    uint64_t directives[TERN_DIRECTIVE_COUNT]; // given with new tasks
+    uint64_t anomalies[TERN_ANOMALY_COUNT];    // in clients' reports of their error buffers
+    uint64_t directives[TERN_DIRECTIVE_COUNT]; // sent with new tasks
 };
 
 struct tern_federation_facts {
     char model_spec[64];
     uint8_t model_sha256[TERN_SHA256_SIZE];
     uint32_t version;
-    uint32_t values;                   // of the model
-    struct tern_round_machine machine; // without its members
-    bool merging;                      // its round's updates are being merged
-    uint32_t clients;                  // like the next three without a gateway's follower
+    uint32_t values;                   // number of the model's values
+    struct tern_round_machine machine; // a copy; members is NULL
+    bool merging;                      // the open round's updates are being merged
+    uint32_t clients;                  // this and the next three exclude a gateway's follower
     uint32_t revoked;
     uint32_t evaluators;
     uint32_t unreliable; // rounds do not count on them
     float last_loss;
     uint32_t refused_draws; // consecutive draws in which every update was refused for its values
-    const char *advice;     // about such draws, once there are enough, or about an end; else NULL
-    uint64_t replica_bytes; // of downloads and replicas in the store
-    uint64_t replica_searches; // since the start, for downloads to replicas of clients' own
+    const char *advice; // what to do about refused draws, or about an early end; NULL = no advice
+    uint64_t replica_bytes;    // of downloads and replicas in the store
+    uint64_t replica_searches; // searches for downloads between clients' replicas since the start
     struct tern_federation_counts counts;
     enum tern_wait wait;
-    bool needs_help; // that wait does not end by itself
-    // Not older than a second.
+    bool needs_help; // the wait does not end without the operator
+    // The next two are at most a second old.
     struct tern_trainers trainers;
-    struct tern_accuracy evaluated; // of the newest version that was; num_examples is 0: none was
+    struct tern_accuracy evaluated; // the newest evaluated version; num_examples is 0: none
 };
 
-// Outside of transactions.
+// Fills in the facts that status pages and metrics show. Called outside of transactions.
 void tern_federation_facts(struct tern_federation *federation, uint64_t now,
                            struct tern_federation_facts *facts);
 
-// The rules and facts that decide what the federation waits for. facts: reads each client in memory.
+// The rules that decide what the federation waits for.
 void tern_federation_wait_rules(const struct tern_federation_config *config,
                                 struct tern_wait_rules *rules);
+// These rules, and the facts that they apply to. Reads every client in memory.
 void tern_federation_waits(const struct tern_federation *federation, uint64_t now,
                            struct tern_wait_rules *rules, struct tern_wait_facts *facts);
-// tries: how often it came for its task, at least
+// tries: how often the client fetched its task, at least
 typedef void tern_federation_take_missing(void *ctx, const struct tern_db_client *client,
                                           bool has_task, uint32_t tries);
 // Calls take() for the open round's members that have no update and were not revoked.
 void tern_federation_missing(const struct tern_federation *federation,
                              tern_federation_take_missing *take, void *ctx);
-// Calls take() for clients that have come and have sent no statistics of columns.
+// Calls take() for clients that have checked in and have sent no statistics of columns.
 void tern_federation_missing_statistics(const struct tern_federation *federation, uint64_t now,
                                         tern_federation_take_missing *take, void *ctx);
 
-// --- Join codes: made by the command line and the admin listener, brought by clients. Reentrant
+// --- Join codes, which the command line and the admin listener make and clients present. Reentrant
 
-// What names a code that is kept as a hash only: the hash's first digits, and the NUL.
+// Only a code's hash is stored; the hash's first 8 digits name the code. Size with the NUL.
 #define TERN_JOIN_CODE_ID 9
 void tern_join_code_id(const uint8_t hash[TERN_SHA256_SIZE], char id[TERN_JOIN_CODE_ID]);
 
 #define TERN_JOIN_CODE_TEXT 20 // "7k3m-9xq2-0ahp-w4tz" and the NUL
 
 // Makes a new code: 80 random bits in letters and digits that people do not mistake for each other.
-// code->hash is set; the other fields are the caller's.
+// Sets code->hash; the caller fills in the other fields.
 // TERN_ERR_IO  the system has no random bytes
 TERN_MUST_USE enum tern_result tern_join_code_make(struct tern_db_code *code,
                                                    char text[TERN_JOIN_CODE_TEXT]);
 
-// The hash that a code is stored under, as people type it: in capitals, with O for 0 and I or L for
-// 1 (Crockford's base32), its groups apart by hyphens, blanks or nothing.
+// Returns the hash that the code is stored under. The text may be in either case, with O for 0 and I or L for 1
+// (Crockford's base32), and with hyphens, blanks or nothing between its groups.
 void tern_join_code_hash(const char *text, uint8_t hash[TERN_SHA256_SIZE]);
 
 #endif

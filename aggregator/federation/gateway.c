@@ -1,5 +1,5 @@
-// Following another federation's model, as a gateway does. A version from upstream is made as every other: by a round with
-// one stored update. So code that reads rounds, versions and updates (a start, replays, downloads) needs no special case.
+// A gateway's federation, which follows the model of another, upstream federation. A version from upstream is made like
+// every other: by a round, here with one stored update. So restarts, replays and downloads need no special case.
 #include "federation/clients.h"
 #include "federation/refusals.h"
 #include "federation/round.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// An update of this codec carries the whole difference.
+// The codec of an update that contains the whole difference without loss.
 #define WHOLE "float32"
 
 // --- How clients train
@@ -62,13 +62,13 @@ bool tern_federation_end(struct tern_federation *federation)
         return false;
     }
     federation->machine.policy.rounds = federation->machine.committed;
-    federation->moved = true; // who waits is told
+    federation->moved = true; // held check-ins are answered that the federation has finished
     return true;
 }
 
 // --- A version from upstream
 
-// Buffers that the follower's update is made in.
+// Buffers to make the follower's update in.
 struct making {
     float *values;
     uint8_t *container;
@@ -104,14 +104,14 @@ static tern_Update describe(const struct tern_federation *federation)
     memcpy(message.base.bytes, federation->merge.replica_id, TERN_WIRE_REPLICA_BYTES);
     message.num_examples = 1;
     message.local_steps = 1;
-    message.loss = federation->last_loss; // as it was: nobody has trained
+    message.loss = federation->last_loss; // unchanged, because no client has trained
     message.has_error = true;
     message.error.generation = 1;
     message.error.sequence = federation->machine.round + 1;
     return message;
 }
 
-// Makes the update: the whole difference of the weights from the global model.
+// Makes the follower's update: the weights minus the global model.
 static enum tern_result make_update(const struct tern_federation *federation, const float *weights,
                                     struct making *making, struct tern_incoming *update)
 {
@@ -148,7 +148,7 @@ static enum tern_result make_update(const struct tern_federation *federation, co
     return TERN_OK;
 }
 
-// The follower has its task as soon as the round is open.
+// Opens a round whose only member is the follower, with its task assigned.
 static enum tern_result open_for(struct tern_federation *federation, uint64_t follower,
                                  uint64_t now)
 {
@@ -183,7 +183,7 @@ static enum tern_result follow(struct tern_federation *federation, uint64_t foll
     update->round = federation->machine.round;
     update->sequence = update->message.error.sequence;
     TERN_TRY(tern_federation_update(federation, update, now, &duplicate, refusal));
-    // A round that the follower's update does not count in would never close.
+    // The error rolls the transaction back: a round without the follower's update would never close.
     return refusal->result == TERN_OK ? TERN_OK : TERN_ERR_STATE;
 }
 

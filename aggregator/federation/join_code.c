@@ -7,7 +7,7 @@
 #define SECRET_BYTES 10
 #define CHARACTERS 16
 
-// One character in its place: groups of four with a hyphen between.
+// Writes a character at its place in the text: groups of four, separated by hyphens.
 static void put(char text[TERN_JOIN_CODE_TEXT], unsigned place, char character)
 {
     char *at = text + place + place / 4;
@@ -18,7 +18,7 @@ static void put(char text[TERN_JOIN_CODE_TEXT], unsigned place, char character)
     at[1] = '\0';
 }
 
-// Base32 in Crockford's alphabet.
+// Writes the secret in Crockford's base32.
 static void spell(const uint8_t secret[SECRET_BYTES], char text[TERN_JOIN_CODE_TEXT])
 {
     static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
@@ -30,7 +30,7 @@ static void spell(const uint8_t secret[SECRET_BYTES], char text[TERN_JOIN_CODE_T
     }
 }
 
-// The character of the alphabet that a person means.
+// Returns the character of the alphabet that a typed character stands for.
 static char meant(char typed)
 {
     const char lower = typed >= 'A' && typed <= 'Z' ? (char)(typed + ('a' - 'A')) : typed;
@@ -58,7 +58,8 @@ void tern_join_code_hash(const char *text, uint8_t hash[TERN_SHA256_SIZE])
             count++;
         }
     }
-    const char *code = count == CHARACTERS ? spelt : text; // any other length is no code of ours
+    const char *code =
+        count == CHARACTERS ? spelt : text; // a text of another length matches no code
     tern_sha256(code, strlen(code), hash);
 }
 

@@ -11,15 +11,15 @@ _Static_assert((int)TERN_DIRECTIVE_KEEP == (int)tern_ErrorDirective_ERROR_KEEP &
                    (int)TERN_DIRECTIVE_RESET == (int)tern_ErrorDirective_ERROR_RESET &&
                    (int)TERN_DIRECTIVE_STEP_AHEAD == (int)tern_ErrorDirective_ERROR_STEP_AHEAD &&
                    (int)TERN_DIRECTIVE_LIMIT == (int)tern_ErrorDirective_ERROR_LIMIT,
-               "directives go out as they are");
+               "directives are sent without a conversion");
 _Static_assert(TERN_ERROR_REASON_MAX <= TERN_DB_REASON_MAX, "a reason fits into its column");
 
-// Rows kept in memory, as they are stored. Clients with the same id modulo ROWS_KEPT share a slot. A round reads a row
-// several times.
+// Rows cached in memory, because a round reads a row several times. Clients with the same id modulo ROWS_KEPT share a
+// slot.
 #define ROWS_KEPT 1024
 
 struct ledger {
-    struct tern_db_ledger rows[ROWS_KEPT]; // client 0 = none
+    struct tern_db_ledger rows[ROWS_KEPT]; // client = 0: an empty slot
 };
 
 enum tern_result tern_ledger_reset(struct ledger **ledger)
@@ -34,7 +34,7 @@ enum tern_result tern_ledger_reset(struct ledger **ledger)
     return TERN_OK;
 }
 
-// A client's anomaly of one kind is logged once in this time.
+// A client's anomaly of one kind is logged at most once in this time.
 #define AGAIN_MS 60000
 
 // --- Rows
@@ -70,7 +70,8 @@ static enum tern_result write_row(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// Doubt is kept in memory alone: after a restart the next report raises it again.
+// Returns the client's state for rounds/error_watch.h. A doubt is not stored: after a restart the next report raises it
+// again.
 static struct tern_error_watch watch_of(struct tern_federation *federation,
                                         const struct tern_db_ledger *row)
 {
@@ -93,8 +94,8 @@ static void keep_watch(struct tern_federation *federation, const struct tern_err
     client_of(federation, row->client)->doubt = watch->doubt;
 }
 
-// Whether this anomaly of the client has no line in the log within AGAIN_MS. Each of several alternating anomalies gets
-// one.
+// Whether to log this anomaly of the client: it was not logged within the last AGAIN_MS. Anomalies of different kinds
+// do not suppress each other.
 static bool take_line(struct client *client, uint32_t anomaly, uint64_t now)
 {
     const uint32_t bit = 1u << anomaly;
@@ -107,7 +108,8 @@ static bool take_line(struct client *client, uint32_t anomaly, uint64_t now)
     return may;
 }
 
-// Logs an anomaly. A client that reports another buffer each time must not fill the log. before: its anomaly until now.
+// Counts an anomaly and logs it, at most once a minute: a client that reports another buffer each time must not fill
+// the log. before: the client's previous anomaly.
 static void log_anomaly(struct tern_federation *federation, struct tern_db_ledger *row,
                         uint32_t before, uint64_t now)
 {
@@ -125,8 +127,9 @@ static void log_anomaly(struct tern_federation *federation, struct tern_db_ledge
 
 // --- Reports of clients
 
-// A buffer with a new update, or a new buffer, shows that its client has followed the directive: a decay or reset then
-// settles all rounds that it missed before that task. A client that failed before it trained has not followed it.
+// Stops counting the rounds missed before a task with a decay or reset, once a report shows that the client followed
+// the directive: its buffer has a new update or is a new one. A client that failed before it trained has not followed
+// it.
 static void settle_missed(struct tern_db_ledger *row, const tern_ErrorFacts *error)
 {
     const bool moved = row->generation != error->generation || row->sequence != error->sequence;
@@ -175,7 +178,7 @@ enum tern_result tern_ledger_checkin(struct tern_federation *federation, uint64_
     const struct tern_db_ledger before = row;
     if (row.generation == 0 && !holds_something(&row) && error->sequence == 0 &&
         error->norm == 0.0F) {
-        return TERN_OK; // a new client with nothing to tell
+        return TERN_OK; // a new client whose buffer is empty
     }
     take_report(federation, &row, error, false, now);
     return is_same(&row, &before) ? TERN_OK : write_row(federation, &row);
@@ -194,7 +197,7 @@ enum tern_result tern_ledger_update(struct tern_federation *federation,
         TERN_TRY(tern_db_prune_last(federation->db, update->client, row.round));
     }
     row.round = update->round;
-    row.missed_from = federation->machine.round + 1; // a late one that counts is of an older round
+    row.missed_from = federation->machine.round + 1; // update->round may be an earlier one
     row.ordered_round = 0;
     row.loss = message->loss;
     row.update_bytes = update->received;
@@ -207,7 +210,7 @@ enum tern_result tern_ledger_conflict(struct tern_federation *federation,
 {
     struct tern_db_ledger row;
     if (update->parsed != TERN_OK) {
-        return TERN_OK; // not even an update: that is no device of ours
+        return TERN_OK; // the body is no update, so it shows nothing about the client's buffer
     }
     TERN_TRY(tern_ledger_read(federation, update->client, &row));
     struct tern_error_watch watch = watch_of(federation, &row);
@@ -222,9 +225,9 @@ enum tern_result tern_ledger_conflict(struct tern_federation *federation,
 
 // --- Directives for clients
 
-// Counts rounds missed since the last accepted update (or since the first task, when none was accepted) that no decay or
-// reset has settled. A round whose update came too late counts as missed, because the client put that update back into its
-// buffer.
+// Counts the rounds missed since the last accepted update, or since the first task if none was accepted, without those
+// before a decay or reset that the client followed. A round whose update came too late counts as missed, because the
+// client put that update back into its buffer.
 static uint32_t missed_by(const struct tern_federation *federation,
                           const struct tern_db_ledger *row)
 {
@@ -234,8 +237,8 @@ static uint32_t missed_by(const struct tern_federation *federation,
     return from > 0 && round > from ? round - from : 0;
 }
 
-// Counting begins with the first task, and again whenever the buffer is empty. Rounds that a decay or reset is to settle
-// count until the buffer shows that it was done (settle_missed()).
+// Starts counting missed rounds at the first task, and again whenever the buffer is empty. Notes the round of a decay
+// or reset, for settle_missed().
 static void note_rounds(const struct tern_federation *federation, struct tern_db_ledger *row,
                         const struct tern_error_buffer_state *state,
                         enum tern_error_directive directive)
@@ -249,16 +252,17 @@ static void note_rounds(const struct tern_federation *federation, struct tern_db
     row->ordered_round = counts && !state->empty ? federation->machine.round : 0;
 }
 
-// Stores what changed; for a buffer that was never reported, only that its client had a task. before: the stored row.
+// Stores the row if the decision changed it. before: the stored row; known: the client has reported a buffer; otherwise
+// the directive is not stored.
 static enum tern_result store_decision(struct tern_federation *federation,
                                        const struct tern_db_ledger *before,
                                        const struct tern_error_choice *choice, bool known,
                                        struct tern_db_ledger *row)
 {
-    const bool said = row->directive == (uint32_t)choice->directive &&
+    const bool same = row->directive == (uint32_t)choice->directive &&
                       row->factor == choice->factor && strcmp(row->reason, choice->reason) == 0;
     if (row->missed_from == before->missed_from && row->ordered_round == before->ordered_round &&
-        (!known || said)) {
+        (!known || same)) {
         return TERN_OK;
     }
     if (known) {
@@ -287,7 +291,7 @@ enum tern_result tern_ledger_assign(struct tern_federation *federation,
         .missed = missed_by(federation, &row),
     };
     if (member->local_steps != 0 && !state.must_reset) {
-        return TERN_OK; // was replaced, and is back in the same round: its task stays the same
+        return TERN_OK; // it was replaced and returned in the same round: its task stays the same
     }
     const struct tern_error_choice choice = tern_error_policy_choose(settings, &state);
     federation->counts.directives[choice.directive]++;

@@ -1,5 +1,5 @@
-// The error ledger: what clients report of their error buffers, anomalies in these reports (rounds/error_watch.h), and
-// what each client does with its buffer (rounds/error_policy.h). Check-ins, tasks and updates call it, on the
+// The error ledger: clients' reports of their error buffers, anomalies in these reports (rounds/error_watch.h), and
+// the directive for each client's buffer (rounds/error_policy.h). Check-ins, tasks and updates call it, on the
 // thread that owns the store, inside its transaction; a result other than TERN_OK means that the store failed.
 #ifndef TERN_FEDERATION_LEDGER_H
 #define TERN_FEDERATION_LEDGER_H
@@ -10,12 +10,12 @@
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_ledger_reset(struct ledger **ledger);
 
-// The client's row; an empty one for a new client.
+// Reads the client's row; an empty row for a new client.
 TERN_MUST_USE enum tern_result tern_ledger_read(struct tern_federation *federation, uint64_t id,
                                                 struct tern_db_ledger *row);
 
-// Takes the report of a check-in. It is the only report of an update that came too late, or of a change that a budget held
-// back. Most check-ins report what is stored already and write nothing.
+// Processes the report of a check-in. No other message reports an update that came too late, or a change that a byte
+// budget held back. Most check-ins repeat the stored report and write nothing.
 TERN_MUST_USE enum tern_result tern_ledger_checkin(struct tern_federation *federation, uint64_t id,
                                                    const tern_ErrorFacts *error, uint64_t now);
 
@@ -25,17 +25,17 @@ static inline float tern_ledger_decay(const tern_Update *message)
     return message->has_decay ? message->decay : 1.0F;
 }
 
-// Takes the report of an accepted update.
+// Processes the report of an accepted update.
 TERN_MUST_USE enum tern_result tern_ledger_update(struct tern_federation *federation,
                                                   const struct tern_incoming *update, uint64_t now);
 
-// Notes an update that was refused because another body of this client is stored for its round.
+// Records an update that was refused because a different update of this client is stored for its round.
 TERN_MUST_USE enum tern_result tern_ledger_conflict(struct tern_federation *federation,
                                                     const struct tern_incoming *update,
                                                     uint64_t now);
 
-// Decides what the member does with its error buffer, the first time it gets its task; a repeated task keeps the decision.
-// Runs before the member counts as tasked; the caller stores the member.
+// Decides what the member does with its error buffer, the first time it gets its task; a repeated task keeps the
+// decision. Runs before the member counts as tasked; the caller stores the member.
 TERN_MUST_USE enum tern_result tern_ledger_assign(struct tern_federation *federation,
                                                   const struct tern_error_settings *settings,
                                                   struct tern_member *member);

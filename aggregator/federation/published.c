@@ -30,7 +30,7 @@ static bool make_room(struct tern_round_machine *copy, uint32_t count)
     return true;
 }
 
-// All but the members.
+// Copies the machine without its members.
 static void copy_machine(struct tern_round_machine *copy, const struct tern_round_machine *machine)
 {
     struct tern_member *members = copy->members;

@@ -1,14 +1,14 @@
-// A client that asked again at once would only be refused again, and a line for each update would let one client fill the
-// log. When all clients are refused for their values, round after round, the federation has diverged.
+// Refusals are delayed and logged ever less often, so that one client cannot waste bytes or fill the log. When all
+// clients are refused for their values, round after round, the federation has diverged, and the operator is warned.
 #include "federation/refusals.h"
 
 #include <math.h>
 #include <stdio.h>
 
-// Consecutive draws without an accepted update after which the operator is warned.
+// Consecutive draws of members without an accepted update after which the operator is warned.
 #define DRAWS_TOLD 2
 
-// Doublings of the wait, up to 256 s.
+// The wait doubles from 1 s this many times, to 256 s.
 #define WAIT_DOUBLINGS 8
 
 static const char advice[] =
@@ -23,8 +23,8 @@ void tern_refuse(struct tern_refusal *refusal, enum tern_result result, const ch
              sentence != NULL ? sentence : tern_result_sentence(result));
 }
 
-// Waits a second the first time, and twice as long each time: such a client trains for nothing every four minutes at
-// most.
+// The delay begins at one second and doubles with each refusal, so that the client trains in vain at most every four
+// minutes.
 void tern_refusals_ask_later(struct client *client, struct tern_refusal *refusal)
 {
     refusal->retry_after_s = 1u << client->refusals;
@@ -64,8 +64,8 @@ static void note_refused(struct tern_federation *federation, const struct tern_i
     }
 }
 
-// Describes the invalid field of the update, with its value; false: the field has no range of its own. The order of
-// checks is that of tern_check_update().
+// Writes a sentence about the update's invalid field, with its value. Checks fields in the order of
+// tern_check_update(). False: no field is outside its own range.
 static bool name_field(const struct tern_federation *federation, const tern_Update *message,
                        char sentence[sizeof((struct tern_refusal){0}.sentence)])
 {
@@ -87,16 +87,16 @@ static bool name_field(const struct tern_federation *federation, const tern_Upda
     }
     if (message->has_decay && !(message->decay >= 0.0F && message->decay <= 1.0F)) {
         return snprintf(sentence, size,
-                        "decay is %g. It must be from 0 to 1: the part of the error buffer that "
-                        "was kept.",
+                        "decay is %g. It is the fraction of the error buffer that was kept, and "
+                        "must be from 0 to 1.",
                         (double)message->decay) > 0;
     }
     if (message->has_evaluation &&
         (message->evaluation.num_examples == 0 || !isfinite(message->evaluation.loss) ||
          !(message->evaluation.accuracy >= 0.0F && message->evaluation.accuracy <= 1.0F))) {
         return snprintf(sentence, size,
-                        "evaluation has num_examples %u, loss %g, accuracy %g. It must be at least "
-                        "1, finite, and from 0 to 1.",
+                        "evaluation has num_examples %u, loss %g, accuracy %g. They must be at "
+                        "least 1, finite, and from 0 to 1.",
                         message->evaluation.num_examples, (double)message->evaluation.loss,
                         (double)message->evaluation.accuracy) > 0;
     }
@@ -119,11 +119,10 @@ static const char *sentence_of(const struct tern_federation *federation, const t
         return sentence;
     }
     if (result == TERN_ERR_ARGUMENT) {
-        return "local_steps is more than the task asked for, or another value is outside its "
-               "range.";
+        return "local_steps exceeds the task's number, or another value is outside its range.";
     }
     if (result == TERN_ERR_STATE) {
-        return "The update has no indices of its own, and its round shares none.";
+        return "The update contains no indices, and its round shares none. Send it with indices.";
     }
     return tern_result_sentence(result);
 }

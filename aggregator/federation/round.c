@@ -1,9 +1,8 @@
-// A round closes in three steps. Once the decision to close is made, no more updates count. After the commit of that
-// transaction, a thread of its own merges the updates, while requests are served. One later transaction stores the result
-// and closes the round. Nothing is written before it: after a kill the round is open with the same updates, and is decided
-// to close again.
+// A round closes in three steps. One transaction decides to close it; from then on no update counts. After its commit,
+// a separate thread merges the updates, while requests are served. A later transaction stores the result and closes the
+// round. The merge writes nothing itself: after a crash the round is open with the same updates, and closes again.
 //
-// A start makes the newest version from the last checkpoint and the updates since.
+// At start, the newest version is computed from the last checkpoint and the updates received since.
 #include "federation/round.h"
 
 #include "federation/clients.h"
@@ -38,7 +37,7 @@ struct job {
 
 enum closing_step {
     CLOSING_NOTHING, // a round is open, or none
-    CLOSING_DECIDED, // in the present transaction
+    CLOSING_DECIDED, // this transaction decided to close the round
     CLOSING_MERGING, // the decision is committed; the merge runs or has ended
 };
 
@@ -53,7 +52,7 @@ struct closing {
     struct tern_strategy_totals totals;
     struct tern_merge_next next;
     enum tern_result result; // of the job
-    uint64_t request;        // the request in the log when the round was decided to close
+    uint64_t request;        // id in the log of the request that completed the round
 };
 
 // --- Starting and joining a job
@@ -89,7 +88,7 @@ static void job_join(struct job *job)
 
 // --- Epochs (strategy qsvrg)
 
-// The next round begins an epoch.
+// Plans the next round as the first of an epoch.
 static void begin_epoch(struct tern_federation *federation)
 {
     const struct tern_federation_config *config = &federation->config;
@@ -117,8 +116,8 @@ static void load_epoch(struct tern_federation *federation)
     federation->epoch = epoch_of(&federation->totals.rule, federation->row.round);
 }
 
-// Plans the next round from the last one's row: of round k of an epoch, counted from 0, the first one is k rounds before,
-// so a row defines its place by its epoch_step alone, after a restart too.
+// Plans the next round's position in its epoch from the last round's row, so that a restart continues the epoch. The
+// row stores the round's step k, counted from 0; the epoch's first round is k rounds earlier.
 static void plan_epoch(struct tern_federation *federation)
 {
     const struct tern_db_round *last = &federation->row;
@@ -151,7 +150,7 @@ static bool carries(const struct tern_strategy *strategy)
     return strategy != NULL && strategy->states[0].name != NULL;
 }
 
-// Writes the strategy into the row of the opening round, which has its learning rate, and resets the totals.
+// Writes the strategy into the opening round's row, where the learning rate is set already, and resets the totals.
 // previous: the name of the last round's strategy, or "".
 static void open_strategy(struct tern_federation *federation, const char *previous)
 {
@@ -174,8 +173,8 @@ static void open_strategy(struct tern_federation *federation, const char *previo
     }
 }
 
-// Warns when the round closes with fewer updates than its strategy needs: there are no more clients, or the operator
-// ended it.
+// Warns when the round closes with fewer updates than its strategy needs, because no more clients are left or the
+// operator ended the round.
 static void note_few_updates(const struct tern_federation *federation)
 {
     const struct tern_strategy_totals *totals = &federation->totals;
@@ -191,32 +190,31 @@ static void note_few_updates(const struct tern_federation *federation)
 
 // --- History: checkpoints of the model, and updates of committed rounds for replays
 
-// Versions from one checkpoint to the next, at most: a start merges that many rounds again.
+// Most versions from one checkpoint to the next. A start merges that many rounds again.
 #define CHECKPOINT_VERSIONS 16
 
-// A checkpoint is due, too, when the updates since the last one have this part of the weights' and the replica's bytes,
-// since merging again would take long: 4 MiB of updates take 0.3 s. Where each round has about as many bytes, checkpoints
-// are still most of what is written. A small checkpoint does not wait for 4 MiB.
+// A checkpoint is also due when the updates since the last one exceed a quarter of the checkpoint's bytes (weights and
+// replica), and 4 MiB: a start takes 0.3 s to merge 4 MiB of updates again. A small checkpoint does not wait for 4 MiB.
 #define CHECKPOINT_SHARE 4
 #define CHECKPOINT_UPDATE_BYTES (UINT64_C(4) << 20)
 #define CHECKPOINT_SMALL 65536u
 
-// Bytes of a checkpoint that one transaction writes: some 40 ms with the move from SQLite's log to its place. The next
-// round is merged once the checkpoint is whole.
+// Bytes of a checkpoint that one transaction writes. This takes about 40 ms, including the copy from SQLite's
+// write-ahead log to the database. The next round is merged once the checkpoint is complete.
 #define PIECE_BYTES (UINT64_C(8) << 20)
 
 // Bytes that one transaction drops: 16 MiB take some 20 ms.
 #define DROP_BYTES (UINT64_C(16) << 20)
 
-// On a disk that is low by this share (tern_disk_is_low()), the service drops half of the updates that are kept for
-// replays, drops some downloads and replicas with each version, and stores the model as soon as that frees more than it
-// takes.
+// The disk is low when less than 1/LOW_SHARE of it, and less than 64 MiB, is free (tern_disk_is_low()). Then half of
+// the updates kept for replays are dropped, some downloads and replicas are dropped with each version, and a checkpoint
+// is stored as soon as it frees more bytes than it takes.
 #define LOW_SHARE 8
 
-// The rows of this many newest rounds always stay: for a late update they hold its task, and so how fast its client is.
+// Rows of this many newest rounds are never dropped: a late update needs its task, to measure the client's speed.
 #define LATE_ROUNDS 16
 
-// Returns the bytes of updates after which a checkpoint of `whole` bytes is due.
+// Returns how many bytes of updates make a checkpoint of `whole` bytes due.
 static uint64_t most_updates(uint64_t whole)
 {
     const uint64_t share = whole / CHECKPOINT_SHARE;
@@ -252,7 +250,7 @@ static enum tern_result is_due(struct tern_federation *federation, bool *due)
     const uint64_t updates = received - round.received_bytes;
     const bool gives_room = federation->disk_is_low && federation->config.limits.history > 0 &&
                             updates >= whole &&
-                            federation->disk_room > whole; // until the last one is dropped
+                            federation->disk_room > whole; // both exist for a while
     *due = merge->version > merge->checkpoint &&
            (merge->version >= merge->checkpoint + CHECKPOINT_VERSIONS ||
             updates >= most_updates(whole) || gives_room);
@@ -269,7 +267,7 @@ static enum tern_result write_piece(struct tern_federation *federation)
     return TERN_OK;
 }
 
-// Begins to store a new version as the checkpoint, if one is due.
+// Stores the first piece of a checkpoint of the newest version, if one is due.
 static enum tern_result begin_checkpoint(struct tern_federation *federation)
 {
     bool due = false;
@@ -297,7 +295,7 @@ static enum tern_result received_bytes(struct tern_federation *federation, uint6
     return TERN_OK;
 }
 
-// Limits the bytes of kept updates, given the bytes received until now; 0 = no limit.
+// Sets *most to the bytes of updates to keep (0 = no limit). received: bytes of all updates so far.
 static enum tern_result most_kept(struct tern_federation *federation, uint64_t received,
                                   uint64_t *most)
 {
@@ -323,7 +321,7 @@ static enum tern_result decide_pruning(struct tern_federation *federation)
     uint64_t most = 0;
     uint64_t received = 0;
     uint32_t last = 0;
-    federation->prune_due = true; // rows that the verb prune left may remain
+    federation->prune_due = true; // the command `prune` may have left rows
     TERN_TRY(received_bytes(federation, &received));
     TERN_TRY(most_kept(federation, received, &most));
     if (most == 0 || received <= most) {
@@ -347,8 +345,8 @@ static enum tern_result continue_checkpoint(struct tern_federation *federation)
     return federation->checkpoint_due ? TERN_OK : decide_pruning(federation);
 }
 
-// Returns how many newest rounds can still count late updates. Reads the newest round's row: when no round is open, the
-// totals may have no strategy.
+// Returns for how many newest rounds late updates can arrive. Takes the strategy from the newest round's row, because
+// the totals may have none while no round is open.
 static uint32_t late_rounds(const struct tern_federation *federation)
 {
     struct tern_strategy_rule rule;
@@ -358,8 +356,8 @@ static uint32_t late_rounds(const struct tern_federation *federation)
     return counts > LATE_ROUNDS ? counts : LATE_ROUNDS;
 }
 
-// Runs once after a start, and after a failed transaction, which may have failed for a full disk: the next version may
-// have no room before something is dropped.
+// Makes room on a low disk before the next version is stored. Runs once after each load: at the start, and after a
+// failed transaction, which a full disk may have caused.
 static enum tern_result check_disk_again(struct tern_federation *federation)
 {
     if (!federation->room_due || tern_federation_is_merging(federation)) {
@@ -374,7 +372,7 @@ static enum tern_result check_disk_again(struct tern_federation *federation)
     return federation->checkpoint_due ? TERN_OK : decide_pruning(federation);
 }
 
-// Drops some updates and rows, as many as delay no request for long.
+// Drops updates and rows that are no longer kept, a few at a time so that no request waits long.
 static enum tern_result prune_some(struct tern_federation *federation)
 {
     bool more = false;
@@ -435,7 +433,7 @@ static enum tern_result note_scaled(struct tern_federation *federation,
     return tern_clients_store(federation, bound->client);
 }
 
-// Counts the updates that the merge scaled down, per client and in federation->row. Logs a client's 1st, 2nd, 4th, ...
+// Counts the updates that the merge scaled down, per client and in the round's row. Logs a client's 1st, 2nd, 4th, ...
 static enum tern_result note_scaled_down(struct tern_federation *federation)
 {
     const struct tern_update_bounds *bounds = &federation->merge.bounds;
@@ -447,9 +445,10 @@ static enum tern_result note_scaled_down(struct tern_federation *federation)
     return TERN_OK;
 }
 
-// --- How far the updates of a round are apart, and their loss
+// --- Drift (how much a round's updates differ from each other), and their loss
 
-// Returns the norm of the mean of the round's updates, before the strategy's own step (momentum, say).
+// Returns the norm of the mean update before the strategy's own step (such as momentum); NaN if the strategy takes no
+// plain mean.
 static double norm_of_mean(const struct tern_strategy *strategy,
                            const struct tern_strategy_report *report)
 {
@@ -463,8 +462,8 @@ static int compare_floats(const void *a, const void *b)
     return (*one > *other) - (*one < *other);
 }
 
-// Sets the median loss of the members that reported; of an even number, the lower of the middle two. Each client has
-// one vote, whatever number of examples it claims. 0 when every update was a late one of another round.
+// Sets the median loss of the members that reported; the lower of the middle two for an even number. Each client has
+// one vote, whatever number of examples it claims. 0 when all updates were late ones of other rounds.
 static enum tern_result measure_loss(struct tern_federation *federation)
 {
     const struct tern_round_machine *machine = &federation->machine;
@@ -485,8 +484,8 @@ static enum tern_result measure_loss(struct tern_federation *federation)
     return TERN_OK;
 }
 
-// Sums in client order, so that the bits do not depend on the order of arrival. Each update counts as the mean takes it:
-// scaled for its local steps, weighted by its examples.
+// Sums in client order, so that the result's bits do not depend on the order of arrival. Each update is scaled by its
+// local steps and weighted by its examples, as in the mean.
 static void measure_variance(struct tern_federation *federation,
                              const struct tern_strategy_report *report)
 {
@@ -517,7 +516,7 @@ static enum tern_result measure_drift(struct tern_federation *federation,
 
 // --- Merging
 
-// Adds the parts that other nodes have summed, and updates stored before a restart.
+// Adds other nodes' partial sums, and updates that were stored before a restart.
 static void gather(struct closing *closing)
 {
     const struct tern_federation_ports *ports = closing->ports;
@@ -577,7 +576,7 @@ void tern_federation_merge_cancel(struct tern_federation *federation)
     }
 }
 
-// The open round has its updates: tern_federation_is_merging() holds from here on.
+// Decides to close the open round. tern_federation_is_merging() is true from here on.
 static void decide_to_close(struct tern_federation *federation)
 {
     struct closing *closing = federation->closing;
@@ -603,7 +602,7 @@ bool tern_federation_is_merging(const struct tern_federation *federation)
     return federation->closing->step != CLOSING_NOTHING;
 }
 
-// Whether a merge has ended, well or with a failure, and waits to be stored.
+// Whether a merge has succeeded or failed, and its result is not stored yet.
 static bool merge_has_ended(const struct tern_federation *federation)
 {
     const struct closing *closing = federation->closing;
@@ -617,7 +616,7 @@ void tern_federation_wait_for_merge(struct tern_federation *federation)
 
 // --- Storing the result of a merge, which closes the round
 
-// Advances what schedules derive from committed rounds.
+// Advances the schedules of local steps and of the learning rate by one committed round.
 static void advance_schedules(struct tern_federation *federation, const struct tern_db_round *row)
 {
     tern_steps_course_add(&federation->course, &federation->config.steps, row->median_loss);
@@ -656,7 +655,7 @@ static void log_round(const struct tern_federation *federation,
         made->len);
 }
 
-// Ends the federation when its rounds no longer learn: they would cost clients bytes for nothing.
+// Ends the federation when its rounds no longer learn, since further rounds would only cost clients bytes.
 static void check_for_end(struct tern_federation *federation, const struct tern_db_round *row)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -679,8 +678,8 @@ static bool may_pass(enum tern_result result)
            result == TERN_ERR_NO_MEMORY;
 }
 
-// An accepted update can always be merged (strategies/bounds.h). If one cannot, the stored bytes are not what was
-// accepted, and the federation halts rather than leave out an acknowledged update.
+// Every accepted update can be merged (strategies/bounds.h). A merge that fails means that the stored bytes are
+// damaged: the federation halts, because leaving out an acknowledged update would be wrong.
 static void find_damage(struct tern_federation *federation)
 {
     struct closing *closing = federation->closing;
@@ -700,7 +699,7 @@ static enum tern_result store(struct tern_federation *federation,
 {
     struct tern_db_round *row = &federation->row;
     note_few_updates(federation);
-    if (!federation->machine.buffers) { // else updates that come later count as well
+    if (!federation->machine.buffers) { // with buffering, later updates count as well
         TERN_TRY(tern_reliability_round_ended(federation, now));
     }
     tern_merge_adopt(&federation->merge, next);
@@ -738,7 +737,7 @@ static enum tern_result commit_merge(struct tern_federation *federation, uint64_
         find_damage(federation);
         return closing->result;
     }
-    // The line of the round names the request that completed it, not one that came during the merge.
+    // The log line of the round names the request that completed the round, not one served during the merge.
     const uint64_t request = tern_log_request();
     tern_log_set_request(closing->request);
     const enum tern_result result = store(federation, &closing->next, now);
@@ -748,18 +747,18 @@ static enum tern_result commit_merge(struct tern_federation *federation, uint64_
 
 // --- Opening
 
-// An invited client may be late by this part of the deadline.
-#define PATIENCE_SHARE 4 // the deadline divided by this
+// An invited client counts as late after 1/PATIENCE_SHARE of the deadline.
+#define PATIENCE_SHARE 4
 
 static uint64_t patience_ms(const struct tern_federation *federation)
 {
     return federation->config.round.deadline_ms / PATIENCE_SHARE;
 }
 
-// With nobody eligible, or too few clients, only time or a new client helps.
+// Time until the next try to open a round, after a try found too few clients.
 #define RETRY_OPEN_MS 1000
 
-// Returns when to check next for silent members: as often as a newly enrolled client may take to come.
+// Returns when to check again for silent members: after the time that a newly enrolled client may take to check in.
 static uint64_t next_look(const struct tern_federation *federation, uint64_t now)
 {
     const uint64_t patience = patience_ms(federation);
@@ -767,7 +766,8 @@ static uint64_t next_look(const struct tern_federation *federation, uint64_t now
     return now + (soon < patience ? soon : patience);
 }
 
-// The averaged model begins as the mean of the versions since it was configured.
+// Returns the divisor of the averaged model's next step. It grows from 1 to average_versions, so that the first
+// averages are plain means of the versions since averaging was configured.
 static uint32_t average_divisor(const struct tern_federation *federation)
 {
     uint32_t most = federation->config.average_versions;
@@ -794,7 +794,8 @@ static void fill_codecs(const struct tern_federation *federation, struct tern_db
     tern_codec_format(down, row->codec_down);
 }
 
-// Writes what the round trains and merges with into its row: a later change of the configuration does not affect it.
+// Writes the round's codecs, learning rate and strategy into its row, so that a later change of the configuration does
+// not affect the open round.
 static void fill_row(struct tern_federation *federation)
 {
     const struct tern_federation_config *config = &federation->config;
@@ -820,7 +821,7 @@ static void fill_row(struct tern_federation *federation)
     open_strategy(federation, previous);
 }
 
-// Returns how many clients to invite where `count` are eligible: with round.fraction at most what the strategy can merge.
+// Returns how many clients to invite of `count` eligible ones. With round.fraction, the strategy's memory limits it.
 static uint32_t cohort_of(const struct tern_federation *federation, uint32_t count)
 {
     const struct tern_federation_config *config = &federation->config;
@@ -829,8 +830,8 @@ static uint32_t cohort_of(const struct tern_federation *federation, uint32_t cou
     return cohort > most && most >= config->round.cohort ? most : cohort;
 }
 
-// Lists the clients to select from in clients->eligible. Absent clients are among them only where the quorum could not be
-// met without.
+// Lists the clients to select from in clients->eligible; returns how many. Includes absent clients only if the quorum
+// needs them.
 static uint32_t list_for_selection(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_policy *policy = &federation->machine.policy;
@@ -876,8 +877,8 @@ static enum tern_result invite_absent(struct tern_federation *federation, uint64
     return TERN_OK;
 }
 
-// Invites some unreliable clients as well; the round does not wait for them. A later time of invitation keeps them from leading the
-// round.
+// Also invites some unreliable clients; the round does not wait for them. Their invitation is a millisecond later than
+// the others', so that none of them becomes the round's leader.
 static enum tern_result invite_unreliable(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -897,8 +898,8 @@ static enum tern_result invite_unreliable(struct tern_federation *federation, ui
     return TERN_OK;
 }
 
-// Waits for as many updates as the new round has reliable members, and at least for the quorum. Unreliable members were
-// selected only of necessity: each counts as late until it reports.
+// Sets the wanted number of updates to the number of reliable members, or to the quorum if that is more. Unreliable
+// members were selected only because there were too few others.
 static void want_no_unreliable(struct tern_federation *federation)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -931,7 +932,8 @@ static void log_early_end(const struct epoch *epoch, uint32_t round)
              TERN_LOG_TEXT("the clients that hold its full gradient do not come"));
 }
 
-// Selects for the current epoch. If no client is left that can continue it, the next one begins from the model as it is.
+// Selects members for the current epoch. If no client is left that can continue it, a new epoch begins from the present
+// model.
 static uint32_t select_for_epoch(struct tern_federation *federation, uint64_t now)
 {
     plan_epoch(federation);
@@ -996,10 +998,10 @@ enum tern_result tern_federation_store_opened(struct tern_federation *federation
     return TERN_OK;
 }
 
-// --- Replacing members, and extending
+// --- Replacing members, and extending rounds
 
-// Lists clients that are not members yet, ascending, for `need` places: present ones before absent ones, and unreliable
-// ones only where there are no others.
+// Lists clients that are not members yet, in ascending order, for `need` places. Absent clients are listed only if
+// there are no present ones, and unreliable clients only if there are no reliable ones.
 static uint32_t list_fresh(struct tern_federation *federation, uint32_t need, uint64_t now)
 {
     uint32_t fresh = keep_fresh(federation, tern_clients_list_present(federation, now));
@@ -1026,7 +1028,7 @@ static enum tern_result store_replacements(struct tern_federation *federation, u
     return tern_members_store_all(federation);
 }
 
-// Logs the members that the round has waited for until its deadline, as many as fit.
+// Logs the members that did not report by the deadline, as many as fit into the line.
 static void log_silent(const struct tern_round_machine *machine)
 {
     char ids[160] = "";
@@ -1042,7 +1044,8 @@ static void log_silent(const struct tern_round_machine *machine)
              machine->round, machine->reported, machine->quorum, TERN_LOG_TEXT(ids));
 }
 
-// Whether the member was invited, has not come since, and is late. Time before the service started does not count.
+// Whether the member was invited, has not checked in since, and is late. Time before the service started does not
+// count.
 static bool is_silent(const struct tern_federation *federation, const struct tern_member *member,
                       uint64_t now)
 {
@@ -1058,7 +1061,7 @@ static bool is_silent(const struct tern_federation *federation, const struct ter
            !tern_clients_has_come(federation, client, now);
 }
 
-// Marks silent members as absent, so that none is selected again before it has come. Returns how many there are.
+// Marks silent members as absent, so that none is selected again before its next check-in. Returns how many there are.
 static uint32_t note_silent(struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
@@ -1072,8 +1075,8 @@ static uint32_t note_silent(struct tern_federation *federation, uint64_t now)
     return count;
 }
 
-// Begins a new epoch in the open round, instead of continuing one whose clients do not come, where others could take part. The
-// round has no update yet; what a member still sends for its earlier task is refused. Returns how many are selected anew.
+// Turns the open round into the first of a new epoch if it has no update yet, its clients do not check in, and others
+// could take part. An update for a member's earlier task is refused. Returns how many clients are selected anew.
 static uint32_t begin_epoch_anew(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -1104,8 +1107,8 @@ static uint32_t begin_epoch_anew(struct tern_federation *federation, uint64_t no
     return fresh;
 }
 
-// At the deadline of a round that continues an epoch, no other client can replace a silent one: the round is committed
-// with the updates that it has.
+// Lowers the quorum to the updates received, at the deadline of a round that continues an epoch: no other client holds
+// the full gradient, so none can replace a silent member. Returns whether the round can close so.
 static bool ends_with_what_came(struct tern_federation *federation)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -1123,7 +1126,7 @@ static bool ends_with_what_came(struct tern_federation *federation)
 static enum tern_result extend_round(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
-    tern_log_set_request(0); // a deadline passes by itself
+    tern_log_set_request(0); // no request caused the lines below
     note_silent(federation, now);
     TERN_TRY(tern_reliability_round_ended(federation, now));
     uint32_t fresh = list_fresh(federation, tern_round_gone(machine, NULL, NULL), now);
@@ -1141,7 +1144,7 @@ static enum tern_result extend_round(struct tern_federation *federation, uint64_
     return TERN_OK;
 }
 
-// A client without the federation's scaling of columns gets no task.
+// Whether the member gets no task because it does not have the federation's scaling of columns.
 static bool does_not_scale(const struct tern_federation *federation,
                            const struct tern_member *member)
 {
@@ -1149,15 +1152,15 @@ static bool does_not_scale(const struct tern_federation *federation,
            tern_clients_lacks_scaling(client_of(federation, member->client));
 }
 
-// A client that no longer holds what the round builds on gets no task either.
+// Whether the member gets no task because it no longer holds the epoch's full gradient.
 static bool lacks_anchor(const struct tern_federation *federation, const struct tern_member *member)
 {
     return (member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED) &&
            !tern_epoch_admits(federation, &client_of(federation, member->client)->row);
 }
 
-// A revoked member never reports. A member that does not come for its task, does not scale its columns, or has had its
-// task for several times as long as the others took, most likely will not.
+// Whether to replace the member. A revoked one never reports. One that does not fetch its task, does not scale its
+// columns, or has had its task for several times as long as the others took, is not expected to report.
 static bool is_gone(const struct tern_federation *federation, const struct tern_pace *pace,
                     const struct tern_member *member, uint64_t now)
 {
@@ -1170,7 +1173,7 @@ static bool is_gone(const struct tern_federation *federation, const struct tern_
              tern_reliability_is_overdue(federation, pace, member, now)));
 }
 
-// Marks the members that are gone. Returns how many awaited ones are revoked.
+// Marks the members to replace. Returns how many of those without a report are revoked.
 static uint32_t note_gone(struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
@@ -1205,7 +1208,7 @@ static enum tern_result note_missed(struct tern_federation *federation, uint32_t
             !client->row.revoked) {
             TERN_TRY(tern_tries_are_over(member->tries) ||
                              client->row.failed_round == machine->round
-                         ? TERN_OK // counted when it fetched the task again or failed
+                         ? TERN_OK // counted already, when it fetched the task again or failed
                          : tern_reliability_missed(federation, member->client));
             (*missed)++;
         }
@@ -1213,7 +1216,7 @@ static enum tern_result note_missed(struct tern_federation *federation, uint32_t
     return TERN_OK;
 }
 
-// Whether the round may end without the member's update, though nobody takes its place.
+// Whether the round may end without the member's update even if no other client replaces it.
 static bool is_given_up(const struct tern_federation *federation, const struct tern_member *member)
 {
     return tern_reliability_is_given_up(federation, member) ||
@@ -1221,7 +1224,7 @@ static bool is_given_up(const struct tern_federation *federation, const struct t
            lacks_anchor(federation, member);
 }
 
-// Whether the round still counts on the member's update, or has it.
+// Whether the round has the member's update, or still expects it.
 static bool is_counted_on(const struct tern_federation *federation,
                           const struct tern_member *member, uint64_t now)
 {
@@ -1233,7 +1236,7 @@ static bool is_counted_on(const struct tern_federation *federation,
             !tern_is_unreliable(client->row.unreported) && !tern_clients_is_absent(client, now));
 }
 
-// Where members lost what the round builds on and nobody can replace them, lowers the quorum to the others.
+// Lowers the quorum to the members that still hold the epoch's full gradient: no other client can replace the rest.
 static void need_fewer(struct tern_federation *federation)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -1250,7 +1253,7 @@ static void need_fewer(struct tern_federation *federation)
     }
 }
 
-// Counts the updates that the round has or still counts on.
+// Counts the updates that the round has or still expects.
 static uint32_t count_others(const struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
@@ -1261,8 +1264,8 @@ static uint32_t count_others(const struct tern_federation *federation, uint64_t 
     return others;
 }
 
-// Lowers the quorum by the members whose training failed, where the others are half of the cohort: only luck or a new
-// setting would make the failed ones report. The round still waits for clients that are away.
+// Lowers the quorum by the members whose training failed, if the others are at least half of the cohort: the same
+// training would most likely fail again. The round still waits for clients that are away.
 static void need_no_failed(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -1282,7 +1285,7 @@ static void need_no_failed(struct tern_federation *federation, uint64_t now)
     }
 }
 
-// Ends the tasks of members whose training failed, where the round can do without them.
+// Ends the tasks of members whose training failed, if the other members meet the quorum.
 static void drop_failed(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -1295,8 +1298,8 @@ static void drop_failed(struct tern_federation *federation, uint64_t now)
     }
 }
 
-// A round that gives members up waits for the others alone, where they meet its quorum. A round that buffers has updates
-// of earlier rounds' members, too.
+// Lowers the wanted number of updates to those still expected, if some members are given up and the others meet the
+// quorum. A round that buffers keeps its number, since late updates of earlier rounds count as well.
 static enum tern_result want_fewer(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -1317,8 +1320,8 @@ static enum tern_result want_fewer(struct tern_federation *federation, uint64_t 
     return tern_db_round_put(federation->db, &federation->row);
 }
 
-// Invites others in place of members that are gone, without waiting for the deadline. While nobody can replace a revoked
-// one, the next batch checks again.
+// Invites others in place of members that are not expected to report, before the deadline. While no client can replace
+// a revoked member, the next transaction checks again.
 static enum tern_result replace_gone(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -1345,7 +1348,7 @@ static enum tern_result replace_gone(struct tern_federation *federation, uint64_
     return want_fewer(federation, now);
 }
 
-// --- After a restart, or a change by hand
+// --- Loading after a restart, and changes by the operator or of the clock
 
 static void load_round(struct tern_federation *federation, const struct tern_db_round *row)
 {
@@ -1361,7 +1364,7 @@ static void load_round(struct tern_federation *federation, const struct tern_db_
     federation->row = *row;
 }
 
-// Finds an unknown strategy or codec at the start rather than at the commit. TERN_ERR_UNKNOWN
+// Reports an unknown strategy or codec at the start, before updates are received for nothing. TERN_ERR_UNKNOWN
 static enum tern_result check_open_round(const struct tern_db_round *row)
 {
     struct tern_codec codec;
@@ -1372,7 +1375,8 @@ static enum tern_result check_open_round(const struct tern_db_round *row)
     return known ? TERN_OK : TERN_ERR_UNKNOWN;
 }
 
-// Replaces the time of a client's last check-in. A client that never came stays one.
+// Replaces the time of a client's last check-in. For a client that never checked in, the time stays before its
+// enrolment.
 static void set_last_seen(struct client *client, uint64_t ms)
 {
     struct tern_db_client *row = &client->row;
@@ -1383,7 +1387,7 @@ static void set_last_seen(struct client *client, uint64_t ms)
     }
 }
 
-// Moves times that lie in the future back to now: the clock may have been set while the machine was off.
+// Moves times in the future back to now: the clock may have been set while the machine was off.
 static void bound_clock(struct tern_federation *federation, uint64_t now)
 {
     struct clients *clients = federation->clients;
@@ -1397,8 +1401,7 @@ static void bound_clock(struct tern_federation *federation, uint64_t now)
     }
 }
 
-// Measures a stored update as if it had just arrived. Its values are read later (tern_merge_resume()), where a node's part
-// may cover them.
+// Measures a stored update of the open round as if it had just arrived.
 static enum tern_result remeasure(void *ctx, const struct tern_db_update *update)
 {
     struct tern_federation *federation = ctx;
@@ -1428,7 +1431,7 @@ static enum tern_result load_open_round(struct tern_federation *federation)
     struct tern_round_machine *machine = &federation->machine;
     TERN_TRY(check_open_round(&federation->row));
     if (machine->policy.fraction > 0.0 && machine->target > machine->policy.cohort) {
-        machine->policy.cohort = machine->target; // the share that it began with
+        machine->policy.cohort = machine->target; // the cohort that the round opened with
     }
     TERN_TRY(tern_merge_resume(&federation->merge, federation->db, &federation->row,
                                &federation->totals));
@@ -1461,12 +1464,12 @@ enum tern_result tern_federation_restore_rounds(struct tern_federation *federati
     TERN_TRY(federation->machine.open ? load_open_round(federation) : TERN_OK);
     TERN_TRY(load_drift(federation));
     bound_clock(federation, now);
-    // Members cannot have come while the service was down.
+    // Members could not check in while the service was down.
     federation->loaded_ms = now;
     return TERN_OK;
 }
 
-// Takes an earlier deadline only: the one in memory may have been bounded since it was stored.
+// Applies a stored deadline only if it is earlier: bound_clock() may have lowered the one in memory.
 enum tern_result tern_federation_reload_round(struct tern_federation *federation)
 {
     struct tern_round_machine *machine = &federation->machine;

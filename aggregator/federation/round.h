@@ -1,6 +1,6 @@
-// The course of rounds: opening, replacing members, extending, closing by a merge on its own thread, and what is kept of
-// them. federation.c drives it by tern_federation_advance(), on the thread that owns the store, inside its transaction;
-// the functions here are for the rest of a federation's life.
+// Rounds from opening to commit: inviting and replacing members, extending, merging on a thread of its own, checkpoints
+// and pruning. tern_federation_advance() (federation.h) drives a round; federation.c and gateway.c call the functions
+// below, on the thread that owns the store, inside its transaction unless a comment says otherwise.
 #ifndef TERN_FEDERATION_ROUND_H
 #define TERN_FEDERATION_ROUND_H
 
@@ -12,10 +12,10 @@ TERN_MUST_USE enum tern_result tern_federation_merge_init(struct tern_federation
 void tern_federation_merge_free(struct tern_federation *federation); // also after a failed init
 // Waits for a running merge and drops its result.
 void tern_federation_merge_cancel(struct tern_federation *federation);
-// Starts the merge of a round that this transaction decided to close. After its commit.
+// Starts the merge of a round that the transaction decided to close. Called after the commit.
 void tern_federation_merge_start(struct tern_federation *federation);
 
-// Loads all rounds, and what is open of the last one.
+// Loads all rounds, and the members and updates of the last one if it is open.
 TERN_MUST_USE enum tern_result tern_federation_restore_rounds(struct tern_federation *federation,
                                                               uint64_t now);
 // Stores the row and the members of the round that the machine has just opened.

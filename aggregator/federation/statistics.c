@@ -9,11 +9,11 @@
 
 // The scaling of columns, and the state of statistics before there is one.
 struct scaling {
-    uint8_t *body; // Scaling, malloc'ed; NULL: there is none
+    uint8_t *body; // encoded Scaling message, malloc'ed; NULL: no scaling yet
     size_t len;
     uint8_t sha256[TERN_SHA256_SIZE];
     uint32_t tag;
-    uint64_t first_ms; // when the first statistics came; 0 = none did
+    uint64_t first_ms; // when the first statistics arrived; 0 = none have
     bool awaited;      // the log has reported that rounds wait for more
 };
 
@@ -28,7 +28,7 @@ enum tern_result tern_statistics_reset(struct scaling **scaling)
     return TERN_OK;
 }
 
-// Bytes of either message beside its columns.
+// Bytes that a Statistics or Scaling message can have besides its columns.
 #define MESSAGE_ROOM 64u
 
 static uint32_t columns_of(const struct tern_federation *federation)
@@ -45,8 +45,8 @@ bool tern_federation_can_scale(const struct tern_federation_config *config, cons
         return true;
     }
     snprintf(why, 256,
-             "statistics.columns = clients is for built-in models of at most %u columns, and not "
-             "for %.64s, whose trainers scale their data by themselves: set it to none",
+             "statistics.columns = clients needs a built-in model of at most %u columns, and the "
+             "trainers of %.64s scale their data themselves; set statistics.columns = none",
              TERN_WIRE_COLUMNS_MAX, spec);
     return false;
 }
@@ -57,7 +57,7 @@ bool tern_statistics_are_due(const struct tern_federation *federation)
            federation->machine.round == 0;
 }
 
-// --- From the store
+// --- Loading from the store
 
 static enum tern_result load_statistics(struct tern_federation *federation)
 {
@@ -95,13 +95,13 @@ enum tern_result tern_statistics_load(struct tern_federation *federation)
     if (federation->config.statistics.wanted && federation->machine.round > 0) {
         tern_log(
             TERN_LOG_WARN, "statistics-too-late", "round=%u advice=%s", federation->machine.round,
-            TERN_LOG_TEXT("rounds began on columns as they are, and go on so: statistics.columns "
-                          "counts in a federation that has had no round"));
+            TERN_LOG_TEXT("rounds began with unscaled columns and continue so: statistics.columns "
+                          "applies only to a federation that has had no round"));
     }
     return load_statistics(federation);
 }
 
-// --- Taking them
+// --- Receiving statistics
 
 size_t tern_federation_statistics_max(const struct tern_federation *federation)
 {
@@ -126,18 +126,19 @@ static void check(const struct tern_federation *federation, const struct client 
     if (statistics->parsed != TERN_OK) {
         tern_refuse(refusal, statistics->parsed, NULL);
     } else if (client->row.evaluator) {
-        tern_refuse(refusal, TERN_ERR_ARGUMENT, "Evaluators have no statistics to tell.");
+        tern_refuse(refusal, TERN_ERR_ARGUMENT,
+                    "This client is an evaluator, and evaluators send no statistics.");
     } else if (columns != columns_of(federation)) {
         refuse(refusal, TERN_ERR_MODEL_MISMATCH,
-               "The statistics are of %zu columns, and the model takes %u.", columns,
+               "The statistics have %zu columns. The model needs %u.", columns,
                columns_of(federation));
     } else if (statistics->message.num_examples > most) {
         refuse(refusal, TERN_ERR_ARGUMENT,
-               "The statistics claim %u examples, and limits.num_examples is %u.",
+               "The statistics claim %u examples. At most %u are allowed (limits.num_examples).",
                statistics->message.num_examples, most);
     } else if (!tern_statistics_are_due(federation)) {
         tern_refuse(refusal, TERN_ERR_LATE,
-                    "This federation takes no statistics, or none any more.");
+                    "This federation needs no statistics, or its scaling is made already.");
     }
 }
 
@@ -163,7 +164,7 @@ static uint32_t least_clients(const struct tern_federation *federation)
                                                : config->min_clients;
 }
 
-// Counts trainers that have checked in or have just enrolled and have no stored statistics; and all with stored ones.
+// Counts trainers without stored statistics that have checked in or have just enrolled.
 static uint32_t clients_missing_statistics(const struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
@@ -194,7 +195,7 @@ static enum tern_result take(struct tern_federation *federation, uint64_t id,
     TERN_TRY(tern_db_statistics_add(federation->db, &row));
     client_of(federation, id)->has_statistics = true;
     scaling->first_ms = scaling->first_ms == 0 ? now : scaling->first_ms;
-    federation->retry_open_ms = 0; // they may be enough
+    federation->retry_open_ms = 0; // a round may open if there are enough statistics now
     tern_log(TERN_LOG_INFO, "statistics", "client=%llu examples=%u bytes=%zu have=%u needed=%u",
              (unsigned long long)id, statistics->message.num_examples, statistics->body.len,
              clients_with_statistics(federation), least_clients(federation));
@@ -224,7 +225,8 @@ enum tern_result tern_federation_statistics(struct tern_federation *federation, 
     }
     TERN_TRY(find_same(federation, id, statistics->body, duplicate));
     if (!*duplicate) {
-        tern_refuse(refusal, TERN_ERR_CONFLICT, "This client has told other statistics before.");
+        tern_refuse(refusal, TERN_ERR_CONFLICT,
+                    "This client has sent different statistics before, and these stay in force.");
         tern_refusals_ask_later(client, refusal);
     }
     return TERN_OK;
@@ -235,7 +237,7 @@ enum tern_result tern_federation_statistics(struct tern_federation *federation, 
 // Statistics of all clients that train, ordered by client id.
 struct gathered {
     struct tern_column_part *parts;
-    uint8_t *bytes; // of the parts' columns
+    uint8_t *bytes; // holds the columns of all parts
     uint32_t count;
     uint64_t num_examples;
 };
@@ -329,8 +331,8 @@ static enum tern_result fix(struct tern_federation *federation)
     if (report.constant > 0 || report.far > 0) {
         tern_log(TERN_LOG_WARN, "scaling-is-odd", "constant_columns=%u far_statistics=%u why=%s",
                  report.constant, report.far,
-                 TERN_LOG_TEXT("a constant column says nothing; statistics far from most clients' "
-                               "were brought nearer"));
+                 TERN_LOG_TEXT("a constant column carries no information; statistics far from most "
+                               "clients' were moved towards them"));
     }
     return TERN_OK;
 }
@@ -366,7 +368,8 @@ enum tern_result tern_statistics_settle(struct tern_federation *federation, uint
 
 // --- Asking clients
 
-// A client that can do what it is asked does so at once. Another one comes again at ever longer intervals.
+// Returns the time until the next check-in of a client that has been denied a task `times` times for lack of the
+// scaling. It doubles each time: a client that supports the scaling needs only one more check-in.
 static uint32_t come_back_ms(const struct tern_federation *federation, uint32_t times)
 {
     const struct tern_round_policy *policy = &federation->machine.policy;
@@ -384,8 +387,8 @@ static void count_denial(struct tern_federation *federation, struct client *clie
     if (times >= UNSCALED_TIMES && is_power_of_two(times)) {
         tern_log(TERN_LOG_WARN, "client-without-scaling", "client=%llu times=%u why=%s",
                  (unsigned long long)client->row.id, times,
-                 TERN_LOG_TEXT("it was told to scale its columns, or to tell their statistics, and "
-                               "does not: its log says why, or its program cannot"));
+                 TERN_LOG_TEXT("it does not scale its columns, or does not send their statistics: "
+                               "see its log, or install a newer version on it"));
     }
 }
 
@@ -406,7 +409,7 @@ void tern_federation_scaling_status(const struct tern_federation *federation, ui
                                     tern_CheckinReply *reply)
 {
     const struct scaling *scaling = federation->scaling;
-    reply->come_back_ms = 1; // no answer is empty
+    reply->come_back_ms = 1; // an encoded reply must not be empty
     reply->other_column_names =
         tern_clients_has_other_columns(federation, client_of(federation, id));
     if (scaling->body != NULL) {

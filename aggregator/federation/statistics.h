@@ -1,6 +1,6 @@
-// Statistics of columns: clients send theirs once, one scaling is made of them before the first round opens, and every
-// client receives the scaling before it has a task. Check-ins, rounds and downloads call it, on the thread that owns the
-// store, inside its transaction.
+// Statistics of columns: each client sends its own once, one scaling is made of them before the first round opens, and
+// every client receives the scaling before its first task. The other files of federation/ call this module, on the
+// thread that owns the store, inside its transaction.
 #ifndef TERN_FEDERATION_STATISTICS_H
 #define TERN_FEDERATION_STATISTICS_H
 
@@ -12,17 +12,18 @@ TERN_MUST_USE enum tern_result tern_statistics_load(struct tern_federation *fede
 // Shifts times in memory and in the store after the clock was stepped.
 TERN_MUST_USE enum tern_result tern_statistics_set_clock(struct tern_federation *federation,
                                                          int64_t step);
-// Before the first round opens: makes the scaling once there are enough statistics. *settled: rounds can open.
+// Makes the scaling once there are enough statistics. *settled: the scaling is made or not needed, so rounds can open.
 TERN_MUST_USE enum tern_result tern_statistics_settle(struct tern_federation *federation,
                                                       uint64_t now, bool *settled);
 // Whether the first round still waits for a scaling.
 bool tern_statistics_are_due(const struct tern_federation *federation);
-// Sets when the first statistics came (0 = none did), and whether there is a scaling.
+// Sets facts->first_statistics_ms and facts->scaled.
 void tern_statistics_facts(const struct tern_federation *federation, struct tern_wait_facts *facts);
-// Asks the client for statistics, or sends it the scaling. True: it gets nothing else in this reply.
+// Asks the client for its statistics, or sends it the scaling, if it needs to. Returns true if so: the reply then
+// contains nothing else.
 bool tern_statistics_ask(struct tern_federation *federation, struct client *client,
                          struct tern_next *next);
-// The scaling by its SHA-256, one reference more. NOT_FOUND; TERN_ERR_NO_MEMORY
+// Finds the scaling by its SHA-256. The caller releases *blob. TERN_ERR_NOT_FOUND; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_statistics_blob(const struct tern_federation *federation,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
                                                     struct tern_blob **blob);

@@ -5,10 +5,10 @@
 #include <math.h>
 #include <stdio.h>
 
-// Limits how often a closing round decodes its updates, and so how long it takes.
+// Limits how often a closing round decodes its updates, which bounds the time of the merge.
 #define PASSES_MAX 16
 
-// limits.memory over the part of it that is the strategy's (cli/settings.h).
+// The strategy may use this part of limits.memory: 1/MEMORY_SHARE (cli/settings.h).
 #define MEMORY_SHARE 8
 
 void tern_strategy_rule_of(const struct tern_federation_config *config, float learning_rate,
@@ -49,37 +49,38 @@ static bool check_epochs(const struct tern_federation_config *config, char why[2
     }
     if (config->steps.policy != TERN_STEPS_FIXED || config->steps.local_steps != 1) {
         snprintf(why, 256,
-                 "an update of %s is one step of SGD; set train.local_steps = 1 and train.schedule "
-                 "= fixed",
+                 "strategy %s needs updates of a single step; set train.local_steps = 1 and "
+                 "train.schedule = fixed",
                  name);
     } else if (train->momentum > 0.0F) {
-        snprintf(why, 256, "%s has no momentum, which would be of one step; set train.momentum = 0",
+        snprintf(why, 256,
+                 "strategy %s trains single steps, so momentum has no use; set "
+                 "train.momentum = 0",
                  name);
     } else if (train->rate.schedule != TERN_RATE_CONSTANT || train->rate.warmup_rounds > 0) {
         snprintf(why, 256,
-                 "the learning rate of %s is the same all over an epoch; set train.learning_rate "
-                 "to a number alone",
+                 "strategy %s needs a constant learning rate; set train.learning_rate to a number "
+                 "alone",
                  name);
     } else if (!loses_nothing(&config->downloads.codec)) {
         tern_codec_format(&config->downloads.codec, spec);
         snprintf(why, 256,
-                 "the downloads of %s must lose nothing, and codec.codec_down is %.64s; set "
+                 "strategy %s needs lossless downloads, and codec.codec_down is %.64s; set "
                  "codec.codec_down = float32",
                  name, spec);
     } else if (!is_right_on_average(&config->codec_up)) {
         tern_codec_format(&config->codec_up, spec);
-        snprintf(
-            why, 256,
-            "the updates of %s must be right on average by themselves, without an error buffer, "
-            "and codec.codec is %.64s; set codec.codec = default, another qsgd, or float32",
-            name, spec);
+        snprintf(why, 256,
+                 "strategy %s needs an unbiased codec without an error buffer, and codec.codec is "
+                 "%.64s; set codec.codec = default, another qsgd, or float32",
+                 name, spec);
     } else {
         return true;
     }
     return false;
 }
 
-// Checks that the limits stay within the bounds of every accepted update (strategies/bounds.h).
+// Checks that every update that the limits allow can be merged without overflow (strategies/bounds.h).
 static bool check_bounds(const struct tern_federation_config *config, char why[256])
 {
     struct tern_strategy_rule rule;
@@ -89,11 +90,15 @@ static bool check_bounds(const struct tern_federation_config *config, char why[2
     double most = tern_strategy_norm_max(&rule);
     if (!(norm > 0.0 && norm <= TERN_UPDATE_NORM_MAX && rate > 0.0 &&
           rate <= TERN_SERVER_RATE_MAX)) {
-        snprintf(why, 256, "the norm limit or the server learning rate is out of its range");
+        snprintf(why, 256,
+                 "limits.norm = %g or the server learning rate = %g is out of range; they must be "
+                 "above 0, and at most %g and %g",
+                 norm, rate, (double)TERN_UPDATE_NORM_MAX, (double)TERN_SERVER_RATE_MAX);
     } else if (norm > most) {
         snprintf(why, 256,
-                 "limits.norm = %g is above %g, the most that %s can merge with its momenta", norm,
-                 most, config->strategy->name);
+                 "limits.norm = %g is above %g, the largest norm that strategy %s can merge with "
+                 "its parameters; set limits.norm = %g",
+                 norm, most, config->strategy->name, most);
     } else {
         return true;
     }
@@ -123,7 +128,7 @@ static double memory_of(const struct tern_federation_config *config)
     return (double)(config->strategy_memory != 0 ? config->strategy_memory : TERN_MERGE_MEMORY);
 }
 
-// Returns for how many updates the strategy's scratch memory suffices.
+// Returns how many updates the strategy can merge with its scratch memory.
 static uint32_t updates_kept(const struct tern_federation_config *config)
 {
     uint32_t fits = 1;
@@ -148,7 +153,7 @@ uint32_t tern_strategy_cohort_max(const struct tern_federation_config *config, u
     return (uint32_t)((decoded < kept ? decoded : kept) / (1.0 + config->round.over_selection));
 }
 
-// Applies to strategies that combine the values of all updates.
+// Checks the memory of a strategy that combines the values of all updates, such as a median.
 static bool check_memory(const struct tern_federation_config *config, uint32_t count, char why[256])
 {
     const struct tern_round_policy *round = &config->round;
@@ -158,9 +163,10 @@ static bool check_memory(const struct tern_federation_config *config, uint32_t c
     if (config->strategy->passes > 0 && updates > updates_kept(config)) {
         snprintf(
             why, 256,
-            "%s keeps %.0f bytes of %u updates; set limits.memory to 8 times that or more, or a "
+            "strategy %s needs %.0f bytes for %u updates; set limits.memory = %.0f or more, or a "
             "smaller round.cohort",
-            config->strategy->name, (double)config->strategy->scratch(updates), updates);
+            config->strategy->name, (double)config->strategy->scratch(updates), updates,
+            (double)MEMORY_SHARE * (double)config->strategy->scratch(updates));
         return false;
     }
     if (needed <= memory * PASSES_MAX) {
@@ -174,7 +180,7 @@ static bool check_memory(const struct tern_federation_config *config, uint32_t c
     return false;
 }
 
-// Checks every number of updates that a round can close with.
+// Checks that the strategy can merge each number of updates with which a round can close.
 static bool check_updates(const struct tern_federation_config *config, char why[256])
 {
     const struct tern_round_policy *round = &config->round;
@@ -184,9 +190,9 @@ static bool check_updates(const struct tern_federation_config *config, char why[
     for (uint32_t updates = tern_round_quorum(round); updates <= most; updates++) {
         if (!tern_strategy_suffices(&rule, updates)) {
             snprintf(why, 256,
-                     "%s:attackers=%g needs %u updates where a round has %u, as "
-                     "it may with round.quorum = %u; set fewer attackers, or a larger "
-                     "round.quorum and round.cohort",
+                     "%s:attackers=%g needs %u updates where a round can close with %u "
+                     "(round.quorum = %u); set fewer attackers, or a larger round.quorum and "
+                     "round.cohort",
                      config->strategy->name, (double)rule.parameters[TERN_STRATEGY_ATTACKERS],
                      config->strategy->least_updates(&rule, updates), updates,
                      tern_round_quorum(round));

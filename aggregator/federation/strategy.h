@@ -1,17 +1,18 @@
-// The configured strategy: whether it fits the other settings, and how large a cohort it can merge. Settings alone decide,
-// never a federation's state. federation.c calls it before it accepts a configuration, round.c when a round opens. Any
+// Checks the configured strategy against the other settings, and computes how large a cohort it can merge. The results
+// depend on settings only. federation.c calls it before it accepts a configuration, round.c when a round opens. Any
 // thread.
 #ifndef TERN_FEDERATION_STRATEGY_H
 #define TERN_FEDERATION_STRATEGY_H
 
 #include "federation/federation.h"
 
-// Whether the strategy can merge what the limits let in, for a model of `count` values.
+// Whether the strategy fits the settings and can merge every update that the limits allow, for a model of `count`
+// values. If not, sets why.
 bool tern_strategy_check_config(const struct tern_federation_config *config, uint32_t count,
                                 char why[256]);
-// The largest cohort whose updates of `count` values the strategy can merge in its memory.
+// Returns the largest cohort whose updates of `count` values the strategy can merge in its memory.
 uint32_t tern_strategy_cohort_max(const struct tern_federation_config *config, uint32_t count);
-// The configured strategy with its parameters; those that it does not use are 0.
+// Sets *rule to the configured strategy with its parameters; parameters that it does not use are 0.
 void tern_strategy_rule_of(const struct tern_federation_config *config, float learning_rate,
                            struct tern_strategy_rule *rule);
 

@@ -1,4 +1,4 @@
-// What a check-in reports, and what its client should do now: train, evaluate, wait or stop.
+// Processes check-ins: stores what the client reports, and decides what it does next (train, evaluate, wait or stop).
 #include "federation/clients.h"
 #include "federation/ledger.h"
 #include "federation/refusals.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// --- Check-ins: what the client reports, and which clients cannot be served
+// --- Check-ins: storing the client's report, and refusing clients that cannot take part
 
 static struct tern_abilities abilities_of(const tern_CheckinRequest *message)
 {
@@ -21,7 +21,7 @@ static struct tern_abilities abilities_of(const tern_CheckinRequest *message)
                                    .others = message->abilities};
 }
 
-// Completes the name of the held replica from the store.
+// Looks up the whole id of the client's replica: a check-in sends only its first bytes.
 static enum tern_result take_replica(struct tern_federation *federation,
                                      const tern_CheckinRequest *message, struct tern_db_client *row)
 {
@@ -33,7 +33,7 @@ static enum tern_result take_replica(struct tern_federation *federation,
     return tern_catchup_complete_id(federation->catchup, message->replica.bytes, row->replica);
 }
 
-// A client that names the same columns as before logs nothing; the store keeps them.
+// Records the tag of the client's column names, and logs a changed tag that differs from most clients'.
 static void take_column_names(struct tern_federation *federation, struct client *client,
                               uint32_t tag)
 {
@@ -51,16 +51,16 @@ static void take_column_names(struct tern_federation *federation, struct client 
         tern_log(TERN_LOG_WARN, "other-columns", "client=%llu count=%u why=%s",
                  (unsigned long long)client->row.id, client->other_columns,
                  TERN_LOG_TEXT("the columns of its table have other names, or another order, than "
-                               "those of most clients: `tern-aggregator doctor` names them"));
+                               "those of most clients: `tern-aggregator doctor` lists them"));
     }
 }
 
-// Takes the budget of a check-in, before the client is marked as seen.
+// Records the byte budget that a check-in reports. Called before the client is marked as seen.
 static void take_budget(struct client *client, const tern_CheckinRequest *message, uint64_t now)
 {
     uint64_t left = message->budgeted ? message->budget_left : 0;
-    // A budget per round is as large again after each round. So is a monthly one when the month turns, but it must not
-    // be spent in one round.
+    // A budget that has not shrunk although bytes were spent is one per round. At the turn of a month, a monthly budget
+    // is renewed as well and must not be taken for one.
     if (client->row.budget_spent > 0 && !tern_budget_month_turned(client->row.last_seen_ms, now)) {
         client->row.budget_renewed = left >= client->row.budget_left;
     }
@@ -71,8 +71,8 @@ static void take_budget(struct client *client, const tern_CheckinRequest *messag
     client->row.power = (uint32_t)message->power;
 }
 
-// Stores new abilities at once: after a crash the reply to an update must not exceed them. Everything else waits for the
-// next flush of dirty rows.
+// Records what the check-in reports. New abilities are stored at once: after a crash, a task must not exceed them. The
+// rest is stored with the next flush of dirty rows.
 static enum tern_result take_facts(struct tern_federation *federation, uint64_t id,
                                    const tern_CheckinRequest *message, uint64_t now)
 {
@@ -98,7 +98,8 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     return tern_abilities_equal(&before, &able) ? TERN_OK : tern_clients_store(federation, id);
 }
 
-// The evaluated model is the replica that this check-in names.
+// Sets which model was evaluated: the client evaluated the replica that this check-in names, which may be the global
+// model.
 static enum tern_result find_model(struct tern_federation *federation, const struct client *client,
                                    struct tern_db_evaluation *row)
 {
@@ -110,7 +111,7 @@ static enum tern_result find_model(struct tern_federation *federation, const str
     return TERN_OK;
 }
 
-// Whether the evaluator joined after the version was made; it must not change that version's figure.
+// Sets *late if the evaluator enrolled after the version was made. It must not change that version's accuracy.
 static enum tern_result is_late(struct tern_federation *federation, const struct client *client,
                                 bool *late, uint32_t version)
 {
@@ -120,7 +121,7 @@ static enum tern_result is_late(struct tern_federation *federation, const struct
     return tern_db_may_miss(found);
 }
 
-// Logs the first metric of a model without classes in place of an accuracy.
+// Logs the accuracy, or the first metric for a model that predicts no classes.
 static void log_evaluation(const struct tern_db_evaluation *row, const tern_Evaluation *evaluation)
 {
     const bool metric = row->no_accuracy && evaluation->metrics_count > 0;
@@ -139,7 +140,7 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
                                         const tern_Evaluation *evaluation)
 {
     struct client *client = client_of(federation, id);
-    // Any client may send an evaluation; only an evaluator's counts for the federation's accuracy.
+    // Any client may send an evaluation; only evaluators' evaluations are stored.
     if (!client->row.evaluator || evaluation->version > federation->merge.version) {
         return TERN_OK;
     }
@@ -161,8 +162,8 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
     return TERN_OK;
 }
 
-// Returns a codec that a client needs in this round or a planned later one and does not have, or NULL. *of: what it
-// encodes. A federation whose rounds are all early needs no other codecs.
+// Returns a codec that the client lacks and needs in this or a later round, or NULL. *of: "updates" or "downloads",
+// which the codec encodes. If all rounds use the early codecs, only those are needed.
 static const struct tern_codec *missing_codec(const struct tern_federation *federation,
                                               const tern_CheckinRequest *message, const char **of)
 {
@@ -198,12 +199,12 @@ static void refuse_codec(const tern_CheckinRequest *message, const char *of,
     bool lacks_coder = tern_abilities_have(&able, codec->id);
     refusal->result = TERN_ERR_UNKNOWN;
     snprintf(refusal->sentence, sizeof refusal->sentence,
-             "This federation's %s are encoded with %s, which this client does not know; it needs "
-             "a version of Tern that does.",
+             "This federation's %s are encoded with %s, which this client does not support. "
+             "Install a version of Tern that does.",
              of, lacks_coder ? spec : tern_codec_entry(codec->id)->name);
 }
 
-// A stranded client would come back for ever and never get a task.
+// Refuses a client for which no downloads lead to the newest version: it would check in for ever and never get a task.
 static enum tern_result refuse_stranded(struct tern_federation *federation,
                                         const struct client *client, struct tern_refusal *refusal)
 {
@@ -213,9 +214,10 @@ static enum tern_result refuse_stranded(struct tern_federation *federation,
     }
     TERN_TRY(tern_catchup_is_stranded(federation->catchup, &client->row, &stranded));
     if (stranded) {
-        tern_refuse(refusal, TERN_ERR_UNKNOWN,
-                    "No deltas that this client can take lead from its replica to the present "
-                    "one, and it takes no snapshots (float32).");
+        tern_refuse(
+            refusal, TERN_ERR_UNKNOWN,
+            "This client's replica is too old: no deltas that the client decodes lead to the "
+            "newest version, and it decodes no snapshots (float32).");
     }
     return TERN_OK;
 }
@@ -229,7 +231,7 @@ static bool claims_too_much(const struct tern_federation *federation,
     }
     refusal->result = TERN_ERR_ARGUMENT;
     snprintf(refusal->sentence, sizeof refusal->sentence,
-             "The evaluation claims %u examples, and limits.num_examples is %u.",
+             "The evaluation claims %u examples. At most %u are allowed (limits.num_examples).",
              message->evaluation.num_examples, most);
     return true;
 }
@@ -252,8 +254,8 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
     if ((message->abilities & TERN_WIRE_REDUCES) == 0 && federation->config.strategy->has_epochs &&
         !client->row.evaluator) {
         tern_refuse(refusal, TERN_ERR_UNKNOWN,
-                    "This federation's strategy builds on full gradients, which this client does "
-                    "not know or has no memory for; it needs a version of Tern that does.");
+                    "This federation's strategy needs full gradients, which this client does not "
+                    "support or has no memory for. Install a version of Tern that does.");
         return TERN_OK;
     }
     if (claims_too_much(federation, message, refusal)) {
@@ -292,7 +294,7 @@ enum tern_result tern_federation_checkin(struct tern_federation *federation, uin
 
 // --- How much a member trains, and with which codec
 
-// Finds the codec of the update that a client made in that round.
+// Finds the codec of the client's update in the round.
 static enum tern_result codec_then(struct tern_federation *federation, uint64_t client,
                                    uint32_t round, struct tern_codec *codec)
 {
@@ -306,8 +308,8 @@ static enum tern_result codec_then(struct tern_federation *federation, uint64_t 
     return tern_codec_parse(row.codec_up, codec, NULL);
 }
 
-// Returns a round's bytes without those of the update; 0 when nothing was counted. The upload is counted only once its
-// answer is sent, and that answer may carry the task that this decides.
+// Returns a round's bytes without those of the update; 0 = no bytes were counted. An upload is counted when its reply
+// is sent; if the upload is not counted yet, its price is added as an estimate.
 static uint64_t other_bytes(const struct tern_db_meter *meter, uint64_t update)
 {
     uint64_t wire = meter->up.wire + meter->down.wire;
@@ -318,7 +320,7 @@ static uint64_t other_bytes(const struct tern_db_meter *meter, uint64_t update)
     return upload ? wire - update : wire + tern_price(TERN_PRICE_KEPT, 1, update) - update;
 }
 
-// Adds what the client's last round took on the wire.
+// Adds the measured bytes of the client's last round to its budget.
 static enum tern_result add_measured(struct tern_federation *federation, uint64_t client,
                                      struct tern_budget *budget)
 {
@@ -362,14 +364,14 @@ static enum tern_result facts_of(struct tern_federation *federation, uint64_t id
                                              : TERN_OK;
 }
 
-// The selection needs the bytes of rounds even where the schedule does not.
+// Returns the planned bytes, or the measured ones if the schedule plans none: the selection of clients needs them.
 static uint64_t or_measured(uint64_t bytes, const struct tern_steps_facts *facts)
 {
     return bytes != 0 ? bytes : facts->budget.update + facts->budget.other;
 }
 
-// Decides the member's local steps and codec the first time it gets its task, and stores both with the reason. A repeated
-// task is the same and counts as another try.
+// Decides the member's local steps and codec when it first fetches its task, and stores both with the reason. When it
+// fetches the task again, they stay the same, and another try is counted.
 static enum tern_result assign_steps(struct tern_federation *federation, struct tern_member *member,
                                      struct client *client, uint64_t now)
 {
@@ -412,7 +414,8 @@ static void fill_epoch(const struct tern_federation *federation, tern_Task *task
     }
 }
 
-// During an epoch no error buffer is sent: it may hold values of another strategy's or a late update.
+// Returns the policy for error buffers. During an epoch it limits the buffer to zero: the buffer may hold values of a
+// late update, or of one of another strategy.
 static const struct tern_error_settings *error_settings(const struct tern_federation *federation)
 {
     static const struct tern_error_settings nothing = {.policy = TERN_DIRECTIVE_LIMIT};
@@ -457,8 +460,8 @@ static uint64_t until_deadline(const struct tern_federation *federation, uint64_
     return deadline > now ? deadline - now : 1;
 }
 
-// Whether the client can do the open round's task: the round may have been opened under another configuration, and while
-// the client was away.
+// Sets *follows if the client supports the open round's task. The round may have been opened with another configuration
+// than the one at the client's last check-in.
 static enum tern_result may_follow(struct tern_federation *federation, const struct client *client,
                                    bool *follows)
 {
@@ -490,8 +493,9 @@ static void set_downloads(const struct tern_path *path, tern_Task *task)
     task->base_version = path->base_version;
 }
 
-// Adds a member's downloads and sets its base, which is stored with the member: here when it has its task already. A
-// repeated task depends on what the client holds now. *found: false = no downloads lead to a base, and nothing was added.
+// Adds the downloads to the member's task and sets its base, the replica to train from. They depend on the replica that
+// the client holds now, so a repeated task can have others; the new base is then stored here. *found: false = no
+// downloads lead to a base, and nothing was added.
 static enum tern_result catch_up(struct tern_federation *federation, struct client *client,
                                  struct tern_member *member, uint64_t now, struct tern_next *next,
                                  bool *found)
@@ -542,9 +546,9 @@ static enum tern_result train_task(struct tern_federation *federation, uint64_t 
     return TERN_OK;
 }
 
-// --- Evaluating: one version at a time, so that each has its accuracy
+// --- Evaluating: one version after the other, so that every version has an accuracy
 
-// Fills *task when this evaluator has a version left to evaluate, and sets *has_task.
+// Fills *task if a version is left for this evaluator to evaluate, and sets *has_task.
 static enum tern_result evaluate_task(struct tern_federation *federation, struct client *client,
                                       tern_Task *task, bool *has_task)
 {
@@ -554,8 +558,8 @@ static enum tern_result evaluate_task(struct tern_federation *federation, struct
     if (client->row.version == version) {
         TERN_TRY(tern_catchup_is_global(federation->catchup, client->row.replica, &global));
     }
-    // Asks once more for a version whose result was lost. A client without data must not be
-    // asked for ever.
+    // Asks once more for the evaluation of a version whose result was lost, but only once: a client without data never
+    // sends one.
     bool again = client->evaluated[global] < version && client->asked[global] < version;
     TERN_TRY(tern_catchup_evaluator(federation->catchup, &client->row, again, &path));
     *has_task = path.exists;
@@ -570,7 +574,7 @@ static enum tern_result evaluate_task(struct tern_federation *federation, struct
 
 // --- The task of a check-in
 
-// Whether a client of this kind ends with the global model itself.
+// Whether the client downloads the global model itself when the federation has finished (final_model).
 static bool gets_final_model(const struct tern_federation *federation, const struct client *client)
 {
     const enum tern_final_model who = federation->config.final_model;
@@ -597,7 +601,7 @@ static enum tern_result fill_finished(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// Limits every wait to the longest time of the policy.
+// Tells the client to check in again after `wait` ms, or after come_back_max if that is sooner.
 static void fill_wait(const struct tern_federation *federation, struct tern_next *next,
                       uint64_t wait)
 {

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The download with the indices that the open round's leader chose. Not stored: after a restart they are made from the
-// leader's stored update again.
+// The download with the indices that the open round's leader chose. It is not stored: after a restart it is made again
+// from the leader's stored update.
 struct shared_indices {
     uint8_t sha256[TERN_SHA256_SIZE];
     uint32_t payload;
-    bool awaited;     // at the last tern_share_watch(): the leader's update
+    bool awaited;     // tasks waited for the leader's update at the last tern_share_watch()
     uint32_t refused; // round whose leader's update was refused
 };
 
@@ -34,7 +34,7 @@ enum tern_result tern_share_reset(struct shared_indices **indices)
 
 // --- Metrics that clients report with updates and evaluations
 
-// Metric names that are kept per client, over all versions, at most; the number of its worst class is one of them.
+// Most metric names per client, over all versions; the number of the client's worst class counts as one.
 #define CLIENT_METRICS 64
 
 static enum tern_result put_metric(struct tern_federation *federation, struct tern_db_metric *row,
@@ -46,7 +46,8 @@ static enum tern_result put_metric(struct tern_federation *federation, struct te
     return tern_db_metric_put(federation->db, row);
 }
 
-// Whether a metric's name can be a key and a column of printed tables, beside these taken ones.
+// Whether a metric's name can be a JSON key and a table's column: it has plain characters and is none of the names that
+// the tables use themselves.
 static bool is_plain(const char *name)
 {
     static const char *const taken[] = {"client", "clients", "invited", "model", "reported"};
@@ -95,8 +96,8 @@ static void note_dropped(struct client *client, const char *name)
     }
 }
 
-// A client repeats the same names, so a digest saves the lookups. With SHA-256 no client finds other names of the same
-// digest.
+// Returns a digest of the evaluation's metric names. Clients repeat the same names, so comparing digests saves database
+// queries.
 static uint64_t digest_of(const tern_Evaluation *evaluation)
 {
     struct tern_sha256 hash;
@@ -110,7 +111,8 @@ static uint64_t digest_of(const tern_Evaluation *evaluation)
     return tern_get_le64(digest);
 }
 
-// Selects the new names of an evaluation. *names: those that fit in the limit.
+// Sets *names to the client's known metric names and those of the evaluation that fit in the limit. *names stays empty
+// if the evaluation repeats the names of the last one.
 static enum tern_result take_names(struct tern_federation *federation, struct client *client,
                                    const tern_Evaluation *evaluation, struct names *names)
 {
@@ -174,14 +176,14 @@ static enum tern_result store_member_metrics(struct tern_federation *federation,
                                  .num_examples = evaluation->num_examples};
     TERN_TRY(put_metrics(federation, &row, evaluation));
     TERN_TRY(
-        put_metric(federation, &row, "loss", evaluation->loss)); // whatever a metric was called
+        put_metric(federation, &row, "loss", evaluation->loss)); // replaces a metric of this name
     return evaluation->no_accuracy ? TERN_OK
                                    : put_metric(federation, &row, "accuracy", evaluation->accuracy);
 }
 
 // --- Indices that a round's leader chose: waiting for the leader
 
-// Finds the codec of the open round's updates. False: its clients share nothing.
+// Finds the codec of the open round's updates. False: the round's clients share no indices.
 static bool find_shared_codec(const struct tern_federation *federation, struct tern_codec *codec)
 {
     return federation->machine.open &&
@@ -197,7 +199,7 @@ static bool may_report(const struct tern_federation *federation, const struct te
            !tern_reliability_has_failed(federation, member);
 }
 
-// Returns the leader whose update would bring the indices; 0: none is awaited any more.
+// Returns the leader whose update will bring the indices; 0 = the round waits for no leader.
 static uint64_t awaited_leader(const struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
@@ -221,7 +223,7 @@ bool tern_share_holds(const struct tern_federation *federation, uint64_t id, uin
 {
     uint64_t leader = awaited_leader(federation, now);
     const struct tern_member *member = tern_round_member(&federation->machine, id);
-    // A client that has its task keeps it.
+    // A client that has its task already gets it again.
     return leader != 0 && leader != id && member != NULL && member->local_steps == 0;
 }
 
@@ -247,7 +249,8 @@ static void note_leader_refused(struct tern_federation *federation, uint64_t id)
 
 // --- Indices: making the download
 
-// Without memory, or for an update that lists no indices, the round has none to share.
+// Makes and publishes the download with the indices of the update. If memory is short, or the update lists no indices,
+// the round shares none.
 static void make_indices(struct tern_federation *federation, const struct tern_codec *codec,
                          struct tern_span container)
 {
@@ -268,7 +271,7 @@ static void make_indices(struct tern_federation *federation, const struct tern_c
     tern_published_set_indices(&federation->published, federation->machine.round, blob);
 }
 
-// Runs before the accepted update's member counts as reported.
+// Shares the update's indices if it is the leader's. Called before the update's member counts as reported.
 static void share_indices(struct tern_federation *federation, const struct tern_incoming *update,
                           uint64_t now)
 {
@@ -358,7 +361,7 @@ enum tern_result tern_share_blob(struct tern_federation *federation,
 
 // --- Indices: putting them back into an update
 
-// Encodes the update again around the joined container.
+// Encodes the update again with the container that has its indices.
 static enum tern_result rebuild(struct tern_incoming *update, struct tern_span container)
 {
     size_t size = container.len + TERN_WIRE_OVERHEAD;
@@ -393,7 +396,7 @@ static enum tern_result join(const struct tern_model *model, struct tern_span in
     return result;
 }
 
-// Puts the indices back into an update that came without. Any thread.
+// Puts the round's shared indices into an update that was sent without indices. Any thread.
 // TERN_ERR_STATE  its round shares no indices; TERN_ERR_CORRUPT, TERN_ERR_NO_MEMORY
 static enum tern_result join_indices(struct tern_federation *federation,
                                      struct tern_incoming *update)
@@ -412,7 +415,7 @@ static enum tern_result join_indices(struct tern_federation *federation,
     return result;
 }
 
-// --- Indices: an update that comes again after its round
+// --- Indices: an update that is sent again after its round closed
 
 struct comparison {
     const struct tern_model *model;
@@ -441,8 +444,8 @@ static enum tern_result compare_stripped(void *ctx, const tern_Update *message,
     return TERN_OK;
 }
 
-// Whether an update that can no longer be joined is the stored one. If the stored body is gone, its sequence number
-// decides.
+// Whether the update equals the stored one, for an update without indices whose round no longer shares them: compares
+// with the stored body less its indices. If that body was deleted, the sequence number decides.
 static enum tern_result compare_without_indices(struct tern_federation *federation,
                                                 const struct tern_incoming *update, bool *same)
 {
@@ -462,31 +465,31 @@ static enum tern_result compare_without_indices(struct tern_federation *federati
     return TERN_OK;
 }
 
-// --- What may count, and how it is counted
+// --- Checking and counting updates
 
 _Static_assert(TERN_WIRE_LOCAL_STEPS_MAX <= TERN_UPDATE_LOCAL_STEPS_MAX,
-               "the bounds assume fewer local steps than a task may have");
+               "strategies/bounds.h must allow as many local steps as a task may have");
 
-// Whether the update exceeds the limit as it would be applied: where the strategy normalises, an update of fewer local
-// steps than its task is scaled up, by scale_max at most. Also true for NaN.
+// Whether the update's norm, multiplied by `scale`, exceeds the limit; also true for NaN. A strategy that normalises
+// scales up an update of fewer local steps than its task, by scale_max at most.
 static bool over_norm(const struct tern_federation *federation, double sum_square, double scale)
 {
-    // The open round may have begun under another configuration.
+    // Uses the rule in the open round's row: the configuration may have changed since.
     double most = tern_strategy_norm_max(&federation->totals.rule);
     double limit = federation->config.limits.norm < most ? federation->config.limits.norm : most;
     return !(sum_square * scale * scale <= limit * limit);
 }
 
-// Returns the replica that the member's task named; a member without one shares the newest with all.
+// Returns the replica that the member's task named; without one, the newest version's replica.
 static const uint8_t *base_of(const struct tern_federation *federation,
                               const struct tern_member *member)
 {
     static const uint8_t none[TERN_SHA256_SIZE];
-    bool said = memcmp(member->base, none, TERN_SHA256_SIZE) != 0;
-    return said ? member->base : federation->merge.replica_id;
+    bool named = memcmp(member->base, none, TERN_SHA256_SIZE) != 0;
+    return named ? member->base : federation->merge.replica_id;
 }
 
-// Fills in a member from the row of its assignment, in an earlier round.
+// Fills in the member of an earlier round, `own`, from its stored assignment.
 static enum tern_result member_of(struct tern_federation *federation,
                                   const struct tern_db_round *own,
                                   const struct tern_db_assignment *row, struct tern_member *member)
@@ -498,7 +501,7 @@ static enum tern_result member_of(struct tern_federation *federation,
                                    .tasked_ms = row->tasked_ms,
                                    .base_version = row->base_version};
     memcpy(member->base, row->base, TERN_SHA256_SIZE);
-    if (memcmp(row->base, none, TERN_SHA256_SIZE) == 0) { // of the replica that all shared
+    if (memcmp(row->base, none, TERN_SHA256_SIZE) == 0) { // the base was the version's replica
         TERN_TRY(tern_db_version_get(federation->db, own->base_version, &version));
         memcpy(member->base, version.replica, TERN_SHA256_SIZE);
         member->base_version = own->base_version;
@@ -506,8 +509,8 @@ static enum tern_result member_of(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// Checks an update, in this order; the client is a member of the update's round. Whatever passes can be merged: strategies/bounds.h
-// has the arithmetic, the totals are exact.
+// Checks an update of a member of its round. The first failing check gives the result. Every update that passes can be
+// merged without overflow (strategies/bounds.h).
 static enum tern_result check_update(const struct tern_federation *federation,
                                      const struct tern_incoming *update,
                                      const struct tern_member *member)
@@ -551,7 +554,6 @@ static enum tern_result store_update(struct tern_federation *federation,
     return tern_db_update_put(federation->db, &row);
 }
 
-// Measures how fast the client trained.
 static void measure_speed(struct client *client, const tern_Update *message)
 {
     client->dirty = true;
@@ -559,7 +561,7 @@ static void measure_speed(struct client *client, const tern_Update *message)
                                                     message->local_steps, message->train_ms);
 }
 
-// The client has returned to the replica that it trained from.
+// Records that the client reported and holds the replica that it trained from.
 static void take_report(struct tern_federation *federation, const struct tern_incoming *update,
                         const struct tern_member *member, uint64_t now)
 {
@@ -572,8 +574,8 @@ static void take_report(struct tern_federation *federation, const struct tern_in
     memcpy(client->row.replica, base, TERN_SHA256_SIZE);
 }
 
-// Stores a checked update and counts it in the open round. merged: that round, when the update was made for an earlier
-// one; else 0.
+// Stores a checked update and counts it in the open round. merged: the open round's number if the update was made for
+// an earlier round; otherwise 0.
 static enum tern_result count_update(struct tern_federation *federation,
                                      const struct tern_incoming *update,
                                      const struct tern_member *member, uint32_t merged,
@@ -610,7 +612,7 @@ static enum tern_result go_back_to_base(struct tern_federation *federation, uint
     TERN_TRY(tern_db_assignment_get(federation->db, round, id, &assignment));
     TERN_TRY(tern_db_round_get(federation->db, round, &own));
     TERN_TRY(member_of(federation, &own, &assignment, &member));
-    // A check-in that is held, or came since, is newer.
+    // A held or a later check-in names a newer replica.
     if (!client->waiting && member.base_version >= client->row.version) {
         client->row.version = member.base_version;
         memcpy(client->row.replica, member.base, TERN_SHA256_SIZE);
@@ -619,8 +621,8 @@ static enum tern_result go_back_to_base(struct tern_federation *federation, uint
     return TERN_OK;
 }
 
-// An accepted update comes again, or is asked for: its client is back on the replica that it trained from. The row may not
-// show that after a crash, because it is written a second later than the update.
+// Records that the client of an accepted update holds the replica that it trained from. Needed when the update is sent
+// or queried again after a crash: the client's row is written up to a second later than the update.
 static enum tern_result restore_base(struct tern_federation *federation, uint64_t client,
                                      uint32_t round)
 {
@@ -637,7 +639,7 @@ static enum tern_result find_staleness_max(const struct tern_db_round *row, uint
     return rule.strategy->takes_late ? TERN_OK : TERN_ERR_LATE;
 }
 
-// Whether the update may count in the open round. TERN_ERR_LATE: it may not.
+// Checks whether a late update may count in the open round: TERN_OK, or TERN_ERR_LATE.
 static enum tern_result check_late(const struct tern_federation *federation,
                                    const struct tern_incoming *update,
                                    const struct tern_db_round *own,
@@ -650,9 +652,9 @@ static enum tern_result check_late(const struct tern_federation *federation,
     TERN_TRY(find_staleness_max(&federation->row, &most));
     bool fresh = federation->row.base_version >= own->base_version &&
                  federation->row.base_version - own->base_version <= most;
-    // A client without a task has trained nothing. A reporting time means that the update was given back.
+    // The time is set when the client was told to put the update back into its error buffer.
     bool given_back = assignment->reported_ms != 0;
-    // Indices are kept while their round is open.
+    // Shared indices exist only while their round is open.
     bool whole = !update->message.shared_indices;
     return fresh && whole && !given_back && assignment->local_steps != 0 ? TERN_OK : TERN_ERR_LATE;
 }
@@ -673,8 +675,8 @@ static enum tern_result count_late(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// Whether the client had that task and did a part of it. Without the indices of its closed round nothing else can be
-// checked.
+// Whether the update's model and local steps fit the client's task. An update without its closed round's indices cannot
+// be checked further.
 static bool did_task(const struct tern_federation *federation, const struct tern_incoming *update,
                      const struct tern_db_assignment *assignment)
 {
@@ -686,15 +688,15 @@ static bool did_task(const struct tern_federation *federation, const struct tern
            message->local_steps > 0 && message->local_steps <= assignment->local_steps;
 }
 
-// Whether a round that counts on its client would have had it by its deadline.
+// Whether the update arrived within round.deadline after the client fetched the task.
 static bool was_in_time(const struct tern_federation *federation,
                         const struct tern_db_assignment *assignment, uint64_t now)
 {
     return now <= assignment->tasked_ms + federation->config.round.deadline_ms;
 }
 
-// Records that the update was given back, and what the client had left of its error buffer. No other record shows that a
-// device is always too slow for its tasks.
+// Refuses a late update, which the client then puts back into its error buffer, and records this. No other record shows
+// that a device is always too slow for its tasks.
 static enum tern_result give_back(struct tern_federation *federation,
                                   const struct tern_incoming *update,
                                   struct tern_db_assignment *assignment, enum tern_result why,
@@ -718,8 +720,9 @@ static enum tern_result give_back(struct tern_federation *federation,
     return tern_db_assignment_put(federation->db, assignment, &assignment->state);
 }
 
-// Under a strategy that buffers (FedBuff) the update counts in the open round; else it is refused as `late`. That refusal is
-// final: the client has added the update back to its error buffer, so the same bytes must not count later.
+// Processes a late update. With a strategy that buffers (FedBuff) it counts in the open round; otherwise it is refused
+// as `late`. An update once refused so never counts: the client has put it back into its error buffer, and a later
+// update brings the same values.
 static enum tern_result take_late(struct tern_federation *federation,
                                   const struct tern_incoming *update, uint64_t now,
                                   struct tern_refusal *refusal)
@@ -746,8 +749,8 @@ static enum tern_result take_late(struct tern_federation *federation,
     }
     enum tern_result verdict = check_late(federation, update, &own, &assignment);
     if (verdict == TERN_OK && update->unread) {
-        tern_refuse(refusal, TERN_ERR_BUSY,
-                    NULL); // when it was read, no round was open that would take it
+        // No round that could count the update was open when its container would have been read.
+        tern_refuse(refusal, TERN_ERR_BUSY, NULL);
         return TERN_OK;
     }
     if (verdict == TERN_OK) {
@@ -758,7 +761,7 @@ static enum tern_result take_late(struct tern_federation *federation,
                               : give_back(federation, update, &assignment, verdict, now, refusal);
 }
 
-// --- Reading, on the thread that received the update
+// --- Reading updates, on the thread that received them
 
 static enum tern_result read_values(struct tern_federation *federation,
                                     struct tern_incoming *update)
@@ -771,8 +774,8 @@ static enum tern_result read_values(struct tern_federation *federation,
     return info.skipped_nonzero == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Checks cheap things first: the container is read only if the update may count. A repeated update needs only its indices
-// back, since it is compared by its hash.
+// Parses the body, and reads the container only if the update may count. A repeated update needs only its indices put
+// back, because it is compared by its hash.
 static enum tern_result read_body(struct tern_federation *federation, struct tern_incoming *update)
 {
     struct tern_standing standing =
@@ -826,9 +829,9 @@ enum tern_result tern_federation_expects(struct tern_federation *federation, uin
     return is_for_nothing ? verdict : TERN_OK;
 }
 
-// --- Counting
+// --- Processing updates, on the thread that owns the store
 
-// Stores what an accepted update implies: its client holds the epoch's full gradient.
+// Stores that the client of an accepted update holds the epoch's full gradient.
 static enum tern_result hold_anchor(struct tern_federation *federation, uint64_t id)
 {
     const struct epoch *epoch = &federation->epoch;
@@ -860,7 +863,8 @@ static enum tern_result accept(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// The round is closed, or the client has reported: compares with the update stored under the same key.
+// Processes an update whose round is closed or whose client has reported: compares it with the stored update of the
+// same round and client.
 static enum tern_result compare_stored(struct tern_federation *federation,
                                        const struct tern_incoming *update, uint64_t now,
                                        bool *duplicate, struct tern_refusal *refusal)
@@ -896,7 +900,7 @@ enum tern_result tern_federation_update(struct tern_federation *federation,
         return compare_stored(federation, update, now, duplicate, refusal);
     }
     if (verdict == TERN_OK && update->unread) {
-        // The client guessed its task before the answer with that task was sent.
+        // The client guessed its task: the update was read before the reply with the task was sent.
         tern_refuse(refusal, TERN_ERR_BUSY, NULL);
         return TERN_OK;
     }

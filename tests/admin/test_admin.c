@@ -753,7 +753,7 @@ CASE_WITH(test_waiting_names_those_whose_statistics_are_awaited, setup_with_stat
     check_waiting("members", "its deadline is in");
 }
 
-// Each time that a member comes for the same task.
+// Each time that a member fetches the same task.
 TEST(test_waiting_counts_tries)
 {
     char code[64];

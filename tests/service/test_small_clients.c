@@ -293,12 +293,12 @@ TEST(test_a_client_needs_the_codecs_of_the_first_rounds_in_these_alone)
         (struct tern_early_codecs){.rounds = 1, .up = ternary, .down = dense};
     configure(&dense, &dense);
     expect_unknown((tern_CheckinRequest){.codecs = FLOAT32},
-                   "updates are encoded with 3lc, which this client does not know");
+                   "updates are encoded with 3lc, which this client does not support");
     harness.config.federation.early.up = dense;
     harness.config.federation.early.down = ternary;
     configure(&dense, &dense);
     expect_unknown((tern_CheckinRequest){.codecs = FLOAT32},
-                   "downloads are encoded with 3lc, which this client does not know");
+                   "downloads are encoded with 3lc, which this client does not support");
     run_rounds(1);
     assert_true(checkin_as((tern_CheckinRequest){.codecs = FLOAT32}).has_task);
 }
@@ -311,11 +311,11 @@ TEST(test_a_client_needs_no_codec_that_no_round_uses)
     harness.config.federation.round.rounds = 4;
     configure(&ternary, &dense);
     expect_unknown((tern_CheckinRequest){.codecs = FLOAT32},
-                   "updates are encoded with 3lc, which this client does not know");
+                   "updates are encoded with 3lc, which this client does not support");
     harness.config.federation.round.rounds = 0; // no end
     configure(&dense, &ternary);
     expect_unknown((tern_CheckinRequest){.codecs = FLOAT32},
-                   "downloads are encoded with 3lc, which this client does not know");
+                   "downloads are encoded with 3lc, which this client does not support");
     harness.config.federation.round.rounds = 3;
     configure(&ternary, &ternary);
     run_rounds(1); // it was open already, under the former codecs

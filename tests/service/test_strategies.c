@@ -787,17 +787,17 @@ static void expect_too_few_for_krum(void)
     use(&tern_strategy_krum);
     config->round.cohort = 2;
     config->round.quorum = 2;
-    expect_no_start("krum:attackers=0.2 needs 3 updates where a round has 2");
+    expect_no_start("krum:attackers=0.2 needs 3 updates where a round can close with 2");
     config->round.cohort = 10;
     config->round.quorum = 5;
     harness_start(&harness);
     open_store();
     config->strategy_parameters[TERN_STRATEGY_ATTACKERS] = 0.34F;
-    expect_no_start("needs 7 updates where a round has 6, as it may with round.quorum = 5");
+    expect_no_start("needs 7 updates where a round can close with 6 (round.quorum = 5)");
     config->strategy_parameters[TERN_STRATEGY_ATTACKERS] = 0.2F;
     config->round.cohort = 300;
     config->round.quorum = 0;
-    expect_no_start("krum keeps 2875500 bytes of 300 updates");
+    expect_no_start("krum needs 2875500 bytes for 300 updates; set limits.memory = 23004000");
     config->round.cohort = 2;
 }
 
