@@ -295,7 +295,7 @@ def statistics_are_not_for_models_that_come_as_files():
     header = b'{"w":{"dtype":"F32","shape":[600],"data_offsets":[0,2400]}}'
     (folder.root / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(2400))
     folder.run("init", "--model", "model.safetensors", "--set", "statistics.columns=clients", code=USAGE,
-               says="statistics.columns = clients is for built-in models")
+               says="statistics.columns = clients needs a built-in model")
     assert folder.written() == ["model.safetensors"], folder.written()
     said = folder.run("init", "--model", "model.safetensors").text
     assert "--set client.trainer=command" in said and "docs/TRAINERS.md" in said, said

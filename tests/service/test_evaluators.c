@@ -384,7 +384,7 @@ TEST(test_claims_beyond_the_limit_are_refused)
             evaluated(0, &(struct report){.num_examples = (uint32_t)claim, .accuracy = 0.1F});
         struct answer answer = put_checkin(&harness, client, &request);
         assert_int_equal(answer.status, 422);
-        assert_true(has(&answer, "limits.num_examples is 5000."));
+        assert_true(has(&answer, "At most 5000 are allowed (limits.num_examples)."));
         answer_free(&answer);
     }
     assert_int_equal(newest().num_examples, 0);

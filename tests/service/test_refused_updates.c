@@ -117,7 +117,7 @@ TEST(test_the_field_at_fault_is_named)
     harness_start(&harness);
     const tern_CheckinReply next = task_of_one();
     expect_change_named(&next.task, many_examples, "num_examples is 1000001.");
-    expect_change_named(&next.task, many_steps, "local_steps is more");
+    expect_change_named(&next.task, many_steps, "local_steps exceeds the task");
     static const uint8_t two[] = {9 << 3 | 5, 0, 0, 0, 0x40};
     static const uint8_t negative[] = {9 << 3 | 5, 0, 0, 0, 0xbf};
     static const uint8_t not_a_number[] = {9 << 3 | 5, 0, 0, 0xc0, 0x7f};

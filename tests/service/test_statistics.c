@@ -347,7 +347,7 @@ TEST(test_it_is_for_built_in_models)
     harness.config.federation.statistics.wanted = true;
     assert_int_equal(tern_service_check_config(harness.service, &harness.config, why),
                      TERN_ERR_CONFIG);
-    assert_non_null(strstr(why, "statistics.columns = clients is for built-in models"));
+    assert_non_null(strstr(why, "statistics.columns = clients needs a built-in model"));
 }
 
 TEST(test_a_target_is_a_column_more)
