@@ -268,7 +268,8 @@ struct tern_client {
     tern_Task task;
     uint64_t task_taken_ms;
     uint32_t download_index;
-    size_t download_received; // bytes of the current download in the blob
+    size_t
+        download_received; // bytes of the current download, in the blob or, with a partial port, in the store
     size_t inline_at;         // offset in the blob of the next download that came with the task
     struct tern_span indices; // the task's indices, in the blob until the update is encoded
     bool download_resumed;    // an earlier request brought a part of the download

@@ -167,7 +167,7 @@ static void clients(FILE *text, const struct tern_service_facts *facts)
            facts->held);
 }
 
-static void answers(FILE *text, const struct tern_service_facts *facts)
+static void updates(FILE *text, const struct tern_service_facts *facts)
 {
     head(text, "updates_total", "counter", "Updates by their answer.");
     fprintf(text, "tern_updates_total{status=\"accepted\"} %" PRIu64 "\n", facts->updates_accepted);
@@ -186,6 +186,10 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
     single(text, "tasks_failed_total", "counter",
            "Tasks whose training a client reported as failed.",
            facts->federation.counts.tasks_failed);
+}
+
+static void requests(FILE *text, const struct tern_service_facts *facts)
+{
     single(text, "enrolled_total", "counter", "Enrolments.", facts->enrolled);
     single(text, "checkins_total", "counter", "Check-ins.", facts->federation.counts.checkins);
     single(text, "downloads_total", "counter", "Downloads sent to clients, also by a cache.",
@@ -203,6 +207,10 @@ static void answers(FILE *text, const struct tern_service_facts *facts)
            "Requests with missing, wrong or revoked credentials.", facts->unauthorized);
     single(text, "rate_limited_total", "counter", "Requests over the limit per minute.",
            facts->rate_limited);
+}
+
+static void storage(FILE *text, const struct tern_service_facts *facts)
+{
     single(text, "replica_bytes", "gauge", "Bytes of downloads and replicas in the database.",
            facts->federation.replica_bytes);
     single(text, "plan_searches_total", "counter",
@@ -312,7 +320,9 @@ struct tern_blob *tern_admin_metrics(const struct tern_service_facts *facts,
     upstream(text, &facts->upstream);
     evaluated(text, &facts->federation.evaluated);
     clients(text, facts);
-    answers(text, facts);
+    updates(text, facts);
+    requests(text, facts);
+    storage(text, facts);
     error_buffers(text, facts);
     bytes(text, &facts->bytes);
     http(text, counters);

@@ -297,7 +297,7 @@ bool tern_body_append(struct tern_body *body, const void *data, size_t len, size
     return true;
 }
 
-// Whether the file has exactly the body's bytes; false after an append that wrote a part and failed.
+// Whether the whole body is in the file. An append that fails leaves the length of the file as it was.
 static bool is_in_file(const struct tern_body *body)
 {
     return body->spool.fd >= 0 && body->spool.len == body->len;

@@ -307,8 +307,9 @@ static enum tern_result begin_statistics(struct tern_client *client, const tern_
     if (client->work.columns.scale == NULL || client->work.columns.measure == NULL) {
         return tern_client_retry_later(
             client, TERN_ERR_CONFIG,
-            TERN_WHY("the federation scales columns by statistics that clients share "
-                     "(statistics.columns), and this client's data has no columns"));
+            TERN_WHY(
+                "the federation scales columns by statistics that clients share "
+                "(statistics.columns), and this client's data or trainer has no columns to scale"));
     }
     client->sends_statistics = !reply->has_scaling;
     client->scaling_ref = reply->scaling;

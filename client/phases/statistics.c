@@ -37,7 +37,8 @@ static const char *why_not_measured(enum tern_result result)
                ? TERN_WHY(
                      "the mean or variance of a column is too large for float32; a value such as "
                      "1e30 may mark missing ones")
-               : TERN_WHY("the data has no example, so the columns have no statistics");
+               : TERN_WHY("the columns have no statistics: the data has no example, or too many "
+                          "columns");
 }
 
 // Encodes the Statistics message at the start of the blob. The columns are measured into the blob behind it.

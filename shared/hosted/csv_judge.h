@@ -43,7 +43,7 @@ enum tern_csv_doubt {
     TERN_CSV_CERTAIN,
     TERN_CSV_ALONE,    // one row of many has the label
     TERN_CSV_NO_LABEL, // it may mark a missing label: unknown, -, -999 among texts
-    TERN_CSV_NO_ROW, // its line may have units or a total: only the first or last line has the label
+    TERN_CSV_NO_ROW,   // one line alone has the label, and the line may be units or a total
 };
 
 enum tern_csv_doubt tern_csv_doubt_label(const struct tern_csv_profile *profile, uint32_t label);

@@ -191,7 +191,7 @@ static void set_config(mbedtls_ssl_config *config, struct tern_curl_tls *tls)
     // a full handshake.
     tern_mbedtls_set_curves(config);
     tern_mbedtls_set_sha256(config);
-    // These extensions protect CBC suites and renegotiation; this client uses neither.
+    // This client uses no CBC suite, which encrypt-then-MAC protects, and no renegotiation.
     mbedtls_ssl_conf_encrypt_then_mac(config, MBEDTLS_SSL_ETM_DISABLED);
     mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
     mbedtls_ssl_conf_session_tickets(config, MBEDTLS_SSL_SESSION_TICKETS_ENABLED);
