@@ -1,5 +1,5 @@
-// A client's codecs and memory, as its last check-in announced them. A small device has few codecs and little memory; the
-// planner must not give it more. Called by catchup.c and federation/. Pure; reentrant.
+// A client's codecs and memory, as its last check-in announced them. A small device has few codecs and little memory;
+// the planner must not give it more. Called by catchup.c and federation/. Pure; reentrant.
 #ifndef TERN_ABILITIES_H
 #define TERN_ABILITIES_H
 
@@ -11,7 +11,7 @@
 struct tern_abilities {
     uint32_t codecs;        // bit i: codec id i; 0 = not announced: all
     uint32_t coders;        // bit i: coder i of ternary symbols; 0 = all coders of `codecs`
-    uint32_t downloads_max; // in one task; 0 = the protocol's limit
+    uint32_t downloads_max; // most downloads in one task; 0 = the protocol's limit
     bool from_seed;         // can apply a delta to the seed's replica, whatever replica it has
     uint32_t others;        // bits TERN_WIRE_STEPS_AHEAD and following
 };

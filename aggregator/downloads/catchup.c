@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The properties of a client on which its path depends.
+// The properties of a client that determine its path, the downloads that bring it up to date.
 struct tern_holder {
     struct tern_abilities able;
     const uint8_t *replica; // zeros = none
@@ -49,8 +49,8 @@ struct draft {
 #define OWN_PATHS 64
 #define OWN_DRAFTS (TERN_PLAN_STARTS * (TERN_PLAN_PASSES_MAX + 1)) // in one search
 
-// Limits the searches for one client in one version. Every request waits while a search encodes. An honest client needs one
-// search, and one more for each download after which it loses power.
+// Limits the searches for one client in one version. Every request waits while a search encodes. An honest client needs
+// one search, and one more for each download after which it loses power.
 #define OWN_SEARCHES 32
 
 struct tern_own_replicas {
@@ -66,7 +66,7 @@ struct tern_own_replicas {
     double global_norm;     // of that version; negative: not computed yet
 
     // The current search.
-    float *weights;                    // after its passes so far; NULL: no search
+    float *weights;                    // weights after the search's passes so far; NULL: no search
     struct tern_download_buffers made; // for encoding; the scratch is the merge's
     uint8_t at[TERN_SHA256_SIZE];      // the replica of `weights`
     struct draft drafts[OWN_DRAFTS];
@@ -108,7 +108,7 @@ static enum tern_result read_download(struct tern_catchup *catchup,
     return result;
 }
 
-// Lets the pages of earlier pieces leave memory.
+// Returns a view of a piece of a blob, and releases the memory pages of earlier pieces.
 static enum tern_result view(void *ctx, size_t at, size_t len, const uint8_t **data)
 {
     const struct tern_blob *blob = ctx;
@@ -120,8 +120,8 @@ static enum tern_result view(void *ctx, size_t at, size_t len, const uint8_t **d
     return TERN_OK;
 }
 
-// A delta is shared if it begins at a version's replica, and a snapshot always; other deltas begin at a client's replica off
-// the trunk.
+// A delta is shared if it begins at a version's replica, and a snapshot always; other deltas begin at a client's
+// replica off the trunk.
 static enum tern_result facts_of(struct tern_catchup *catchup, const struct tern_db_download *row,
                                  struct tern_download_facts *facts)
 {
@@ -264,7 +264,7 @@ static enum tern_result snapshot_of_global(const struct tern_catchup *catchup,
 // Snapshots are large and can be made again; old ones serve only clients that are downloading them.
 #define KEEP_SNAPSHOTS 4
 
-// After a snapshot is made, this many versions look for old snapshots: KEEP_SNAPSHOTS and a margin.
+// After a snapshot is made, the commits of this many versions delete old snapshots: KEEP_SNAPSHOTS and a margin.
 #define SNAPSHOT_COMMITS 6
 
 static enum tern_result make_delta_room(struct tern_trunk *trunk, uint32_t version)
@@ -305,7 +305,7 @@ static enum tern_result trunk_load(struct tern_catchup *catchup)
     uint32_t version = catchup->merge->version;
     uint32_t first = version > keep ? version - keep + 1 : 1;
     trunk->snapshots = SNAPSHOT_COMMITS;
-    // All of these deltas may be deleted: the limit of bytes allows it.
+    // Any of these deltas may be missing: the limit of bytes may have deleted it.
     TERN_TRY(make_delta_room(trunk, version));
     if (trunk->deltas != NULL) {
         memset(trunk->deltas, 0, trunk->delta_capacity * sizeof trunk->deltas[0]);
@@ -336,7 +336,8 @@ static enum tern_result trunk_add(struct tern_catchup *catchup,
     return remember_delta(&catchup->trunk, download->to_version, download);
 }
 
-// Deletes old snapshots, and takes the delta that became too old out of chains. The book deletes deltas with their replicas.
+// Deletes old snapshots, and removes the delta that became too old from chains. tern_replica_collect() deletes the
+// delta itself together with its replica.
 static enum tern_result trunk_prune(struct tern_catchup *catchup)
 {
     struct tern_trunk *trunk = &catchup->trunk;
@@ -355,7 +356,7 @@ static enum tern_result trunk_prune(struct tern_catchup *catchup)
     return TERN_OK;
 }
 
-// Takes the deltas to and from a deleted version's replica out of chains.
+// Removes the deltas to and from a deleted version's replica from chains.
 static void trunk_dropped(void *ctx, uint32_t version)
 {
     struct tern_catchup *catchup = ctx;
@@ -418,8 +419,8 @@ static enum tern_result trunk_position(struct tern_catchup *catchup,
     return found;
 }
 
-// Returns where the chain of deltas begins. For a client whose replica is off the trunk this is the seed, if the client can
-// start over from there.
+// Returns where the chain of deltas begins. For a client whose replica is off the trunk this is the seed, if the client
+// can start over from there.
 static struct tern_plan_client start_of(const struct tern_catchup *catchup,
                                         const struct tern_holder *holder,
                                         const struct tern_plan_client *held)
@@ -558,17 +559,19 @@ static enum tern_result trunk_path(struct tern_catchup *catchup, const struct te
 
 // --- Replicas off the trunk: the search for the cheapest path to weights near enough to the global model
 
-// Float32 arithmetic rounds: after lossless downloads a replica still differs from the global model by up to this fraction.
+// Float32 arithmetic rounds: after lossless downloads a replica still differs from the global model by up to this
+// fraction.
 #define ROUNDING 1e-6
 
 // Values of each segment that a ternary pass sends at least: those of small tensors matter more than their number.
 #define LEAST_VALUES 64
 
-// The largest share of values, in millionths, that a ternary pass sends where the client decodes uniform, which then takes
-// fewer bytes.
+// The largest share of values, in millionths, that a ternary pass sends where the client decodes uniform, which then
+// takes fewer bytes.
 #define TERNARY_MOST 250000u
 
-// A pass is not made where it is estimated to take this many times the bytes of the chain; estimates are some percent off.
+// A pass is not made where it is estimated to take this many times the bytes of the chain; estimates are some percent
+// off.
 #define CHAIN_MARGIN 1.2
 
 struct search {
@@ -582,7 +585,8 @@ struct search {
     uint64_t chain_bytes; // of the trunk's chain; 0 = no chain
 };
 
-// Returns the Euclidean norm of a - b, or of a where b is NULL. Four sums, because each addition to one waits for the last.
+// Returns the Euclidean norm of a - b, or of a where b is NULL. Four sums, because each addition to one waits for the
+// last.
 static double distance(const float *a, const float *b, uint32_t count)
 {
     double sums[4] = {0.0};
@@ -617,7 +621,7 @@ static enum tern_result begin_search(const struct tern_catchup *catchup)
     return own->made.blob != NULL && own->weights != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-// Frees the search's memory, which is large for a large model.
+// Frees the search's memory, which has the size of the model.
 static void end_search(struct tern_own_replicas *own)
 {
     free(own->weights);
@@ -660,7 +664,7 @@ static enum tern_result apply(const struct search *search, const struct draft *d
     return result;
 }
 
-// Adds a draft, and takes over the blob.
+// Adds a draft, and takes ownership of the blob.
 static struct draft *new_draft(struct tern_own_replicas *own, const struct tern_db_download *row,
                                struct tern_blob *blob)
 {
@@ -774,8 +778,8 @@ static enum tern_result begin(void *ctx, enum tern_plan_start start, double *res
     return TERN_OK;
 }
 
-// The aim is this part of the bound, because a codec leaves what it is asked for within some percent. A pass leaves at most
-// this part of the difference, however near the replica is: differences that stay would add up over versions.
+// The aim is this part of the bound, because a codec leaves what it is asked for within some percent. A pass leaves at
+// most this part of the difference, however near the replica is: differences that stay would add up over versions.
 #define AIM 0.995
 #define MOST_LEFT 0.95
 
@@ -794,9 +798,9 @@ static bool density_for(const struct tern_catchup *catchup, const struct tern_ab
     return tern_abilities_decode(able, codec);
 }
 
-// Sets *codec to uniform with the error that leaves this share of the squared norm. Its error is of the least-squares scale;
-// the scale that it sends keeps the sum of the magnitudes, and leaves e / (1 - e) where that leaves e (quantizers/uniform.c).
-// Returns false if the codec cannot leave so little, or the client cannot decode it.
+// Sets *codec to uniform with the error that leaves this share of the squared norm. Its error is of the least-squares
+// scale; the scale that it sends keeps the sum of the magnitudes, and leaves e / (1 - e) where that leaves e
+// (quantizers/uniform.c). Returns false if the codec cannot leave so little, or the client cannot decode it.
 static bool uniform_for(const struct tern_abilities *able, double share, struct tern_codec *codec)
 {
     const double millionths = share / (1.0 + share) * 1e6;
@@ -811,9 +815,9 @@ static struct tern_codec with_share(struct tern_codec ternary, uint32_t milliont
     return ternary;
 }
 
-// Sets *codec to the cheapest codec whose pass leaves the bound of a difference with this norm: density with as small a share
-// of the values as will do, or uniform. Without one it sets the finest that the client decodes, and further passes follow.
-// NON_FINITE: the client decodes none.
+// Sets *codec to the cheapest codec whose pass leaves the bound of a difference with this norm: density with as small a
+// share of the values as will do, or uniform. Without one it sets the finest that the client decodes, and further
+// passes follow. NON_FINITE: the client decodes none.
 static enum tern_result codec_for(const struct search *search, const float *difference, double norm,
                                   struct tern_codec *codec)
 {
@@ -903,7 +907,7 @@ static enum tern_result commit_draft(const struct search *search, const struct d
                             (float)draft->residual, false, now);
 }
 
-// Goes back to the start of the chosen passes, and commits their drafts in order.
+// Resets the weights to the start of the chosen passes, then applies and commits their drafts in order.
 static enum tern_result commit_from_start(struct search *search,
                                           const struct tern_plan_choice *plan, uint64_t now,
                                           struct tern_path *path)
@@ -925,7 +929,8 @@ static enum tern_result commit_from_start(struct search *search,
     return TERN_OK;
 }
 
-// Commits the drafts of the chosen passes. A single pass that was made last has left the search's weights as they must be.
+// Commits the drafts of the chosen passes. A single pass that was made last has left the search's weights as they must
+// be.
 static enum tern_result commit_passes(struct search *search, const struct tern_plan_choice *plan,
                                       uint64_t now, struct tern_path *path)
 {
@@ -991,9 +996,9 @@ static enum tern_result trunk_residual_at_held(const struct search *search, doub
     return tern_db_may_miss(found);
 }
 
-// Sets the largest residual of a path: config.residual times the trunk's residual, at the newest version or at the client's,
-// whichever is larger. The client's version counts because rounds may change less and less, as under a falling learning
-// rate: a bound by the newest residual alone would make every download denser than the one before.
+// Sets the largest residual of a path: config.residual times the trunk's residual, at the newest version or at the
+// client's, whichever is larger. The client's version counts because rounds may change less and less, as under a
+// falling learning rate: a bound by the newest residual alone would make every download denser than the one before.
 static enum tern_result set_bound(struct search *search)
 {
     const struct tern_own_replicas *own = search->own;
@@ -1004,9 +1009,9 @@ static enum tern_result set_bound(struct search *search)
     return TERN_OK;
 }
 
-// Returns the residual up to which a client downloads nothing: the bound, if its replica is of the newest version; otherwise
-// rounding, or none if search->newest. A client that missed a version always gets a download, because small differences
-// would add up over versions.
+// Returns the residual up to which a client downloads nothing: the bound, if its replica is of the newest version;
+// otherwise rounding, or none if search->newest. A client that missed a version always gets a download, because small
+// differences would add up over versions.
 static double keep_of(const struct search *search)
 {
     const struct tern_catchup *catchup = search->catchup;
@@ -1170,7 +1175,7 @@ static struct tern_own_replicas *own_new(struct tern_catchup *catchup)
     return own;
 }
 
-// Stores a version's replica whole, because the book cannot rebuild it.
+// Stores the weights of a version's replica whole, because no stored downloads make this replica.
 static enum tern_result put_root(struct tern_catchup *catchup, uint64_t now)
 {
     const struct tern_merge *merge = catchup->merge;
@@ -1205,7 +1210,7 @@ static enum tern_result own_load(struct tern_catchup *catchup, uint64_t now)
     return tern_db_conclude(catchup->db, load_book(catchup, now));
 }
 
-// Forgets the paths to an older version.
+// Drops the known paths if they lead to an older version.
 static void reset_for_version(struct tern_catchup *catchup)
 {
     struct tern_own_replicas *own = catchup->own;
@@ -1232,7 +1237,8 @@ static enum tern_result own_version(struct tern_catchup *catchup,
     return tern_replica_evict(&own->book, merge->version);
 }
 
-// Makes the version that is older than keep_versions a suspect, then collects. Earlier versions follow by their children.
+// Marks the version that became older than keep_versions as a suspect, which may be deleted, then deletes unneeded
+// replicas. Earlier versions become suspects when their last child is deleted.
 static enum tern_result own_collect(struct tern_catchup *catchup)
 {
     const uint32_t version = catchup->merge->version;
@@ -1295,7 +1301,7 @@ static enum tern_result known(struct tern_own_replicas *own, const uint8_t *held
     return TERN_OK;
 }
 
-// Sets *held to the client's replica; all unknown ids become one, so that made-up ids cost no searches.
+// Sets *held to the client's replica. All unknown ids become the same one, so that invented ids cause no searches.
 static enum tern_result held_by(const struct tern_own_replicas *own,
                                 const struct tern_holder *holder, const uint8_t **held)
 {
@@ -1472,7 +1478,7 @@ enum tern_result tern_catchup_collect(struct tern_catchup *catchup)
     return own_collect(catchup);
 }
 
-// Also forgets known paths, whose downloads may be deleted.
+// Also drops the known paths, because their downloads may be deleted.
 enum tern_result tern_catchup_free_disk(struct tern_catchup *catchup, uint64_t most)
 {
     catchup->own->paths_version = UINT32_MAX;
@@ -1530,9 +1536,9 @@ static bool trunk_is_cheapest(const struct tern_catchup *catchup)
     return catchup->config.codec.id == TERN_CODEC_FLOAT32;
 }
 
-// Whether the client's path is on the trunk. With plan = cheapest, if the client missed no version: its delta exists and is
-// shared. With plan = trunk, or if nothing can be cheaper, whenever the trunk has a path for it. The trunk has none for a
-// client without snapshots that is too far behind or has a replica off the trunk; it gets a path of its own.
+// Whether the client's path is on the trunk. With plan = cheapest, if the client missed no version: its delta exists
+// and is shared. With plan = trunk, or if nothing can be cheaper, whenever the trunk has a path for it. The trunk has
+// none for a client without snapshots that is too far behind or has a replica off the trunk; it gets a path of its own.
 static bool follows_trunk(const struct tern_catchup *catchup, const struct tern_holder *holder,
                           const struct tern_plan_client *held)
 {

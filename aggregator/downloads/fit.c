@@ -15,7 +15,7 @@
 #define MILLION 1000000u
 
 struct bin {
-    double sum; // of the magnitudes
+    double sum; // sum of the magnitudes
     uint32_t count;
 };
 
@@ -41,13 +41,13 @@ static double fill_bins(struct bin *bins, const float *values, uint32_t count)
     return squares;
 }
 
-// Adds what each share leaves of a segment. The k largest values, sent as their mean magnitude, take (sum of the k)^2 / k
-// off the squared norm. Values within a bin count as equal.
+// Adds what each share leaves of a segment. The k largest values, sent as their mean magnitude, take (sum of the k)^2 /
+// k off the squared norm. Values within a bin count as equal.
 static void add_segment(struct curve *curve, const float *values, uint32_t count, uint32_t least)
 {
     const double squares = fill_bins(curve->bins, values, count);
     uint32_t bin = BINS;
-    double sum = 0.0; // of the bins from `bin` on
+    double sum = 0.0; // sum of the bins from `bin` on
     uint64_t sent = 0;
     for (uint32_t i = 0; i < SHARES; i++) {
         double wanted = curve->shares[i] * (double)count;

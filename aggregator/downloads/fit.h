@@ -8,13 +8,13 @@
 
 // Shares of the values, in millionths.
 struct tern_fit {
-    uint32_t share; // the smallest that leaves what is asked for; 0: none does
-    uint32_t best;  // the one that leaves least
+    uint32_t share; // smallest share that leaves at most `left`; 0: no share does
+    uint32_t best;  // share that leaves the least
 };
 
 // Computes, within some percent, with which p the codec density:p leaves at most the squared norm `left` of
-// difference[model->count] in the segments that codecs encode. Sent values become plus or minus their mean magnitude, so
-// beyond some share a larger one leaves more. least: of values in each segment, as of the codec.
+// difference[model->count] in the segments that codecs encode. Sent values become plus or minus their mean magnitude,
+// so beyond some share a larger one leaves more. least: of values in each segment, as of the codec.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_fit_share(const struct tern_model *model,
                                               const float *difference, double left, uint32_t least,

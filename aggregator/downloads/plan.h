@@ -1,8 +1,8 @@
 // Chooses the cheapest downloads that bring a client up to date. Called by catchup.c for every task. Pure; reentrant.
 //
-// tern_plan_choose() considers only the trunk: the chain of the versions' deltas, and snapshots. It serves evaluators, and
-// all clients with downloads.plan = trunk. tern_plan_cheapest() also considers downloads made for one client, and decides
-// whether a replica is near enough to the global model.
+// tern_plan_choose() considers only the trunk: the chain of the versions' deltas, and snapshots. It serves evaluators,
+// and all clients with downloads.plan = trunk. tern_plan_cheapest() also considers downloads made for one client, and
+// decides whether a replica is near enough to the global model.
 #ifndef TERN_DOWNLOADS_PLAN_H
 #define TERN_DOWNLOADS_PLAN_H
 
@@ -24,7 +24,7 @@ enum tern_plan {
 struct tern_plan_client {
     bool known; // the client has the trunk's replica of `version`
     uint32_t version;
-    uint32_t chain_max; // deltas in one task; 0 = TERN_PLAN_MAX
+    uint32_t chain_max; // most deltas in one task; 0 = TERN_PLAN_MAX
     bool no_snapshots;
 };
 

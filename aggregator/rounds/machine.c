@@ -99,8 +99,8 @@ uint32_t tern_round_quorum(const struct tern_round_policy *policy)
     return policy->quorum != 0 ? policy->quorum : policy->cohort / 2 + policy->cohort % 2;
 }
 
-// Returns the quorum of a round with this target. If none is configured, it is half of the target, not of the cohort: in a
-// small federation half a cohort is everybody, and one silent client would block all rounds.
+// Returns the quorum of a round with this target. If none is configured, it is half of the target, not of the cohort:
+// in a small federation half a cohort is everybody, and one silent client would block all rounds.
 static uint32_t quorum_of(const struct tern_round_policy *policy, uint32_t target)
 {
     const uint32_t most = policy->quorum != 0 ? target : target / 2 + target % 2;
@@ -154,14 +154,14 @@ void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint
     machine->reported = 0;
 }
 
-// --- When idle clients return: seldom, and not all at once
+// --- When idle clients check in again: seldom, and not all at once
 
-// If the length of a wait is unknown, a client returns after a fraction of the time waited so far: it asks less and less
-// often, and its absence prolongs the wait by that fraction at most. The fraction is smaller during a round, because the
-// next round may select the client at once.
-#define AWAY_SHARE 4 // the open round lacks members past its deadline
+// If the length of a wait is unknown, a client returns after a fraction (1/SHARE) of the time waited so far: it asks
+// less and less often, and its absence prolongs the wait by that fraction at most. The fraction is smaller during a
+// round, because the next round may select the client at once.
+#define AWAY_SHARE 4 // the open round is past its deadline and waits for members
 #define JOIN_SHARE 2 // too few clients have enrolled
-#define LOOK_SHARE 8 // during a round, before its deadline
+#define LOOK_SHARE 8 // the open round is before its deadline
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -179,9 +179,9 @@ static uint64_t clamp_wait(const struct tern_round_policy *policy, uint64_t wait
     return wait > policy->come_back_max_ms ? policy->come_back_max_ms : wait;
 }
 
-// Returns when the open round will probably end. A first round, or one that takes longer than usual, is asked about again
-// after twice its time so far, or half-way to its deadline: a round that is a second late must not send all clients away
-// for minutes, for whom the next round would wait. Past its deadline a round waits for absent devices, for an unknown time.
+// Returns when the open round will probably end. For a first round, or one that takes longer than usual, this is a
+// guess: clients return after twice its time so far, or half-way to its deadline, so that a round that is a second late
+// does not send all clients away for minutes. Past its deadline, the end is unknown.
 static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t now)
 {
     uint64_t usual_end = machine->opened_ms + machine->usual_ms;
@@ -200,8 +200,8 @@ static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t 
     return now + larger(longest < half ? longest : half, taken / LOOK_SHARE);
 }
 
-// Spreads returns over a further eighth of the wait, unless that exceeds the longest one. Not before the wait is over: a
-// client that returns early returns twice.
+// Lengthens the wait by up to an eighth, depending on the client, within the longest wait. It never shortens the wait,
+// because a client that returns too early must return twice.
 static uint64_t spread_out(const struct tern_round_machine *machine, uint64_t client, uint64_t wait)
 {
     const struct tern_round_policy *policy = &machine->policy;
@@ -221,7 +221,7 @@ static uint64_t come_back(const struct tern_round_machine *machine, uint64_t cli
         uint64_t end = expected_end(machine, now);
         at = larger(end, at);
     } else if (at <= now) {
-        // More clients must enrol first, at an unknown time.
+        // The next round waits for more clients to enrol, for an unknown time.
         at =
             now + larger(10 * policy->come_back_min_ms, since(machine->moved_ms, now) / JOIN_SHARE);
     }
@@ -415,7 +415,7 @@ void tern_round_joined(struct tern_round_machine *machine, uint64_t now)
 
 uint64_t tern_round_moved_ms(uint64_t ms, int64_t step)
 {
-    if (ms == 0) { // never
+    if (ms == 0) { // 0 means "never"
         return 0;
     }
     const uint64_t back = step < 0 ? (uint64_t)-step : 0;
@@ -459,8 +459,8 @@ uint64_t tern_round_next_tick(const struct tern_round_machine *machine)
 
 // --- The leader
 
-#define WINDOW_SHARE 4 // the leader has this part of the window
-#define LOOKS 8        // check-ins of a waiting member, about
+#define WINDOW_SHARE 4 // members wait for the leader for 1/4 of the round's window
+#define LOOKS 8        // approximate number of check-ins of a member during this wait
 
 static bool was_first(const struct tern_round_machine *machine, uint32_t i)
 {

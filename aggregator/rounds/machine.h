@@ -1,6 +1,6 @@
 // The round machine: takes an event and the current time, and decides what to do. It holds the open round's members and
-// their states, decides when the round closes, and when an idle client returns. aggregator/federation calls it and stores
-// the changes; tests call it directly.
+// their states, decides when the round closes, and when an idle client returns. aggregator/federation calls it and
+// stores the changes; tests call it directly.
 //
 // Pure: no clock, no randomness except the seed's, no memory except the caller's, so the same events give the same
 // answers. Not locked; one thread owns a machine. Times are Unix milliseconds.
@@ -81,7 +81,7 @@ struct tern_round_machine {
     bool buffers;      // set by the caller: late updates may count in the open round
 };
 
-// Updates that a full cohort needs at the deadline.
+// Returns how many updates a round with a full cohort needs at its deadline.
 uint32_t tern_round_quorum(const struct tern_round_policy *policy);
 
 // Initialises an empty machine over members[0..capacity). As many members as there are clients always suffice.
@@ -120,25 +120,25 @@ TERN_MUST_USE enum tern_result tern_round_restore_member(struct tern_round_machi
 struct tern_member *tern_round_member(const struct tern_round_machine *machine, uint64_t client);
 
 enum tern_checkin_action {
-    TERN_CHECKIN_TASK,     // give it the open round's task
-    TERN_CHECKIN_WAIT,     // come back in *come_back_ms
-    TERN_CHECKIN_FINISHED, // the federation has done its rounds
+    TERN_CHECKIN_TASK,     // the client gets the open round's task
+    TERN_CHECKIN_WAIT,     // the client should check in again after *come_back_ms
+    TERN_CHECKIN_FINISHED, // all rounds are done
 };
 
-// A client has enrolled, or come for the first time: what waited for more of them may go on.
+// Notes that a client enrolled, or checked in for the first time: a round that waited for more clients may open.
 void tern_round_joined(struct tern_round_machine *machine, uint64_t now);
 
-// A client asks for work. A member that has not reported gets its task, again if it had it already;
-// the caller then calls tern_round_tasked(). Others come back when the next round is likely to open.
-// Where nothing indicates that, they come back after a share of the time that the wait has lasted: half of it where too
-// few clients have enrolled, a quarter where members of a round do not come by its deadline.
+// Decides what a client does that checks in. A member that has not reported gets its task, even if it had it already;
+// the caller then calls tern_round_tasked(). Other clients wait until the next round will probably open. If that time
+// is unknown, they wait for a fraction of the time waited so far: half if too few clients have enrolled, a quarter if
+// members did not report by the deadline.
 enum tern_checkin_action tern_round_checkin(const struct tern_round_machine *machine,
                                             uint64_t client, uint64_t now, uint64_t *come_back_ms);
 
-// Notes that the member has fetched its task for the first time. A replaced member becomes a member again.
+// Notes that the member fetched its task for the first time. A replaced member counts as tasked again.
 void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_t now);
 
-// Drops a member whose training failed and whom the round does not need.
+// Drops a member whose training failed and which the round does not need.
 void tern_round_drop(struct tern_member *member);
 
 // Takes the task from a member that has not reported, because the open round's task changed.
@@ -146,9 +146,9 @@ void tern_round_untasked(struct tern_member *member);
 
 // Judges an update of (client, round) before its content is read:
 // TERN_OK                 it may count; the caller calls tern_round_reported() once it is stored
-// TERN_ERR_CONFLICT       this client has reported already: a duplicate, or other bytes
-// TERN_ERR_LATE           that round is closed
-// TERN_ERR_UNKNOWN_ROUND  that round has not been opened
+// TERN_ERR_CONFLICT       this client has reported already: the update is a duplicate or a different one
+// TERN_ERR_LATE           the round is closed
+// TERN_ERR_UNKNOWN_ROUND  the round has not been opened
 // TERN_ERR_NOT_IN_COHORT  the client was not invited
 TERN_MUST_USE enum tern_result tern_round_update(const struct tern_round_machine *machine,
                                                  uint64_t client, uint32_t round);
@@ -156,7 +156,7 @@ TERN_MUST_USE enum tern_result tern_round_update(const struct tern_round_machine
 void tern_round_reported(struct tern_round_machine *machine, struct tern_member *member,
                          uint64_t now);
 
-// Counts late updates of earlier rounds in the open one.
+// Adds late updates of earlier rounds to those that count in the open round.
 void tern_round_buffered(struct tern_round_machine *machine, uint32_t updates);
 
 enum tern_round_action {
@@ -167,8 +167,9 @@ enum tern_round_action {
 
 enum tern_round_action tern_round_tick(const struct tern_round_machine *machine, uint64_t now);
 
-// Replaces members that have not reported by clients drawn from fresh[0..count), and moves the deadline. fresh: ascending,
-// not members; it is reordered. With fewer fresh clients than missing members, the last missing ones stay members.
+// Replaces members that have not reported by clients drawn from fresh[0..count), and moves the deadline. fresh:
+// ascending ids of clients that are no members; it is reordered. If there are fewer of them than missing members, the
+// last missing ones stay members.
 // TERN_ERR_NO_SPACE  the members do not fit; nothing changed
 TERN_MUST_USE enum tern_result tern_round_extend(struct tern_round_machine *machine,
                                                  uint64_t *fresh, uint32_t count, uint64_t now);
@@ -180,8 +181,8 @@ typedef bool (*tern_member_gone)(const void *ctx, uint64_t client);
 uint32_t tern_round_gone(const struct tern_round_machine *machine, tern_member_gone gone,
                          const void *ctx);
 
-// Replaces such members at once, as tern_round_extend() does. Deadline, target and quorum stay. Without fresh clients
-// nothing changes.
+// Replaces the members that tern_round_gone() counts, in the same way as tern_round_extend(), but without a change of
+// deadline, target and quorum. Without fresh clients nothing changes.
 // TERN_ERR_NO_SPACE  the members do not fit; nothing changed
 TERN_MUST_USE enum tern_result tern_round_replace(struct tern_round_machine *machine,
                                                   tern_member_gone gone, const void *ctx,
@@ -190,7 +191,8 @@ TERN_MUST_USE enum tern_result tern_round_replace(struct tern_round_machine *mac
 // Lowers the open round's target to max(updates, quorum). Returns whether the target was higher.
 bool tern_round_want(struct tern_round_machine *machine, uint32_t updates);
 
-// Sets target and quorum of an open round without updates anew from the policy. clients: the eligible ones.
+// Computes target and quorum of an open round without updates again from the policy. clients: number of eligible
+// clients.
 void tern_round_want_anew(struct tern_round_machine *machine, uint32_t clients);
 
 // Closes the open round after its commit.
@@ -200,18 +202,18 @@ void tern_round_close(struct tern_round_machine *machine, uint64_t now);
 uint64_t tern_round_moved_ms(uint64_t ms, int64_t step);
 // Moves all times, members' too, after the clock was stepped, so that the rest of each interval stays as long.
 void tern_round_set_clock(struct tern_round_machine *machine, int64_t step);
-// After a restart the clock may have been stepped meanwhile: limits every time to the past, and the deadline to the longest
-// that a round may take from now.
+// Limits all times to now, and the deadline to the policy's longest from now. Called after a restart, because the clock
+// may have been stepped in between.
 void tern_round_bound_clock(struct tern_round_machine *machine, uint64_t now);
 
 // Returns when the next tick is due if no event comes before; UINT64_MAX = never.
 uint64_t tern_round_next_tick(const struct tern_round_machine *machine);
 
-// --- The leader of a scalecom round, who chooses the indices of all members' values (Chen et al., NeurIPS 2020, section 3:
-// cyclic local top-k)
+// --- The leader of a scalecom round, who chooses the indices of all members' values (Chen et al., NeurIPS 2020,
+// section 3: cyclic local top-k)
 
-// Returns the leader: of the n members at the round's opening, in order of client ids, the one with index round mod n. 0 =
-// none. Members that are invited later do not count.
+// Returns the leader: of the n members at the round's opening, in order of client ids, the one with index round mod n.
+// 0 = none. Members that are invited later do not count.
 uint64_t tern_round_leader(const struct tern_round_machine *machine);
 
 // Returns when members stop waiting for the leader's update: after a quarter of the round's window.

@@ -9,24 +9,24 @@
 
 enum tern_rate_schedule {
     TERN_RATE_CONSTANT,
-    TERN_RATE_COSINE,  // half a cosine wave from first, towards last in the round after the end
-    TERN_RATE_STEP,    // times `decay` after every `decay_rounds`
-    TERN_RATE_PLATEAU, // times `decay` when so many rounds in a row had no lower loss
+    TERN_RATE_COSINE, // falls from `first` along half a cosine wave; `last` is one round after the end
+    TERN_RATE_STEP,    // is multiplied by `decay` after every `decay_rounds`
+    TERN_RATE_PLATEAU, // is multiplied by `decay` after `decay_rounds` in a row without a lower loss
 };
 
 struct tern_rate_policy {
     enum tern_rate_schedule schedule;
     float first;
-    float last;             // cosine ends there; step and plateau do not go lower
-    float decay;            // above 0, below 1
+    float last;             // end of cosine; lowest rate of step and plateau
+    float decay;            // factor above 0, below 1
     uint32_t decay_rounds;  // >= 1
-    uint32_t warmup_rounds; // before the schedule begins: round r of n has r / (n + 1) of `first`
+    uint32_t warmup_rounds; // n rounds before the schedule: round r has r / (n + 1) of `first`
 };
 
-// What follows from earlier rounds' rows.
+// State of the schedule, which follows from the stored rows of earlier rounds.
 struct tern_rate_course {
-    uint32_t decays; // of the last round that opened
-    uint32_t since;  // rounds committed since that number changed
+    uint32_t decays; // how often the rate of the last opened round was decayed
+    uint32_t since;  // rounds committed since `decays` changed
 };
 
 // Spec strings (util/spec.h): "cosine:rate=0.05,warmup=10"; a number alone, "0.05", is constant:rate=0.05.
@@ -36,18 +36,20 @@ extern const struct tern_spec_list tern_rate_specs;
 TERN_MUST_USE enum tern_result tern_rate_parse(const char *spec, struct tern_rate_policy *policy,
                                                char why[TERN_SPEC_SENTENCE_MAX]);
 
-// Notes that a round opened with a rate decayed `decays` times, and that it was committed; now or before a restart.
+// Records that a round opened with a rate that was decayed `decays` times. Also called for each stored round at a
+// start.
 void tern_rate_opened(struct tern_rate_course *course, uint32_t decays);
+// Records that this round was committed. Also called for each stored round at a start.
 void tern_rate_committed(struct tern_rate_course *course);
 
-// Returns how many times the next round's rate is decayed, after `committed` rounds. since_lowest: committed rounds since
-// the lowest training loss.
+// Returns how many times the next round's rate is decayed, after `committed` rounds. since_lowest: committed rounds
+// since the lowest training loss.
 uint32_t tern_rate_decays(const struct tern_rate_policy *policy,
                           const struct tern_rate_course *course, uint32_t committed,
                           uint32_t since_lowest);
 
-// Learning rate of `round` (1..rounds), decayed so many times; rounds 0 = no end, which keeps the first
-// rate of cosine.
+// Returns the learning rate of `round` (1..rounds) after `decays` decays. rounds = 0: the federation has no end, and
+// cosine stays at its first rate.
 float tern_rate_for(const struct tern_rate_policy *policy, uint32_t round, uint32_t rounds,
                     uint32_t decays);
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #define NEWEST 0.25F   // weight of the newest task
-#define PLACES_SHARE 8 // one place for this many clients of the cohort
-#define TIMES 4        // multiple of the others' time
+#define PLACES_SHARE 8 // clients of the cohort per invited unreliable client
+#define TIMES 4        // a member is overdue after this multiple of the usual time
 
 float tern_unreported_missed(float unreported)
 {

@@ -10,16 +10,16 @@
 
 // --- The cohort
 
-// Returns how many updates a round wants: the larger of cohort and ceil(fraction * eligible) (C of McMahan et al., AISTATS
-// 2017, algorithm 1). fraction: 0..1.
+// Returns how many updates a round wants: the larger of cohort and ceil(fraction * eligible) (C of McMahan et al.,
+// AISTATS 2017, algorithm 1). fraction: 0..1.
 uint32_t tern_cohort_target(uint32_t cohort, double fraction, uint32_t eligible);
 
 // Returns how many clients to invite for `target` updates: ceil(target * (1 + over_selection)), at most `eligible`.
 // over_selection: 0..10.
 uint32_t tern_cohort_size(uint32_t target, double over_selection, uint32_t eligible);
 
-// Draws `want` <= count ids without replacement, and moves them to the front of ids[0..count), ascending; the rest is then in
-// no order. ids must be ascending, so that the draw depends only on the set and on (seed, round, attempt).
+// Draws `want` <= count ids without replacement, and moves them to the front of ids[0..count), ascending; the rest is
+// then in no order. ids must be ascending, so that the draw depends only on the set and on (seed, round, attempt).
 void tern_cohort_sample(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
                         uint32_t count, uint32_t want);
 
@@ -36,10 +36,11 @@ TERN_MUST_USE enum tern_result tern_selection_from_name(const char *name,
                                                         enum tern_client_selection *selection);
 const char *tern_selection_names(void); // for error messages; static string
 
-// Returns a client's chance by availability: min(1, window / age), times the fraction of its tasks that it reports, halved
-// on battery, halved on a metered link. At least 1/16, because a client that is never invited cannot show that it is back.
+// Returns a client's chance by availability: min(1, window / age), times the fraction of its tasks that it reports,
+// halved on battery, halved on a metered link. At least 1/16, because a client that is never invited cannot show that
+// it is back.
 struct tern_availability {
-    uint64_t age_ms;    // since it was last seen
+    uint64_t age_ms;    // time since the client was last seen
     uint64_t window_ms; // length of a round's window
     float unreported;   // fraction of its tasks (rounds/reliability.h)
     bool metered;
@@ -49,18 +50,20 @@ double tern_selection_availability(const struct tern_availability *client);
 
 struct tern_selection_chance {
     double welcome; // preference over other clients; ignored when clients are scarce
-    double affords; // protects its owner's budget; raised only if the round would miss its quorum
+    double
+        affords; // protects the client's byte budget; raised only if the round would miss its quorum
 };
 
 struct tern_need {
     uint32_t wanted; // clients that fill the cohort
-    uint32_t least;  // with fewer the round misses its quorum
+    uint32_t least;  // clients below which the round misses its quorum
 };
 
 // Moves the clients that may be drawn to the front of ids[0..count), which is ascending and stays so. Returns how many.
-// With fewer than need->wanted it doubles all `welcome` chances until enough pass or all do. With fewer than need->least it
-// then scales all `affords` chances by the smallest sufficient factor; a chance of 0 stays 0. attempt: number of the
-// round's draw, 1 at its opening. A client that fails by `affords` in the first draw fails in all draws of the round.
+// With fewer than need->wanted it doubles all `welcome` chances until enough pass or all do. With fewer than
+// need->least it then scales all `affords` chances by the smallest sufficient factor; a chance of 0 stays 0. attempt:
+// number of the round's draw, 1 at its opening. A client that fails by `affords` in the first draw fails in all draws
+// of the round.
 uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
                              uint32_t count, const struct tern_need *need,
                              struct tern_selection_chance (*chance)(const void *ctx, uint64_t id),

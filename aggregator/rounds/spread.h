@@ -1,13 +1,13 @@
 // Statistics over many clients: a figure's means, deviation and worst client; how evenly rounds are distributed over
-// clients; and the variance of a round's updates. Called by the federation for the variance, and by the admin listener and
-// the command line for the rest. Pure; reentrant.
+// clients; and the variance of a round's updates. Called by the federation for the variance, and by the admin listener
+// and the command line for the rest. Pure; reentrant.
 #ifndef TERN_SPREAD_H
 #define TERN_SPREAD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// All zero at first.
+// Running figures of one metric over clients. All zeros: no client.
 struct tern_spread {
     uint32_t clients;
     uint64_t examples;
@@ -18,19 +18,19 @@ struct tern_spread {
     uint64_t worst_client; // the first one with this value
 };
 
-// gain: a higher value is better. examples: at least 1.
+// Adds a client's value. gain: a higher value is better. examples: at least 1.
 void tern_spread_add(struct tern_spread *spread, bool gain, uint64_t client, uint32_t examples,
                      double value);
 
 // Returns the population deviation: sqrt(squares / clients).
 double tern_spread_deviation(const struct tern_spread *spread);
 
-// Whether a higher value is better: for accuracy and for names that begin with f1, precision, recall, auc or r2, but not
-// for losses and errors.
+// Whether a higher value is better: for accuracy and for names that begin with f1, precision, recall, auc or r2, but
+// not for losses and errors.
 bool tern_metric_is_gain(const char *name);
 
-// One client's worst class, as two metrics: the class's number and its recall. Clients report different classes, so neither
-// metric has a mean: cli/quality.c combines them.
+// One client's worst class, as two metrics: the class's number and its recall. Clients report different classes, so
+// neither metric has a mean: cli/quality.c combines them.
 #define TERN_METRIC_WORST_CLASS "class_worst"
 #define TERN_METRIC_WORST_RECALL "recall_worst"
 bool tern_metric_is_of_worst_class(const char *name);
@@ -44,15 +44,15 @@ struct tern_fairness {
     double jain; // 1: evenly, or nobody has any; 1 / clients: one client has all
 };
 
-// Computes Jain's index (sum x)^2 / (n sum x^2) (Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC TR-301, 1984)
-// and order statistics. rounds[0..clients): each client's rounds; the function sorts them.
+// Computes Jain's index (sum x)^2 / (n sum x^2) (Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC TR-301,
+// 1984) and order statistics. rounds[0..clients): each client's rounds; the function sorts them.
 struct tern_fairness tern_fairness_of(uint32_t *rounds, uint32_t clients);
 
 // --- Updates of a round
 
-// Returns the variance of a round's updates as in FDA (Theologitis et al., Communication-Efficient Distributed Deep Learning
-// via Federated Dynamic Averaging, 2024, section 3): the mean of their squared norms minus the squared norm of their mean,
-// with the same weights. 0 = unknown: fewer than two updates, or numbers that are not finite.
+// Returns the variance of a round's updates as in FDA (Theologitis et al., Communication-Efficient Distributed Deep
+// Learning via Federated Dynamic Averaging, 2024, section 3): the mean of their squared norms minus the squared norm of
+// their mean, with the same weights. 0 = unknown: fewer than two updates, or numbers that are not finite.
 float tern_round_variance(double mean_square, double norm_of_mean, uint32_t updates);
 
 #endif

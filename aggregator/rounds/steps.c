@@ -82,7 +82,7 @@ static const struct tern_spec_parameter keys[] = {
     {.key = NULL},
 };
 
-// fixed, and the others in the order in which they apply.
+// Names of the policies: fixed, then the others in the order in which they apply.
 static const struct {
     struct tern_spec_entry entry;
     enum tern_steps_policy policy;
@@ -111,7 +111,8 @@ static enum tern_result refuse(const char *what, char why[TERN_SPEC_SENTENCE_MAX
     return TERN_ERR_ARGUMENT;
 }
 
-// A bound that one part set; the presets of another part do not take it back.
+// Joins a bound of two parts of the spec string: a value that one of them set replaces the default. Returns false if
+// both set different values.
 static bool join_bound(uint32_t before, uint32_t preset, uint32_t *bound)
 {
     const bool both = before != preset && *bound != preset && before != *bound;
@@ -119,7 +120,7 @@ static bool join_bound(uint32_t before, uint32_t preset, uint32_t *bound)
     return !both;
 }
 
-// Reads the part that ends at `len`, into what those before it gave.
+// Parses the part of the spec string that ends at `len`, and adds it to the settings of the earlier parts.
 static enum tern_result read_part(const char *spec, size_t len,
                                   struct tern_steps_settings *settings, unsigned *seen,
                                   char why[TERN_SPEC_SENTENCE_MAX])
@@ -167,7 +168,7 @@ enum tern_result tern_steps_parse(const char *spec, struct tern_steps_settings *
     if (parsed.min_steps > parsed.max_steps) {
         return refuse("min is above max", why);
     }
-    // "fixed+deadline" is not "deadline": its H is train.local_steps at most.
+    // Marks "fixed+deadline", whose local steps are at most train.local_steps; "deadline" alone has no such bound.
     parsed.policy |= (seen & 1) != 0 && parsed.policy != 0 ? (unsigned)TERN_STEPS_AT_MOST : 0;
     *settings = parsed;
     return TERN_OK;
@@ -229,14 +230,15 @@ static uint32_t start_of(const struct tern_steps_settings *settings)
     return (uint32_t)((double)settings->local_steps * settings->start);
 }
 
-// Returns the fewest adaptive steps: half of the usual ones. Rounds of one or two steps cost as many bytes and teach little.
+// Returns the fewest adaptive steps: half of the usual ones. Rounds of one or two steps cost as many bytes and teach
+// little.
 static uint32_t fewest(const struct tern_steps_settings *settings)
 {
     uint32_t half = (settings->local_steps + 1) / 2;
     return half > settings->min_steps ? half : settings->min_steps;
 }
 
-// Ends an interval. loss: its mean.
+// Updates H at the end of an interval. loss: the interval's mean loss.
 static void end_interval(struct tern_steps_course *course,
                          const struct tern_steps_settings *settings, double loss)
 {
@@ -273,7 +275,7 @@ static uint32_t plan_deadline(const struct tern_steps_settings *settings,
 {
     struct tern_reason *reason = &plan->reason;
     tern_reason_policy(reason, "deadline");
-    // Also false for NaN, which a client may have claimed.
+    // The speed is unknown, or NaN, which a client may have reported.
     if (!(facts->steps_per_second > 0.0F)) {
         tern_reason_text(reason, "speed not known yet");
         return UINT32_MAX;
@@ -446,8 +448,8 @@ double tern_budget_affords(const struct tern_budget *budget, uint64_t least)
     return tern_budget_chance(&every, least);
 }
 
-// Begins with equal shares. Clients that cannot afford theirs leave a rest, which raises the others' share. Repeats this
-// until no other client falls short.
+// Begins with equal shares. Clients that cannot afford theirs leave a rest, which raises the others' share. Repeats
+// this until no other client falls short.
 double tern_budget_share(uint32_t invited, uint32_t count,
                          double (*affords)(const void *ctx, uint32_t index), const void *ctx)
 {
@@ -528,7 +530,7 @@ void tern_steps_course_add(struct tern_steps_course *course,
 {
     course->rounds++;
     if (!(loss > 0.0F) || !isfinite(loss)) {
-        return; // an unusable report
+        return; // the report is unusable
     }
     if (course->first_loss == 0.0) {
         course->first_loss = (double)loss;
@@ -546,8 +548,8 @@ void tern_steps_course_add(struct tern_steps_course *course,
 
 // --- How fast a client trains
 
-// Counts a known speed like a round of as many steps. Returns false for a claim that cannot be true: NaN, infinity, or a
-// speed at which these steps would take more than a year.
+// Counts a known speed like a round of as many steps. Returns false for a claim that cannot be true: NaN, infinity, or
+// a speed at which these steps would take more than a year.
 static bool start_from(struct tern_steps_done *done, float known, float steps)
 {
     float ms = steps * 1000.0F / known;

@@ -1,10 +1,10 @@
-// Plans how many local steps a client trains in a round, and how its update is encoded. The federation calls this module
-// when it makes a task, and keeps the plan, so that a repeated task is the same. Pure; reentrant; the same stored facts
-// give the same plan, also after a restart.
+// Plans how many local steps a client trains in a round, and how its update is encoded. The federation calls this
+// module when it makes a task, and keeps the plan, so that a repeated task is the same. Pure; reentrant; the same
+// stored facts give the same plan, also after a restart.
 //
-// `fixed` or `adaptive` sets the initial number of local steps H. `deadline` and `budget` then cut it, in this order, to a
-// client's window and bytes. A policy by itself starts from `fixed`; `deadline` alone gives every client as many steps as
-// fit.
+// `fixed` or `adaptive` sets the initial number of local steps H. `deadline` and `budget` then cut it, in this order,
+// to a client's window and bytes. A policy by itself starts from `fixed`; `deadline` alone gives every client as many
+// steps as fit.
 #ifndef TERN_STEPS_H
 #define TERN_STEPS_H
 
@@ -18,10 +18,10 @@
 // Bits of tern_steps_settings.policy.
 enum tern_steps_policy {
     TERN_STEPS_FIXED = 0,    // every client gets the same number
-    TERN_STEPS_DEADLINE = 1, // as many as fit into the window at the client's measured speed
-    TERN_STEPS_BUDGET = 2,   // makes the client's byte budget last
-    TERN_STEPS_ADAPTIVE = 4, // fewer as the loss falls
-    TERN_STEPS_AT_MOST = 8,  // "fixed+...": deadline only lowers the number
+    TERN_STEPS_DEADLINE = 1, // as many steps as the client can train before the deadline
+    TERN_STEPS_BUDGET = 2,   // adapts steps and density so that the client's byte budget lasts
+    TERN_STEPS_ADAPTIVE = 4, // fewer steps as the loss falls
+    TERN_STEPS_AT_MOST = 8,  // set by "fixed+deadline": the deadline can only lower the number
 };
 
 struct tern_steps_settings {
@@ -39,8 +39,8 @@ struct tern_steps_settings {
 #define TERN_STEPS_SPEC_MAX 256  // bytes of one part of a spec string with the NUL
 #define TERN_STEPS_POLICY_MAX 48 // bytes of a policy's name with the NUL
 
-// Spec strings (util/spec.h), joined by "+": "fixed", "budget:min=5", "adaptive:start=2+deadline+budget"; each name once,
-// at most one of fixed and adaptive. Writes all of *settings but local_steps.
+// Spec strings (util/spec.h), joined by "+": "fixed", "budget:min=5", "adaptive:start=2+deadline+budget"; each name
+// once, at most one of fixed and adaptive. Writes all of *settings but local_steps.
 // TERN_ERR_UNKNOWN, TERN_ERR_ARGUMENT, with why; on error *settings is unchanged.
 extern const struct tern_spec_list tern_steps_specs;
 TERN_MUST_USE enum tern_result tern_steps_parse(const char *spec,
@@ -74,7 +74,7 @@ void tern_steps_course_add(struct tern_steps_course *course,
 // A client's byte budget. All bytes are bytes on the wire, as metered.
 struct tern_budget {
     bool budgeted;
-    uint64_t left; // as last reported, minus what the client has spent since
+    uint64_t left; // last reported bytes, minus those spent since
     bool renewed;  // a budget per round: it did not shrink over the last round
     double rounds; // rounds until it is renewed or the federation is finished
     double share;  // fraction of these that the client takes part in: tern_budget_share(); 0..1
@@ -89,7 +89,7 @@ struct tern_steps_facts {
     uint64_t window_ms;      // time left until the round's deadline
     uint32_t rounds;         // of the federation; 0 = no end
     uint32_t values;         // of the model
-    struct tern_codec codec; // of the round's updates
+    struct tern_codec codec; // codec of the round's updates
     bool density;            // the client supports `density` with that codec's coder
     struct tern_budget budget;
 };
@@ -109,22 +109,23 @@ void tern_steps_for(const struct tern_steps_settings *settings,
 
 // --- Budgets
 
-// Returns for which fraction of the remaining rounds a client's bytes last if each takes least_bytes, at most 1: 1 without a
-// budget or if nothing is known, 0 if they do not last for one round.
+// Returns for which fraction of the remaining rounds a client's bytes last if each takes least_bytes, at most 1: 1
+// without a budget or if nothing is known, 0 if they do not last for one round.
 double tern_budget_affords(const struct tern_budget *budget, uint64_t least_bytes);
 
 // Returns the fraction of the remaining rounds in which a client with enough bytes takes part, if each round invites
-// `invited` of `count` clients. Clients with fewer bytes take part in what they can afford; the others make up for them, up
-// to every round. affords: tern_budget_affords() of client 0..count-1; 0 also for clients that are never invited.
+// `invited` of `count` clients. Clients with fewer bytes take part in what they can afford; the others make up for
+// them, up to every round. affords: tern_budget_affords() of client 0..count-1; 0 also for clients that are never
+// invited.
 double tern_budget_share(uint32_t invited, uint32_t count,
                          double (*affords)(const void *ctx, uint32_t index), const void *ctx);
 
-// Returns the bytes per round that make the budget last over the client's share of the remaining rounds; UINT64_MAX without
-// a budget. A budget per round may be spent whole.
+// Returns the bytes per round that make the budget last over the client's share of the remaining rounds; UINT64_MAX
+// without a budget. A budget per round may be spent whole.
 uint64_t tern_budget_allowance(const struct tern_budget *budget);
 
-// Returns the fraction of its share of the rounds that the client can afford if each takes least_bytes: 1 without a budget
-// or if nothing is known, 0 if its bytes do not last for one round.
+// Returns the fraction of its share of the rounds that the client can afford if each takes least_bytes: 1 without a
+// budget or if nothing is known, 0 if its bytes do not last for one round.
 double tern_budget_chance(const struct tern_budget *budget, uint64_t least_bytes);
 
 // Returns the milliseconds from `now` (Unix) to the end of its calendar month in UTC, when monthly budgets are renewed.
@@ -141,10 +142,10 @@ struct tern_steps_done {
     float ms;
 };
 
-// Returns the speed in steps per second after a report of local_steps in train_ms: smoothed steps divided by smoothed time,
-// so that a long training weighs more than a short one, which milliseconds measure badly. A round at half the speed lowers
-// the result by a quarter. known: the earlier speed, used if *done is empty; 0 = unknown. 0 ms counts as half a
-// millisecond. A report of 0 steps changes nothing.
+// Returns the speed in steps per second after a report of local_steps in train_ms: smoothed steps divided by smoothed
+// time, so that a long training weighs more than a short one, which milliseconds measure badly. A round at half the
+// speed lowers the result by a quarter. known: the earlier speed, used if *done is empty; 0 = unknown. 0 ms counts as
+// half a millisecond. A report of 0 steps changes nothing.
 float tern_steps_speed(struct tern_steps_done *done, float known, uint32_t local_steps,
                        uint32_t train_ms);
 

@@ -23,7 +23,7 @@ static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 // A text that grows piece by piece; pieces that do not fit are cut.
 struct writing {
     char *text;
-    size_t room; // with the NUL
+    size_t room; // size of text in bytes, including the NUL
     size_t used;
 };
 

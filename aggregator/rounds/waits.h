@@ -1,5 +1,5 @@
-// Determines why a federation waits, from facts about its clients and rounds and from the settings. Called by the federation
-// for metrics and the API, and by `tern-aggregator status` for a store that it reads. Pure; reentrant.
+// Determines why a federation waits, from facts about its clients and rounds and from the settings. Called by the
+// federation for metrics and the API, and by `tern-aggregator status` for a store that it reads. Pure; reentrant.
 #ifndef TERN_WAITS_H
 #define TERN_WAITS_H
 
@@ -7,23 +7,23 @@
 #include "rounds/tags.h"
 
 enum tern_wait {
-    TERN_WAIT_MEMBERS,    // for updates of the open round's members
-    TERN_WAIT_ENDED,      // for nothing: the losses ended the federation
-    TERN_WAIT_FINISHED,   // for nothing: all rounds are committed
-    TERN_WAIT_UPSTREAM,   // a gateway: for a task of the upstream aggregator
-    TERN_WAIT_CLIENTS,    // for clients that enrol and check in
-    TERN_WAIT_SEEN,       // for clients that have not checked in for long
-    TERN_WAIT_STATISTICS, // for statistics of columns
-    TERN_WAIT_BYTES,      // for byte budgets to be renewed
-    TERN_WAIT_INTERVAL,   // for round.min_interval to pass
-    TERN_WAIT_CHECKIN,    // for a check-in; the next one opens a round
+    TERN_WAIT_MEMBERS,    // waits for updates of the open round's members
+    TERN_WAIT_ENDED,      // does not wait: the losses ended the federation
+    TERN_WAIT_FINISHED,   // does not wait: all rounds are committed
+    TERN_WAIT_UPSTREAM,   // a gateway waits for a task of the upstream aggregator
+    TERN_WAIT_CLIENTS,    // waits for clients to enrol and check in
+    TERN_WAIT_SEEN,       // waits for clients that have not checked in within round.eligible_within
+    TERN_WAIT_STATISTICS, // waits for statistics of columns
+    TERN_WAIT_BYTES,      // waits for byte budgets to be renewed
+    TERN_WAIT_INTERVAL,   // waits for round.min_interval to pass
+    TERN_WAIT_CHECKIN,    // waits for a check-in, which will open a round
     TERN_WAIT_COUNT
 };
 
-// "members", "ended", ...: static string.
+// Returns the reason's name, such as "members" or "ended".
 const char *tern_wait_name(enum tern_wait wait);
 
-// The settings that decide, named like the settings.
+// The settings that decide what the federation waits for. Members are named like the settings.
 struct tern_wait_rules {
     uint32_t rounds;
     uint32_t min_clients;
@@ -33,25 +33,24 @@ struct tern_wait_rules {
     uint64_t come_back_min_ms;
     uint64_t interval_ms; // round.min_interval
     bool interval_is_auto;
-    bool
-        fits_budgets; // rounds are fitted to clients' budgets, by train.schedule or round.selection
+    bool fits_budgets; // train.schedule or round.selection fits rounds to clients' byte budgets
     struct tern_ending_policy ending;
     struct tern_tags_wanted tags;    // from round.selection
     bool statistics_are_wanted;      // statistics.columns = clients
     uint32_t statistics_min_clients; // 0 = min_clients
-    uint64_t statistics_wait_ms;     // for other clients' statistics, once there are enough
-    uint64_t follower; // a gateway's client that brings the upstream model; 0 = no gateway
+    uint64_t statistics_wait_ms;     // time to wait for further statistics once there are enough
+    uint64_t follower; // id of the client that brings a gateway the upstream model; 0 = no gateway
 };
 
 // Counts clients that may train and are not revoked.
 struct tern_trainers {
-    uint32_t enrolled;           // have checked in, or have just enrolled
-    uint32_t never_came;         // enrolled some time ago and have never checked in
-    uint32_t recent;             // checked in within round.eligible_within
-    uint32_t spent;              // recent ones whose byte budget does not allow another round
-    uint32_t with_statistics;    // the store has their columns' statistics
-    uint32_t missing_statistics; // enrolled ones without these statistics
-    uint32_t other_tags;         // round.selection excludes their tags; not counted above
+    uint32_t enrolled;           // clients that have checked in or have just enrolled
+    uint32_t never_came;         // clients that enrolled some time ago and have never checked in
+    uint32_t recent;             // clients that checked in within round.eligible_within
+    uint32_t spent;              // recent clients whose byte budget does not allow another round
+    uint32_t with_statistics;    // clients whose statistics of columns are stored
+    uint32_t missing_statistics; // enrolled clients whose statistics are not stored
+    uint32_t other_tags;         // clients that round.selection excludes by tags; not counted above
 };
 
 // The facts about one client.
@@ -60,9 +59,9 @@ struct tern_waited {
     uint64_t created_ms;
     uint64_t last_seen_ms;
     bool budgeted;
-    uint64_t budget_left; // bytes: as reported, minus those spent since
-    uint64_t least_bytes; // the least that its next round takes; 0 = unknown
-    bool has_statistics;  // of its columns
+    uint64_t budget_left; // reported bytes, minus those spent since
+    uint64_t least_bytes; // fewest bytes that its next round takes; 0 = unknown
+    bool has_statistics;  // its statistics of columns are stored
 };
 
 // Whether a client counts as enrolled (struct tern_trainers) and has sent no statistics of its columns.
