@@ -65,7 +65,7 @@ static void report_loose(void *ctx, const char *path, mode_t mode, const char *c
     struct doctor *doctor = ctx;
     char advice[PATH_MAX + 32];
     snprintf(advice, sizeof advice, "chmod %s %s", change, path);
-    tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, STATE, advice,
+    tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, STATE, advice,
                       "other users can read or write %s: its mode is %04o", path, (unsigned)mode);
 }
 
@@ -81,7 +81,7 @@ static bool is_right_user(struct doctor *doctor, const char *path, const struct 
         snprintf(advice, sizeof advice, "runuser -u %.32s -- tern-aggregator doctor --state %s",
                  owner->pw_name, doctor->settings->federation_state);
     }
-    tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, STATE, advice,
+    tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, STATE, advice,
                       "%s belongs to %s, so that it was not checked", path,
                       owner != NULL ? owner->pw_name : "another user");
     return false;
@@ -105,7 +105,7 @@ static void check_disk(struct doctor *doctor)
     tern_text_bytes((double)bytes, text);
     doctor->disk_is_full = bytes < FREE_FULL;
     if (tern_disk_is_low(bytes, whole, FREE_SHARE)) {
-        tern_findings_say(
+        tern_findings_add(
             &doctor->findings, TERN_HEALTH_PROBLEM, DISK,
             "free space: `tern-aggregator prune --keep 10`, then `compact`, also work on a full "
             "disk; "
@@ -113,12 +113,12 @@ static void check_disk(struct doctor *doctor)
             "%s are free on the disk of the state directory: nothing can be stored once it is full",
             text);
     } else if (disk.f_files != 0 && disk.f_favail < FILES_WARNING) {
-        tern_findings_say(
+        tern_findings_add(
             &doctor->findings, TERN_HEALTH_WARNING, DISK, "remove files from that file system",
             "only %" PRIu64 " more files can be made on the disk of the state directory",
             (uint64_t)disk.f_favail);
     } else {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, DISK, NULL,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, DISK, NULL,
                           "%s are free on the disk of the state directory", text);
     }
 }
@@ -150,7 +150,7 @@ static void check_log(struct doctor *doctor)
         (uint64_t)status.st_size < log_warning(doctor, (uint64_t)status.st_size)) {
         return;
     }
-    tern_findings_say(
+    tern_findings_add(
         &doctor->findings, TERN_HEALTH_WARNING, DISK,
         "end verbs that have been reading for long, as a stopped `export` or a pager; "
         "restarting the service also writes the log back",
@@ -165,7 +165,7 @@ static void check_ticket_keys(struct doctor *doctor)
     char why[256];
     tern_state_path(doctor->cli, TERN_STATE_TICKET_KEYS, path);
     if (tern_ticket_keys_check(path, why) != TERN_OK) {
-        tern_findings_say(
+        tern_findings_add(
             &doctor->findings, TERN_HEALTH_PROBLEM, STATE,
             "delete it: the next start makes new keys, and each client needs one full "
             "handshake",
@@ -184,7 +184,7 @@ static bool check_state(struct doctor *doctor)
                     path);
     if (stat(path, &status) != 0) {
         const bool is_missing = errno == ENOENT;
-        tern_findings_say(
+        tern_findings_add(
             &doctor->findings, TERN_HEALTH_PROBLEM, STATE,
             is_missing && tern_state_is_gateway(doctor->cli)
                 ? "`tern-aggregator join CODE` was interrupted: run it again to finish it"
@@ -200,13 +200,13 @@ static bool check_state(struct doctor *doctor)
     const uint32_t before = doctor->findings.count[TERN_HEALTH_WARNING];
     tern_cli_each_exposed_secret(doctor->cli, report_loose, doctor);
     if (access(folder, W_OK) != 0) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, STATE,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, STATE,
                           "mount it writable, or give it back to its user", "%s: %s", folder,
                           strerror(errno));
         return false;
     }
     if (doctor->findings.count[TERN_HEALTH_WARNING] == before) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, STATE, NULL,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, STATE, NULL,
                           "%s, which other users cannot read", folder);
     }
     check_ticket_keys(doctor);
@@ -228,17 +228,17 @@ static void check_times(struct doctor *doctor, const char *path,
     const uint64_t ends_ms = certificate->ends_s * 1000;
     char text[TERN_TEXT];
     if (certificate->begins_s * 1000 > doctor->now_ms) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
                           "check the clock of this machine; if it is right, get a certificate that "
                           "is already valid",
                           "%s is not valid before %s", path,
                           tern_text_time(certificate->begins_s * 1000, text));
     } else if (ends_ms <= doctor->now_ms) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE, renew_advice,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE, renew_advice,
                           "%s expired %s: %s", path, tern_text_time(ends_ms, text), consequence);
     } else {
         const bool soon = ends_ms < doctor->now_ms + WARN_MS;
-        tern_findings_say(&doctor->findings, soon ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD,
+        tern_findings_add(&doctor->findings, soon ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD,
                           CERTIFICATE, soon ? renew_advice : NULL, "%s expires in %s", path,
                           tern_text_duration(ends_ms - doctor->now_ms, text));
     }
@@ -247,12 +247,12 @@ static void check_times(struct doctor *doctor, const char *path,
 static void check_names(struct doctor *doctor, const char *path, const char *names)
 {
     if (names[0] == '\0') {
-        tern_findings_say(
+        tern_findings_add(
             &doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
             "get a certificate that has the name in [client] server as subjectAltName",
             "%s has no subjectAltName: clients refuse it", path);
     } else {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, CERTIFICATE, NULL,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, CERTIFICATE, NULL,
                           "clients must use one of these names for the server: %s", names);
     }
 }
@@ -265,7 +265,7 @@ static void check_client_ca(struct doctor *doctor, const char *path)
         return;
     }
     if (tern_certificate_read(path, &certificate, why) != TERN_OK) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE,
                           "set tls.client_ca to a PEM file with the CAs of clients' certificates",
                           "%s", why);
         return;
@@ -284,13 +284,13 @@ static void check_certificate(struct doctor *doctor)
     check_client_ca(doctor, files.names.client_ca);
     files.names.client_ca = NULL;
     if (tern_certificate_read(files.certificate, &certificate, why) != TERN_OK) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE, advice, "%s", why);
+        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE, advice, "%s", why);
         return;
     }
     check_times(doctor, files.certificate, &certificate, "clients refuse it");
     check_names(doctor, files.certificate, certificate.names);
     if (tern_http_check_files(&files.names, why) != TERN_OK) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE, advice, "%s", why);
+        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, CERTIFICATE, advice, "%s", why);
     }
 }
 
@@ -311,7 +311,7 @@ static void check_clock(struct doctor *doctor, const struct tern_status *status)
     const uint64_t last_ms = opened_ms > created_ms ? opened_ms : created_ms;
     char text[TERN_TEXT];
     if (last_ms > doctor->now_ms + CLOCK_MS) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, CLOCK,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, CLOCK,
                           "check the time service (timedatectl); rounds continue meanwhile, but "
                           "times in lists are "
                           "wrong",
@@ -319,7 +319,7 @@ static void check_clock(struct doctor *doctor, const struct tern_status *status)
                           tern_text_duration(last_ms - doctor->now_ms, text));
         return;
     }
-    tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, CLOCK, NULL, "%s",
+    tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, CLOCK, NULL, "%s",
                       tern_text_time(doctor->now_ms, text));
 }
 
@@ -331,17 +331,17 @@ static void check_size(struct doctor *doctor, const struct tern_db_counts *count
     tern_text_bytes((double)counts->file_bytes, size);
     if (doctor->settings->limits_history_bytes == 0 && counts->rounds_committed > 0) {
         const uint64_t per_round = counts->update_bytes / counts->rounds_committed;
-        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DATABASE,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, DATABASE,
                           "set limits.history_bytes, unless all rounds must stay replayable",
                           "%s, growing by %s a round, because limits.history_bytes = 0", size,
                           tern_text_bytes((double)per_round, part));
     } else if (free_bytes > COMPACT_BYTES && free_bytes > counts->file_bytes / 2) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DATABASE,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, DATABASE,
                           "`tern-aggregator compact` returns them to the file system",
                           "%s, of which %s are empty", size,
                           tern_text_bytes((double)free_bytes, part));
     } else {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, DATABASE, NULL,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, DATABASE, NULL,
                           "%s; at most %s of updates are kept", size,
                           tern_text_bytes((double)doctor->settings->limits_history_bytes, part));
     }
@@ -367,7 +367,7 @@ static enum tern_result check_need(struct doctor *doctor, struct tern_db *db)
     }
     TERN_TRY(tern_disk_need_of(doctor->settings, &config.federation, &model, db, &need));
     if (tern_disk_need_is_short(&need, text)) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, DISK, TERN_DISK_NEED_ADVICE, "%s",
+        tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, DISK, TERN_DISK_NEED_ADVICE, "%s",
                           text);
     }
     return TERN_OK;
@@ -386,7 +386,7 @@ static void report_waiting(struct doctor *doctor, const struct tern_waiting *wai
                  i == 0 ? ", longest for " : ", ", waiting->members[i].client.id,
                  tern_text_name(waiting->members[i].client.name, name));
     }
-    tern_findings_say(
+    tern_findings_add(
         &doctor->findings, waiting->needs_help ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, ROUNDS,
         waiting->needs_help ? waiting->advice : NULL, "%s%s", waiting->sentence, names);
 }
@@ -400,7 +400,7 @@ static void report_difference(void *ctx, const struct tern_setting_difference *d
 {
     const struct differing *differing = ctx;
     char name[TERN_STANDBY_NAME_MAX];
-    tern_findings_say(&differing->doctor->findings, TERN_HEALTH_WARNING, DATABASE,
+    tern_findings_add(&differing->doctor->findings, TERN_HEALTH_WARNING, DATABASE,
                       "make them equal in the files of all aggregators, then send SIGHUP to each",
                       "%s = %.100s at %s, but %.100s at the leader", difference->key,
                       difference->here, tern_standby_name(differing->node, name),
@@ -434,10 +434,10 @@ static enum tern_result report_nodes(struct doctor *doctor, struct tern_db *db)
         follow += nodes[i].follows;
     }
     if (count > 0 && nodes[0].leads && tern_standby_complaint(&nodes[0], complaint)) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE, TERN_STANDBY_ADVICE,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE, TERN_STANDBY_ADVICE,
                           "%s", complaint);
     } else if (count > 0 && nodes[0].leads) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, DATABASE, NULL,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, DATABASE, NULL,
                           "%s leads; %zu follow, %zu stand by without a listener",
                           tern_standby_name(&nodes[0], leader), follow, count - 1 - follow);
     }
@@ -449,7 +449,7 @@ static enum tern_result report_copied(struct doctor *doctor, struct tern_db *db)
     struct tern_db_federation federation;
     TERN_TRY(tern_db_federation(db, &federation));
     if (federation.copied_to[0] != '\0') {
-        tern_findings_say(
+        tern_findings_add(
             &doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
             "serve the copy, or use this database again with `tern-aggregator copy --forget`",
             "it was copied to %s, and the federation continues there", federation.copied_to);
@@ -463,7 +463,7 @@ static enum tern_result report_other_columns(struct doctor *doctor, struct tern_
     char text[TERN_OTHER_COLUMNS_TEXT];
     TERN_TRY(tern_other_columns_load(db, &columns));
     if (tern_other_columns_describe(&columns, text)) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, "columns",
+        tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, "columns",
                           TERN_OTHER_COLUMNS_ADVICE, "%s", text);
     }
     return TERN_OK;
@@ -512,7 +512,7 @@ static void check_database(struct doctor *doctor)
     enum tern_result result = tern_db_open(path, 0, &db, why);
     if (result != TERN_OK) {
         const bool other_version = result == TERN_ERR_UNKNOWN || result == TERN_ERR_STATE;
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
                           other_version ? change_version : advice, "%s", why);
         if (!doctor->disk_is_full || tern_db_open(path, TERN_DB_READING, &db, why) != TERN_OK) {
             return;
@@ -521,7 +521,7 @@ static void check_database(struct doctor *doctor)
     result = tern_db_begin_reading(db);
     result = result == TERN_OK ? check_contents(doctor, db) : result;
     if (result != TERN_OK) {
-        tern_findings_say(
+        tern_findings_add(
             &doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
             result == TERN_ERR_BUSY ? "try again"
             : tern_db_damaged(db)   ? restore
@@ -546,22 +546,22 @@ static void check_ready(struct doctor *doctor, long process)
     }
     switch (tern_readiness_ask(doctor->settings, why)) {
     case TERN_READINESS_BAD:
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, SERVICE,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, SERVICE,
                           tern_readiness_advice(why), "%s, but %s", name, why);
         break;
     case TERN_READINESS_GOOD:
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
                           "%s, and can store updates", name);
         break;
     case TERN_READINESS_SILENT:
-        tern_findings_say(&doctor->findings, TERN_HEALTH_WARNING, SERVICE,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, SERVICE,
                           "run doctor again; if the listener still does not answer, read the log "
                           "and restart the service",
                           "%s, but its listener at admin.address does not answer within %d s", name,
                           TERN_READINESS_PATIENCE_S);
         break;
     case TERN_READINESS_UNKNOWN:
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
                           "%s; its state is unknown without a listener at admin.address", name);
         break;
     }
@@ -574,11 +574,11 @@ static void check_upstream(struct doctor *doctor)
     char text[TERN_UPSTREAM_MAX];
     tern_gateway_upstream(doctor->cli, &upstream);
     if (upstream.silent_ms != 0) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, UPSTREAM,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, UPSTREAM,
                           tern_upstream_advice(&upstream), "%s",
                           tern_upstream_sentence(&upstream, doctor->now_ms, text));
     } else if (upstream.is_known) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, UPSTREAM, NULL,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, UPSTREAM, NULL,
                           "the upstream aggregator answers this gateway");
     }
 }
@@ -611,13 +611,13 @@ static void check_files(struct doctor *doctor, long process)
     const uint64_t limit = file_limit(process);
     const char *whose = process != 0 ? "the service" : "a service started from here";
     if (limit < needed) {
-        tern_findings_say(
+        tern_findings_add(
             &doctor->findings, TERN_HEALTH_WARNING, LIMITS,
             "raise LimitNOFILE of the unit or ulimit -Hn, or lower limits.connections",
             "%s can open %" PRIu64 " files, but %" PRIu64 " client%s need%s %" PRIu64, whose, limit,
             clients, clients == 1 ? "" : "s", clients == 1 ? "s" : "", needed);
     } else {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, LIMITS, NULL,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, LIMITS, NULL,
                           "%s can open as many files as its clients need", whose);
     }
 }
@@ -634,11 +634,11 @@ static void check_service(struct doctor *doctor)
     const long process = tern_state_server(doctor->cli);
     const bool gateway = tern_state_is_gateway(doctor->cli);
     if (!tern_state_is_served(doctor->cli) && is_over(doctor)) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
+        tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
                           "the service is not running, and nothing needs it: %s",
                           doctor->waiting.sentence);
     } else if (!tern_state_is_served(doctor->cli)) {
-        tern_findings_say(
+        tern_findings_add(
             &doctor->findings, TERN_HEALTH_PROBLEM, SERVICE,
             gateway
                 ? "start it with `tern-aggregator relay`; its log has the reason of its end"
@@ -659,12 +659,12 @@ static void check_settings(struct doctor *doctor)
 {
     static struct tern_service_config config;
     if (tern_serve_config_read(doctor->cli, &config) != TERN_EXIT_OK) {
-        tern_findings_say(&doctor->findings, TERN_HEALTH_PROBLEM, "settings",
+        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, "settings",
                           "correct them; `tern-aggregator --settings` documents all settings",
                           "serve refuses them for the reason above");
     } else {
         doctor->has_settings = true;
-        tern_findings_say(&doctor->findings, TERN_HEALTH_GOOD, "settings", NULL, "%s",
+        tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, "settings", NULL, "%s",
                           doctor->cli->config != NULL ? doctor->cli->config : "the defaults");
     }
 }

@@ -268,7 +268,7 @@ static int print_written(struct tern_cli *cli, const struct job *job, const uint
                          size_t len)
 {
     const struct tern_merge *merge = job->merge;
-    cJSON *object = tern_export_file_say(cli, weights_name(job), merge->version, data, len);
+    cJSON *object = tern_export_file_report(cli, weights_name(job), merge->version, data, len);
     tern_export_report_inputs(cli, &job->format, job->notes);
     uint32_t first = 0;
     if (object == NULL && tern_model_local(&merge->model, &first) > 0) {

@@ -187,7 +187,7 @@ static void report_judgement(void *ctx, enum tern_csv_level level, enum tern_res
 {
     struct check *check = ctx;
     (void)result;
-    tern_findings_say(check->findings,
+    tern_findings_add(check->findings,
                       level == TERN_CSV_PROBLEM ? TERN_HEALTH_PROBLEM : TERN_HEALTH_WARNING, area,
                       NULL, "%s", sentence);
 }
@@ -232,11 +232,11 @@ static void report_classes(struct check *check)
         }
     }
     free(counts);
-    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "classes", NULL,
+    tern_findings_add(check->findings, TERN_HEALTH_GOOD, "classes", NULL,
                       "%" PRIu32 " with examples to train on: %s%s", present, seen,
                       present > 2 * NAMED ? ", ..." : "");
     if (missing > 0) {
-        tern_findings_say(check->findings, TERN_HEALTH_WARNING, "classes", NULL,
+        tern_findings_add(check->findings, TERN_HEALTH_WARNING, "classes", NULL,
                           "%" PRIu32 " without an example to train on here (other clients may have "
                           "some): %s%s",
                           missing, unseen, missing > NAMED ? ", ..." : "");
@@ -265,10 +265,10 @@ static void apply_scaling(struct check *check)
     const enum tern_result result = tern_columns_scale(
         &check->data, scaling.data, count); // report_model() reports other shapes
     if (result == TERN_OK) {
-        tern_findings_say(check->findings, TERN_HEALTH_GOOD, "scaling", NULL,
+        tern_findings_add(check->findings, TERN_HEALTH_GOOD, "scaling", NULL,
                           "columns are scaled by the federation's shared statistics");
     } else if (result == TERN_ERR_NON_FINITE) {
-        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM, "scaling", NULL,
+        tern_findings_add(check->findings, TERN_HEALTH_PROBLEM, "scaling", NULL,
                           "a value is too far outside the range that the federation's shared "
                           "statistics describe");
     }
@@ -290,7 +290,7 @@ static bool sizes_matter(struct check *check)
         break;
     }
     if (scaled || !has_columns) {
-        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM, "scaling", NULL, "%s",
+        tern_findings_add(check->findings, TERN_HEALTH_PROBLEM, "scaling", NULL, "%s",
                           scaled ? CLIENT_SCALED_TWICE
                                  : "the federation scales columns by shared statistics "
                                    "(statistics.columns), and these examples have no columns: "
@@ -301,7 +301,7 @@ static bool sizes_matter(struct check *check)
         apply_scaling(check);
         return true;
     }
-    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "scaling", NULL, "%s",
+    tern_findings_add(check->findings, TERN_HEALTH_GOOD, "scaling", NULL, "%s",
                       check->federation->shared == CHECK_SCALING_DUE
                           ? "the federation's scaling does not exist yet: clients send statistics "
                             "when they run; columns may stay unscaled"
@@ -354,11 +354,11 @@ static void report_targets(struct check *check)
         return; // report_flat_columns() names it
     }
     if (size <= TERN_COLUMN_LARGE) {
-        tern_findings_say(check->findings, TERN_HEALTH_GOOD, "target", NULL,
+        tern_findings_add(check->findings, TERN_HEALTH_GOOD, "target", NULL,
                           "targets have the size that training expects (%.4g)", size);
         return;
     }
-    tern_findings_say(check->findings, judge(check, size), "target", NULL,
+    tern_findings_add(check->findings, judge(check, size), "target", NULL,
                       "targets are unscaled (root mean square %.4g): training expects about 1%s. "
                       "Set scale=FILE with the file that `tern-aggregator init --data` writes, or "
                       "statistics.columns = clients at the aggregator",
@@ -381,7 +381,7 @@ static bool report_flat_columns(struct check *check)
         }
     }
     if (count > 0) {
-        tern_findings_say(check->findings, TERN_HEALTH_WARNING, "scale", NULL,
+        tern_findings_add(check->findings, TERN_HEALTH_WARNING, "scale", NULL,
                           "%" PRIu32 " of %" PRIu32 " columns are almost constant once scaled "
                           "(standard deviation; training expects about 1): %s%s. The statistics "
                           "belong to other values, or to a table with a value far beyond all "
@@ -404,7 +404,7 @@ static void report_scales(struct check *check)
     }
     const bool flat = report_flat_columns(check);
     if (large.count == 0 && !flat) {
-        tern_findings_say(check->findings, TERN_HEALTH_GOOD, "scale", NULL,
+        tern_findings_add(check->findings, TERN_HEALTH_GOOD, "scale", NULL,
                           "the values of every column have the size that training expects");
     }
     if (large.count == 0) {
@@ -412,7 +412,7 @@ static void report_scales(struct check *check)
     }
     const bool held = check->federation->shared == CHECK_SCALING_HELD;
     const bool scaled = check->data.scaled;
-    tern_findings_say(
+    tern_findings_add(
         check->findings, judge(check, large.most), "scale",
         held ? "compare their units with those of the other clients, whose statistics scale them"
         : scaled ? "compare their units with those of the table behind scale="
@@ -446,9 +446,9 @@ static void report_model(struct check *check, const char *spec, const struct ter
     const bool more = model.loss == TERN_LOSS_CROSS_ENTROPY &&
                       model.tensors[model.tensor_count - 1].count > train->class_count;
     if (!tern_model_takes(spec, &model, train, why)) {
-        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM, "model", NULL, "%s", why);
+        tern_findings_add(check->findings, TERN_HEALTH_PROBLEM, "model", NULL, "%s", why);
     } else {
-        tern_findings_say(check->findings, more ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, "model",
+        tern_findings_add(check->findings, more ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, "model",
                           NULL, "%s fits the data%s", spec,
                           more ? ", but has more classes than it" : "");
     }
@@ -500,7 +500,7 @@ static void report_proposed_classes(const struct check *check)
         }
         append(seen, "%s%.40s %" PRIu64, i > 0 ? ", " : "", name, count_of(profile, name));
     }
-    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "classes",
+    tern_findings_add(check->findings, TERN_HEALTH_GOOD, "classes",
                       "tern-aggregator init --data FILE proposes a federation that learns them",
                       "%" PRIu32 " in column '%.60s', with their rows: %s%s", profile->labels.count,
                       profile->column[profile->columns.label].name, seen,
@@ -515,14 +515,14 @@ static void report_sound(const struct check *check, bool numeric)
     for (uint32_t c = 0; c < profile->columns.count; c++) {
         features += profile->column[c].feature;
     }
-    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "data", NULL,
+    tern_findings_add(check->findings, TERN_HEALTH_GOOD, "data", NULL,
                       "%.200s: %" PRIu64 " rows of %" PRIu32 " features", check->spec.path,
                       profile->rows, features);
     if (!numeric) {
         report_proposed_classes(check);
         return;
     }
-    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "target",
+    tern_findings_add(check->findings, TERN_HEALTH_GOOD, "target",
                       "tern-aggregator init --data FILE proposes a federation that predicts it",
                       "a number, column '%.60s': its values have fractions, or more than %d "
                       "are different",
@@ -550,18 +550,18 @@ static bool report_proposal(struct check *check, const struct tern_csv_choice *c
     const struct tern_csv_task task = {.profile = profile, .data = check->spec.path, .least = 2};
     char hint[CHECK_SENTENCE_MAX];
     if (tern_csv_hint_label(profile, hint, sizeof hint)) {
-        tern_findings_say(check->findings, TERN_HEALTH_WARNING, "label", NULL, "%s", hint);
+        tern_findings_add(check->findings, TERN_HEALTH_WARNING, "label", NULL, "%s", hint);
     }
     const uint32_t features = leave_out(&check->profile);
     if (choice->numeric ? !tern_csv_check_target(&task, why)
                         : !tern_csv_list_classes(&task, check->classes, why)) {
-        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM,
+        tern_findings_add(check->findings, TERN_HEALTH_PROBLEM,
                           choice->numeric ? "target" : "classes", NULL, "%s", why);
         check->profile.columns.label = TERN_CSV_NO_COLUMN; // later checks skip the label
         return false;
     }
     if (features == 0) {
-        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM, "data", NULL,
+        tern_findings_add(check->findings, TERN_HEALTH_PROBLEM, "data", NULL,
                           "%.200s has no column of varying numbers beside the label",
                           check->spec.path);
         return false;
@@ -719,7 +719,7 @@ static void check_examples(struct check *check)
     char why[CLIENT_DATA_WHY_MAX] = "";
     const enum tern_result result = tern_client_data_open(check->settings, true, &check->data, why);
     if (result != TERN_OK) {
-        tern_findings_say(check->findings, TERN_HEALTH_PROBLEM, "data", NULL, "%s", why);
+        tern_findings_add(check->findings, TERN_HEALTH_PROBLEM, "data", NULL, "%s", why);
         return;
     }
     const struct tern_dataset *train = &check->data.train;
@@ -729,13 +729,13 @@ static void check_examples(struct check *check)
         }
         return;
     }
-    tern_findings_say(check->findings, TERN_HEALTH_GOOD, "data", NULL,
+    tern_findings_add(check->findings, TERN_HEALTH_GOOD, "data", NULL,
                       "%.200s: %" PRIu32 " examples to train on, %" PRIu32
                       " held out to evaluate on, of %" PRIu32 " values each",
                       check->settings->data_source, train->count, check->data.test.count,
                       train->feature_count);
     if (check->unlabelled) {
-        tern_findings_say(check->findings, TERN_HEALTH_GOOD, "classes", NULL,
+        tern_findings_add(check->findings, TERN_HEALTH_GOOD, "classes", NULL,
                           "no label: every row counts as normal, and none is marked as an anomaly");
     } else if (train->targets == NULL) {
         report_classes(check);
@@ -752,7 +752,7 @@ void tern_check_data(const struct tern_client_settings *settings,
 {
     struct check *check = calloc(1, sizeof *check);
     if (check == NULL) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "data", NULL, "no memory to check it");
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "data", NULL, "no memory to check it");
         return;
     }
     check->settings = settings;

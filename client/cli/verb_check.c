@@ -33,10 +33,10 @@ static void report_missing_state(const char *folder, struct tern_findings *findi
 {
     char parent[PATH_MAX];
     if (tern_file_can_make_folders(folder, parent) == TERN_OK) {
-        tern_findings_say(findings, TERN_HEALTH_GOOD, "state", NULL,
+        tern_findings_add(findings, TERN_HEALTH_GOOD, "state", NULL,
                           "%s does not exist yet; enrolling creates it", folder);
     } else {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "state", OTHER_STATE_DIR,
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "state", OTHER_STATE_DIR,
                           "%s does not exist, and enrolling cannot create it in %s: %s", folder,
                           parent, strerror(errno));
     }
@@ -51,12 +51,12 @@ static bool state_is_usable(const char *folder, struct tern_findings *findings)
         return false;
     }
     if (!S_ISDIR(facts.st_mode)) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "state", OTHER_STATE_DIR,
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "state", OTHER_STATE_DIR,
                           "%s is not a folder", folder);
         return false;
     }
     if (access(folder, R_OK | W_OK | X_OK) != 0) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "state", OTHER_STATE_DIR,
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "state", OTHER_STATE_DIR,
                           "%s cannot be written by this user: %s", folder, strerror(errno));
         return false;
     }
@@ -79,11 +79,11 @@ static void check_state(struct session *session, const struct tern_client_identi
     result = result == TERN_OK ? tern_session_identify(session) : result;
     if (result == TERN_OK) {
         *identity = tern_client_identity(&session->client);
-        tern_findings_say(findings, TERN_HEALTH_GOOD, "state", NULL,
+        tern_findings_add(findings, TERN_HEALTH_GOOD, "state", NULL,
                           "%s: client %" PRIu64 ", enrolled for %s", folder, (*identity)->client_id,
                           (*identity)->model_spec);
     } else {
-        tern_findings_say(findings,
+        tern_findings_add(findings,
                           result == TERN_ERR_NOT_FOUND ? TERN_HEALTH_GOOD : TERN_HEALTH_PROBLEM,
                           "state", NULL, "%s", session->why);
     }
@@ -124,23 +124,23 @@ static void report_answer(const struct tern_client_identity *identity,
     const int status = response->status;
     const bool busy = status == 503 || status == 429;
     if (identity != NULL && status == 200 && read_scaling_state(response, federation)) {
-        tern_findings_say(
+        tern_findings_add(
             findings, TERN_HEALTH_GOOD, "server", NULL,
             "%s: reached, its certificate is good, and it accepts this client (%" PRIu64
             " bytes on the wire)",
             server, bytes);
     } else if (identity == NULL && status == 200 && is_ready(response)) {
-        tern_findings_say(findings, TERN_HEALTH_GOOD, "server", NULL,
+        tern_findings_add(findings, TERN_HEALTH_GOOD, "server", NULL,
                           "%s: reached, and its certificate is good (%" PRIu64
                           " bytes on the wire)",
                           server, bytes);
     } else if (identity != NULL && status == 401) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL,
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "server", NULL,
                           "%s: reached, but it refuses this client, which was revoked or "
                           "enrolled with another aggregator: tern-client enroll --force CODE",
                           server);
     } else {
-        tern_findings_say(findings, busy ? TERN_HEALTH_WARNING : TERN_HEALTH_PROBLEM, "server",
+        tern_findings_add(findings, busy ? TERN_HEALTH_WARNING : TERN_HEALTH_PROBLEM, "server",
                           NULL, "%s: answers %d, %s", server, status,
                           busy ? "it is busy now"
                                : "which is not an answer of a Tern aggregator: check the address");
@@ -152,7 +152,7 @@ static void report_expiry(const struct tern_curl *curl, struct tern_findings *fi
     char sentence[EXPIRY_MAX];
     const bool soon = tern_expiry_describe(curl, (uint64_t)time(NULL), sentence);
     if (sentence[0] != '\0') {
-        tern_findings_say(findings, soon ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, "expiry", NULL,
+        tern_findings_add(findings, soon ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, "expiry", NULL,
                           "%s", sentence);
     }
 }
@@ -180,7 +180,7 @@ static void send_request(struct tern_curl *curl, const struct tern_client_identi
             tern_meter_total(&meter, TERN_UP).wire + tern_meter_total(&meter, TERN_DOWN).wire;
         report_answer(identity, &response, bytes, federation, findings);
     } else {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s: %s %s",
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s: %s %s",
                           tern_client_settings.client_server, tern_result_sentence(result),
                           tern_curl_why(curl));
     }
@@ -198,12 +198,12 @@ static void check_server(const struct tern_client_identity *identity,
     struct tern_curl *curl = NULL;
     char why[512] = "libcurl cannot start";
     if (tern_client_settings.client_server[0] == '\0') {
-        tern_findings_say(
+        tern_findings_add(
             findings, TERN_HEALTH_PROBLEM, "server", NULL,
             "client.server is not set: name the aggregator with --config FILE or --set "
             "client.server=https://host:port");
     } else if (tern_curl_global() != TERN_OK || tern_curl_open(&curl, &config, why) != TERN_OK) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s", why);
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "server", NULL, "%s", why);
     } else {
         send_request(curl, identity, federation, findings);
     }
@@ -229,23 +229,23 @@ static void check_budget(struct session *session, struct tern_findings *findings
     const uint64_t month_spent = this_month() > spent->month ? 0 : spent->month_spent;
     const uint64_t usual = spent->round_mean > LEAST_ROUND ? spent->round_mean : LEAST_ROUND;
     if (settings->budget_per_round == 0 && settings->budget_per_month == 0) {
-        tern_findings_say(findings, TERN_HEALTH_GOOD, "budget", NULL,
+        tern_findings_add(findings, TERN_HEALTH_GOOD, "budget", NULL,
                           "no limit is set (budget.per_round, per_month)");
     } else if (settings->budget_per_round != 0 && settings->budget_per_round < usual) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "budget", NULL,
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "budget", NULL,
                           "budget.per_round = %" PRIu64 " is less than the %" PRIu64
                           " bytes that a round %s: no round will start",
                           settings->budget_per_round, usual,
                           usual > LEAST_ROUND ? "took so far" : "takes without its payload");
     } else if (settings->budget_per_month != 0 &&
                settings->budget_per_month < month_spent + usual) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "budget", NULL,
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "budget", NULL,
                           "budget.per_month = %" PRIu64
                           " leaves no room for a round this month: %" PRIu64
                           " bytes are spent, and a round takes %" PRIu64 " at least",
                           settings->budget_per_month, month_spent, usual);
     } else {
-        tern_findings_say(findings, TERN_HEALTH_GOOD, "budget", NULL,
+        tern_findings_add(findings, TERN_HEALTH_GOOD, "budget", NULL,
                           "%" PRIu64 " bytes a round, %" PRIu64 " a month (0 = no limit); %" PRIu64
                           " spent this month",
                           settings->budget_per_round, settings->budget_per_month, month_spent);
@@ -259,19 +259,19 @@ static void check_clock(const struct session *session, struct tern_findings *fin
     const struct tern_date date = tern_date_of((uint32_t)(now / 86400));
     const uint32_t month = session->store != NULL ? tern_client_budget(&session->client)->month : 0;
     if (now == 0) {
-        tern_findings_say(
+        tern_findings_add(
             findings, TERN_HEALTH_PROBLEM, "clock", NULL,
             "it is not set, so that certificates cannot be verified and months not distinguished; "
             "set it, e.g. by NTP");
     } else if (month > date.year * 12 + date.month) {
-        tern_findings_say(
+        tern_findings_add(
             findings, TERN_HEALTH_WARNING, "clock", NULL,
             "it shows %04" PRIu32 "-%02" PRIu32 "-%02" PRIu32
             ", a month before the last one in which this client counted bytes: was it set back? "
             "Until then budget.per_month covers 31 days of running time",
             date.year, date.month + 1, date.day + 1);
     } else {
-        tern_findings_say(findings, TERN_HEALTH_GOOD, "clock", NULL,
+        tern_findings_add(findings, TERN_HEALTH_GOOD, "clock", NULL,
                           "%04" PRIu32 "-%02" PRIu32 "-%02" PRIu32 " (UTC)", date.year,
                           date.month + 1, date.day + 1);
     }
@@ -283,17 +283,17 @@ static void check_conditions(struct tern_findings *findings)
     char problem[CONDITIONS_WHY_MAX];
     const char *why = NULL;
     if (tern_conditions_from_settings(&tern_client_settings, &conditions, problem) != TERN_OK) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "when", NULL, "%s", problem);
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "when", NULL, "%s", problem);
         return;
     }
     const bool allowed = tern_posix_conditions_read(&conditions, &why);
     tern_posix_conditions_close(&conditions);
     if (allowed) {
-        tern_findings_say(findings, TERN_HEALTH_GOOD, "when", NULL, "the client may work now%s",
+        tern_findings_add(findings, TERN_HEALTH_GOOD, "when", NULL, "the client may work now%s",
                           tern_client_settings.client_when[0] == '\0' ? " (client.when is empty)"
                                                                       : "");
     } else {
-        tern_findings_say(findings, TERN_HEALTH_WARNING, "when", NULL,
+        tern_findings_add(findings, TERN_HEALTH_WARNING, "when", NULL,
                           "the client would wait now: %s (tern-client conditions)", why);
     }
 }
@@ -305,13 +305,13 @@ static void check_columns(struct session *session, const struct tern_client_iden
 {
     uint8_t *bytes = NULL;
     if (identity != NULL && tern_held_scaling(session, &bytes, &federation->scaling) != TERN_OK) {
-        tern_findings_say(findings, TERN_HEALTH_WARNING, "scaling", NULL, "%s", session->why);
+        tern_findings_add(findings, TERN_HEALTH_WARNING, "scaling", NULL, "%s", session->why);
     }
     if (federation->scaling.len > 0) {
         federation->shared = CHECK_SCALING_HELD;
     }
     if (federation->other_columns) {
-        tern_findings_say(findings, TERN_HEALTH_WARNING, "columns", NULL, "%s",
+        tern_findings_add(findings, TERN_HEALTH_WARNING, "columns", NULL, "%s",
                           CLIENT_OTHER_COLUMNS);
     }
     tern_check_data(&tern_client_settings, federation, findings, NULL);
@@ -327,24 +327,24 @@ static void check_data(const struct tern_cli *cli, struct session *session,
     const char *enrolled = identity != NULL ? identity->model_spec : NULL;
     federation->spec = tern_cli_option(cli, "model", enrolled);
     if (tern_external_kind_of(&tern_client_settings, &external.kind, why) != TERN_OK) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "data", NULL, "%s", why);
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "data", NULL, "%s", why);
     } else if (external.kind != EXTERNAL_NONE && federation->shared != CHECK_SCALING_UNKNOWN &&
                federation->shared != CHECK_SCALING_NONE) {
-        tern_findings_say(findings, TERN_HEALTH_PROBLEM, "data",
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "data",
                           "remove client.trainer from the settings, so that the built-in trainer "
                           "trains; or ask the operator about statistics.columns",
                           "clients of this federation share statistics of their columns, which "
                           "client.trainer = %s does not have: this client will get no tasks",
                           tern_client_settings.client_trainer);
     } else if (external.kind != EXTERNAL_NONE) {
-        tern_findings_say(
+        tern_findings_add(
             findings, TERN_HEALTH_GOOD, "data", NULL,
             "client.trainer = %s reads its own data: test it with tern-client train-check",
             tern_client_settings.client_trainer);
     } else {
         check_columns(session, identity, federation, findings);
         if (federation->spec == NULL) {
-            tern_findings_say(findings, TERN_HEALTH_GOOD, "model", NULL,
+            tern_findings_add(findings, TERN_HEALTH_GOOD, "model", NULL,
                               "unknown before this client is enrolled; --model SPEC checks one");
         }
     }

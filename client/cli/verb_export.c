@@ -161,7 +161,7 @@ static int export_held(struct tern_cli *cli, struct session *session,
     code = code == TERN_EXIT_OK ? tern_export_file_write(cli, data, len) : code;
     cJSON *said =
         code == TERN_EXIT_OK
-            ? tern_export_file_say(cli, held, tern_client_version(&session->client), data, len)
+            ? tern_export_file_report(cli, held, tern_client_version(&session->client), data, len)
             : NULL;
     if (code == TERN_EXIT_OK) {
         tern_export_report_inputs(cli, file, notes);

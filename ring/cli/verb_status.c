@@ -71,7 +71,7 @@ static int export_state(struct tern_cli *cli, struct ring_peer *peer,
     TERN_CLI_TRY(tern_cli_check(cli, result, "%s", why));
     const int code = tern_export_file_write(cli, data, len);
     cJSON *report = code == TERN_EXIT_OK
-                        ? tern_export_file_say(cli, "global", peer->state.version, data, len)
+                        ? tern_export_file_report(cli, "global", peer->state.version, data, len)
                         : NULL;
     free(data);
     return report != NULL ? tern_json_print(cli, report) : code;

@@ -43,7 +43,7 @@ static const char *uses_of(const struct tern_codec_entry *entry)
 {
     struct downloads downloads = downloads_of(entry);
     if (downloads.depends) {
-        return downloads.preset ? "uploads, downloads (not with all values of the keys)"
+        return downloads.preset ? "uploads, downloads (not with some values of the keys)"
                                 : "uploads, downloads (with some values of the keys)";
     }
     return downloads.preset ? "uploads, downloads" : "uploads";

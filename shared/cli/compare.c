@@ -97,12 +97,12 @@ static enum tern_result compare_tensor(struct comparison *c, const struct spec *
     return TERN_OK;
 }
 
-// Prints the row of a codec that cannot encode some of the values because they are too large.
+// Makes the row of a codec that cannot encode some of the values because they are too large.
 static cJSON *refused_row(const char *spec)
 {
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "codec", spec);
-    cJSON_AddStringToObject(row, "refused", "values are too large for it");
+    cJSON_AddStringToObject(row, "refused", "some values are too large for the codec");
     return row;
 }
 
@@ -138,8 +138,8 @@ static enum tern_result compare_all(struct comparison *c, const struct spec_list
     }
     tern_report_table(
         &c->report, "codecs",
-        "ratio: to float32. rel. error: squares lost, in squares of the values. encode,\n"
-        "decode: GB/s of float32.",
+        "ratio: size relative to float32. rel. error: squared error divided by the squared\n"
+        "values. encode, decode: GB/s of float32.",
         c->columns);
     enum tern_result result = TERN_OK;
     for (size_t i = 0; i < list->count && result == TERN_OK; i++) {
@@ -179,7 +179,7 @@ static int compare_set(const struct tern_cli *cli, const struct tern_parallel *p
     if (result == TERN_OK && cli->json) {
         tern_print_json(c.report.json);
     } else if (result == TERN_OK && c.refused) {
-        puts("A codec with dashes cannot hold these values: they are too large for it.");
+        puts("Dashes: some of the values are too large for the codec.");
     }
     cJSON_Delete(c.report.json);
     tern_workbench_free(&c.bench);

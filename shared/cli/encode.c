@@ -84,8 +84,8 @@ static enum tern_result read_state(const struct tern_cli *cli, const struct tern
     return TERN_OK;
 }
 
-// Reports which sum factor * old + value overflows; input and state are finite by themselves. `old` starts `first`
-// values into the file.
+// Reports which sum factor * old + value overflows; input and state are finite. `first`: index in
+// the file of the first value of `old`.
 static void report_overflow(const struct tern_cli *cli, const struct tensor_set *set,
                             const float *old, size_t first, float factor)
 {
@@ -130,8 +130,8 @@ static enum tern_result add_state(const struct tern_cli *cli, const struct tern_
 }
 
 // Stores the residual error, which the encoder left in the values, in the state.
-static void keep_rest(const struct tern_codec *codec, struct state *state,
-                      const struct tensor_set *set)
+static void store_residual(const struct tern_codec *codec, struct state *state,
+                           const struct tensor_set *set)
 {
     bool filtered = tern_codec_entry(codec->id)->feedback == TERN_FEEDBACK_FILTERED;
     const struct tern_error_next next = {
@@ -256,7 +256,7 @@ static int encode_set(const struct tern_cli *cli, const struct tern_codec *codec
     if (result == TERN_ERR_NON_FINITE) {
         code = tern_tensor_set_fail(cli, set, cli->arguments[0]);
     } else if (result == TERN_OK) {
-        keep_rest(codec, state, set);
+        store_residual(codec, state, set);
         code = (int)tern_cli_exit_code(write_both(cli, &output, state));
     }
     free(output.bytes);

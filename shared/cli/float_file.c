@@ -171,8 +171,8 @@ enum tern_result tern_roles_check(const struct tern_cli *cli, const struct role 
             if (is_same(&roles[k], &roles[i])) {
                 return tern_cli_refuse(
                     cli, TERN_ERR_CONFIG,
-                    "%s %s and %s %s are the same file, and what it holds would be "
-                    "lost",
+                    "%s %s and %s %s are the same file, which would be overwritten; "
+                    "choose another name",
                     roles[k].name, roles[k].path, roles[i].name, roles[i].path);
             }
         }

@@ -5,27 +5,27 @@
 
 static const struct tern_cli_option encode_options[] = {
     {"error-buffer", "FILE",
-     "float32 file to add to the input and to replace by what was not sent"},
-    {"tensor", "NAME", "one tensor of a safetensors file; else all, in a container"},
-    {"seed", "N", "of codecs that draw random numbers (0)"},
-    {"round", "N", "of the random numbers and of a warm-up, from 1 (1)"},
-    {"client", "N", "of the random numbers (0)"},
-    {"threads", "N", "of encoding (1); 0: as many as there are processors"},
+     "float32 file: is added to the input, then replaced by the unsent rest"},
+    {"tensor", "NAME", "encode only this tensor of a safetensors file"},
+    {"seed", "N", "seed of codecs that draw random numbers (default 0)"},
+    {"round", "N", "round, from 1, for random numbers and dgc's warm-up (default 1)"},
+    {"client", "N", "client number for random numbers (default 0)"},
+    {"threads", "N", "threads that encode (default 1; 0: one per processor)"},
     {NULL, NULL, NULL},
 };
 
 static const struct tern_cli_option payload_options[] = {
-    {"count", "N", "how many values the payload has; it does not say so itself"},
-    {"like", "FILE", "instead: what was encoded, for the names and sizes of its tensors"},
-    {"tensor", "NAME", "the one tensor of --like that was encoded"},
+    {"count", "N", "number of values, which the payload does not contain"},
+    {"like", "FILE", "instead of --count: the encoded file, for tensor names and sizes"},
+    {"tensor", "NAME", "the encoded tensor of --like, if it was only one"},
     {NULL, NULL, NULL},
 };
 
 static const struct tern_cli_option compare_options[] = {
-    {"codecs", "'SPEC SPEC...'", "these codecs only, with spaces or semicolons between"},
-    {"tensor", "NAME", "one tensor of a safetensors file; else all"},
-    {"per-tensor", NULL, "a row for each tensor, too"},
-    {"threads", "N", "of encoding (1); 0: as many as there are processors"},
+    {"codecs", "'SPEC SPEC...'", "compare only these codecs, separated by spaces or semicolons"},
+    {"tensor", "NAME", "compare on this tensor of a safetensors file only"},
+    {"per-tensor", NULL, "also print a row for each tensor"},
+    {"threads", "N", "threads that encode (default 1; 0: one per processor)"},
     {NULL, NULL, NULL},
 };
 
@@ -34,14 +34,15 @@ static const struct tern_cli_verb verbs[] = {
         .name = "codecs",
         .summary = "List the codecs and their keys",
         .arguments = "",
-        .help =
-            "Prints each codec with what it does and where it comes from, what becomes of what it\n"
-            "does not send (feedback), whether it may encode uploads and downloads, and its keys\n"
-            "with their ranges.\n"
-            "\n"
-            "Examples:\n"
-            "  tern-codec codecs\n"
-            "  tern-codec codecs --json\n",
+        .help = "Prints for each codec: what it does, the paper it comes from, how it keeps values "
+                "that\n"
+                "it does not send (feedback), whether it can encode uploads and downloads, and its "
+                "keys\n"
+                "with their ranges.\n"
+                "\n"
+                "Examples:\n"
+                "  tern-codec codecs\n"
+                "  tern-codec codecs --json\n",
         .options = NULL,
         .least_arguments = 0,
         .most_arguments = 0,
@@ -55,15 +56,15 @@ static const struct tern_cli_verb verbs[] = {
             "Reads IN and writes one payload to OUT. SPEC names the codec and its keys, such as\n"
             "NAME or NAME:KEY=VALUE,KEY=VALUE; 'tern-codec codecs' lists them all.\n"
             "\n"
-            "With --error-buffer FILE the values of FILE, if it is there, are added first, and\n"
-            "what the payload does not carry is left in FILE for the next call: nothing is lost,\n"
-            "only late. Both files are replaced whole or not at all. When OUT is -, a pipe or a\n"
-            "device, the payload is out before FILE is replaced: if the exit code is not 0, throw\n"
-            "it away.\n"
+            "--error-buffer FILE adds the values of FILE, if it exists, to those of IN, and "
+            "stores\n"
+            "the difference between these sums and the payload in FILE for the next call. Both\n"
+            "files are replaced completely or not at all. If OUT is -, a pipe or a device, the\n"
+            "payload is written before FILE: discard it if the exit code is not 0.\n"
             "\n"
-            "Of a safetensors file all tensors are encoded into one container, in the order of\n"
-            "the file, or the one that --tensor names into a payload. Tensors that are not F32,\n"
-            "F16 or BF16 are left out, which is said; their file decodes them with --like.\n"
+            "If IN is a safetensors file, all its tensors are encoded into one container, in the\n"
+            "order of the file; with --tensor, one tensor is encoded into a payload. Tensors that\n"
+            "are not F32, F16 or BF16 are skipped, with a message.\n"
             "\n"
             "Examples:\n"
             "  tern-codec encode 3lc gradient.f32 gradient.tern\n"
@@ -79,10 +80,12 @@ static const struct tern_cli_verb verbs[] = {
         .summary = "Turn a payload back into float32 values",
         .arguments = "IN OUT",
         .help =
-            "Reads the payload IN and writes its values to OUT. The payload says how it was\n"
-            "encoded, but not how many values it has: that is --count, or what --like has. When\n"
-            "it is damaged nothing is written. OUT is raw little-endian float32, or safetensors\n"
-            "when its name ends so, which takes the names of --like.\n"
+            "Reads the payload IN and writes its values to OUT. A payload names its codec, but "
+            "not\n"
+            "its number of values: give --count, or --like with the encoded file. A damaged "
+            "payload\n"
+            "is an error, and nothing is written. OUT is raw little-endian float32; if its name\n"
+            "ends in .safetensors, it is a safetensors file with the tensor names of --like.\n"
             "\n"
             "Examples:\n"
             "  tern-codec decode gradient.tern gradient.f32 --count 101770\n"
@@ -94,15 +97,15 @@ static const struct tern_cli_verb verbs[] = {
     },
     {
         .name = "inspect",
-        .summary = "Say what is in a payload and how well it is coded, or in a safetensors file",
+        .summary = "Describe a payload or a safetensors file",
         .arguments = "FILE",
         .help =
-            "Of a payload: mode, scale, density (values that are not zero), the bits per value\n"
-            "beside the order-0 entropy, which is what the best coder that knows only how often\n"
-            "each value comes up would need, and how long the runs of zeros are.\n"
+            "For a payload, prints mode, scale, density (fraction of nonzero values), lengths of\n"
+            "zero runs, and bits per value next to the order-0 entropy: the bits per value of the\n"
+            "best coder that uses only the frequency of each value.\n"
             "\n"
-            "Of a container, with --like: the same of each tensor, in short. Of a safetensors\n"
-            "file, without --count and --like: its tensors.\n"
+            "For a container (with --like), prints a line for each tensor. For a safetensors file\n"
+            "(without --count and --like), lists its tensors.\n"
             "\n"
             "Examples:\n"
             "  tern-codec inspect gradient.tern --count 101770\n"
@@ -115,15 +118,16 @@ static const struct tern_cli_verb verbs[] = {
     },
     {
         .name = "compare",
-        .summary = "Try codecs on your own values",
+        .summary = "Compare codecs on your own values",
         .arguments = "IN",
         .help =
-            "Encodes and decodes IN with each codec, from an empty error buffer, and prints bits\n"
-            "per value, the ratio to float32, the error and the speed. Without --codecs: every\n"
-            "codec there is, with each coder and a few strengths. With error feedback an error is\n"
-            "not lost but sent later, so a codec with a large one may still train well.\n"
+            "Encodes and decodes IN with each codec, with an empty error buffer, and prints bits\n"
+            "per value, the ratio to float32, the error and the speed. Without --codecs: all\n"
+            "codecs, with each coder and some values of the main key. With error feedback, an "
+            "error\n"
+            "is sent later instead of lost, so a codec with a large error may still train well.\n"
             "\n"
-            "Of a safetensors file all tensors are encoded one by one, and added up.\n"
+            "The tensors of a safetensors file are encoded one by one, and their results added.\n"
             "\n"
             "Examples:\n"
             "  tern-codec compare gradient.f32\n"
@@ -140,8 +144,8 @@ static const struct tern_cli_verb verbs[] = {
 static const struct tern_cli_program program = {
     .name = "tern-codec",
     .summary = "turns float32 values into few bytes and back",
-    .help = "Files of values are raw little-endian float32, or safetensors (F32, F16, BF16), as\n"
-            "PyTorch users have them; a payload is what docs/FORMAT.md describes.\n"
+    .help = "Files of values are raw little-endian float32, or safetensors (F32, F16, BF16) as\n"
+            "PyTorch writes them. docs/FORMAT.md describes payloads.\n"
             "\n"
             "Examples:\n"
             "  tern-codec encode 3lc:s=1.5 change.f32 change.tern --error-buffer rest.f32\n"
@@ -151,9 +155,9 @@ static const struct tern_cli_program program = {
             "  tern-codec decode change.tern sent.f32 --count 101770\n"
             "  tern-codec encode 3lc change.f32 - | gzip > change.tern.gz\n"
             "\n"
-            "For a file that is read, - is the standard input; for one that is written, the\n"
-            "standard output. Links are followed, pipes and devices are written to as they are. A\n"
-            "file that is written must not be another one of the same command, too.\n",
+            "The file name - is the standard input or output. Symbolic links are followed; pipes\n"
+            "and devices can be read and written. A command may not write a file that it names\n"
+            "twice.\n",
     .verbs = verbs,
 };
 

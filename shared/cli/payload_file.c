@@ -51,8 +51,9 @@ static enum tern_result read_set(const struct tern_cli *cli, struct tensor_set *
     }
     if (like == NULL || tern_cli_flag(cli, "count")) {
         return tern_cli_refuse(cli, TERN_ERR_CONFIG,
-                               like == NULL ? "--tensor names a tensor of a file; give --like FILE"
-                                            : "give --count or --like, not both");
+                               like == NULL
+                                   ? "--tensor needs --like FILE, the file with that tensor"
+                                   : "give --count or --like, not both");
     }
     return tern_tensor_set_read(cli, like, only, set);
 }
@@ -60,9 +61,8 @@ static enum tern_result read_set(const struct tern_cli *cli, struct tensor_set *
 static enum tern_result fail(const struct tern_cli *cli, enum tern_result result, const char *path,
                              const struct tensor *tensor)
 {
-    const char *hint = tern_cli_flag(cli, "count")
-                           ? " Is --count right?"
-                           : " Was --like of the tensors that were encoded?";
+    const char *hint =
+        tern_cli_flag(cli, "count") ? " Is --count right?" : " Is --like the encoded file?";
     return tern_cli_refuse(cli, result, "%s is not a payload of %zu values%s%s: %s%s", path,
                            tensor->count, tensor->name[0] != '\0' ? " at tensor " : "",
                            tensor->name, tern_result_sentence(result),

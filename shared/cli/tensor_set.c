@@ -79,16 +79,16 @@ static enum tern_result check_choice(const struct tern_cli *cli, const char *pat
         chosen = wanted ? entry : chosen;
         if (wanted && entry->count > TERN_CODEC_VALUES_MAX - values) {
             return tern_cli_refuse(cli, TERN_ERR_TOO_LARGE,
-                                   "%s: with tensor '%s' there are over %" PRIu64 " values; choose "
-                                   "one tensor with --tensor",
+                                   "%s: the tensors up to '%s' have more than %" PRIu64 " values; "
+                                   "choose one tensor with --tensor",
                                    path, entry->name, TERN_CODEC_VALUES_MAX);
         }
         values += wanted ? entry->count : 0;
     }
     if (chosen == NULL && only != NULL) {
         list_names(file, true, names);
-        return tern_cli_refuse(cli, TERN_ERR_NOT_FOUND, "%s has no tensor '%s', but %s", path, only,
-                               names[0] != '\0' ? names : "none that can be encoded");
+        return tern_cli_refuse(cli, TERN_ERR_NOT_FOUND, "%s has no tensor '%s'; it has %s", path,
+                               only, names[0] != '\0' ? names : "none that can be encoded");
     }
     if (chosen == NULL || chosen->kind == TERN_SAFETENSORS_OTHER) {
         return tern_cli_refuse(cli, TERN_ERR_ARGUMENT,
@@ -130,8 +130,8 @@ static void report_skipped(const struct tern_cli *cli, const char *path,
     char names[1024];
     list_names(file, false, names);
     if (names[0] != '\0') {
-        fprintf(stderr, "%s: %s: left out, since not F32, F16 or BF16: %s\n", cli->program->name,
-                path, names);
+        fprintf(stderr, "%s: %s: skipped tensors that are not F32, F16 or BF16: %s\n",
+                cli->program->name, path, names);
     }
 }
 
@@ -167,8 +167,7 @@ static enum tern_result read_raw(const struct tern_cli *cli, const char *path, c
 {
     if (only != NULL) {
         return tern_cli_refuse(cli, TERN_ERR_CONFIG,
-                               "--tensor names a tensor of a safetensors file, and %s is none",
-                               path);
+                               "--tensor needs a safetensors file, and %s is none", path);
     }
     TERN_TRY(tern_float_file_check(cli, path, len));
     char shape[32];

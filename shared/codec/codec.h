@@ -21,7 +21,7 @@ extern "C" {
 
 #define TERN_CODEC_SPEC_MAX 64 // bytes with the terminating NUL
 
-// Whether a codec is built in (build.h), as a constant expression.
+// True if a codec is built in (build.h), as a constant expression.
 #define TERN_CODEC_BIT(codec, symbol, id) | 1u << (id)
 #define TERN_CODEC_BUILT(id) (((0u TERN_CODECS(TERN_CODEC_BIT)) >> (id)&1) != 0)
 
@@ -50,8 +50,8 @@ struct tern_codec {
     float error;       // uniform: largest fraction of the squared norm that remains unsent
 };
 
-// The values of the fields above that are choices, in the order of their names. A number of a ternary coder is a bit of
-// CheckinRequest.coders: never reuse it.
+// The choices of the fields above, in the order of their names. Never reuse the number of a ternary
+// coder: it is a bit of CheckinRequest.coders.
 enum tern_coder {
     TERN_CODER_ZERO_RUN, // planar base-3^5 and zero runs, 3LC sections 3.2 and 3.3
     TERN_CODER_PACKED,   // planar base-3^5
@@ -96,7 +96,8 @@ const struct tern_codec_entry *tern_codec_entry_at(size_t index);
 // Returns true if a codec is built in and sends ternary symbols.
 bool tern_codec_is_ternary(const struct tern_codec *codec);
 
-// Sets of coders of ternary symbols: bit i is enum tern_coder i. tern_codec_coders() returns the built-in ones (build.h).
+// A set of coders of ternary symbols: bit i is enum tern_coder i. tern_codec_coders() returns the
+// built-in ones (build.h).
 #define TERN_CODERS_ALL ((1u << TERN_CODER_AUTO) - 1)
 #define TERN_CODERS_BALANCED (1u << TERN_CODER_ZERO_RUN | 1u << TERN_CODER_RANGE)
 uint32_t tern_codec_coders(void);
@@ -129,7 +130,7 @@ struct tern_parallel {
     void (*run)(void *ctx, void (*job)(void *arg, unsigned index), void *arg, unsigned jobs);
 };
 
-// The inputs of encoding besides codec and values. Codecs that need none of them accept zeros.
+// Further inputs of encoding. Codecs that use none of them accept zeros.
 struct tern_encode_context {
     // Seed of the random numbers of stochastic codecs: (seed, round, client, segment, index).
     uint64_t seed;

@@ -66,7 +66,7 @@ TERN_MUST_USE enum tern_result tern_container_add(const struct tern_model *model
 // Receives the values of a container segment by segment, without memory for the whole model.
 struct tern_container_visitor {
     void *ctx;
-    // Whether to read the payload of a segment. NULL: reads all.
+    // Returns true to read the payload of a segment. NULL: reads all.
     bool (*wants)(void *ctx, uint32_t segment);
     // Takes values of a ternary segment that are not 0, by their indices in the segment. Called for coders that store gaps, and
     // for planar coders if few values are not 0. NULL: not wanted.

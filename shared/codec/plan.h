@@ -15,8 +15,8 @@ double tern_codec_bits(const struct tern_codec *codec);
 // allowed, saves nothing, or is impossible for this codec.
 bool tern_codec_thin(struct tern_codec *codec, double p, bool density);
 
-// Whether a codec can encode downloads: whether a client's copy of the model converges to the global model when each download
-// encodes their difference.
+// Returns true if a codec can encode downloads: if each download encodes the difference between a
+// client's copy of the model and the global model, the copy must converge to the global model.
 bool tern_codec_downloads(const struct tern_codec *codec);
 
 // --- Defined by each codec's file

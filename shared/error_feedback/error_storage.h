@@ -37,7 +37,7 @@ enum tern_error_storage {
          ? 2 * (size_t)(count)                                                                     \
          : (size_t)(count) + 4 * (((size_t)(count) + TERN_ERROR_BLOCK - 1) / TERN_ERROR_BLOCK))
 
-// Whether a number is a built-in storage.
+// Returns true if the number is a built-in storage.
 static inline bool tern_error_storage_known(uint32_t storage)
 {
     const enum tern_error_storage asked = (enum tern_error_storage)storage;

@@ -102,7 +102,7 @@ static void help_program(const struct tern_cli_program *program, FILE *out)
     for (const struct tern_cli_verb *verb = program->verbs; verb->run != NULL; verb++) {
         fprintf(out, "  %-*s %s\n", NAME_COLUMN - 2, verb->name, verb->summary);
     }
-    fprintf(out, "\n'%s VERB --help' teaches a verb.\n\n%s", program->name, program->help);
+    fprintf(out, "\n'%s VERB --help' explains a verb.\n\n%s", program->name, program->help);
     print_common(program, out);
     print_exit_codes(out);
 }
@@ -518,7 +518,7 @@ static void add(cJSON *list, const char *health, const char *area, const char *s
     cJSON_AddItemToArray(list, finding);
 }
 
-void tern_findings_say(struct tern_findings *findings, enum tern_health health, const char *area,
+void tern_findings_add(struct tern_findings *findings, enum tern_health health, const char *area,
                        const char *advice, const char *format, ...)
 {
     static const char *const names[TERN_HEALTH_COUNT] = {"good", "warning", "problem"};
@@ -547,7 +547,7 @@ int tern_json_print(const struct tern_cli *cli, cJSON *value)
     char *text = cJSON_PrintUnformatted(value);
     cJSON_Delete(value);
     if (text == NULL) {
-        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "memory could not be had");
+        return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the JSON output");
     }
     puts(text);
     cJSON_free(text);

@@ -145,7 +145,7 @@ struct tern_findings {
 };
 
 // Adds a finding. area: one word. advice: what to do, or NULL. Control characters of names and files become '?'.
-void tern_findings_say(struct tern_findings *findings, enum tern_health health, const char *area,
+void tern_findings_add(struct tern_findings *findings, enum tern_health health, const char *area,
                        const char *advice, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 

@@ -24,22 +24,22 @@ static int read_format(struct tern_cli *cli, struct tern_export_file *file)
     }
     if (name == NULL) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "the name '%s' does not tell the format; end it in .f32 or"
+                             "the name '%s' does not show the format; end it in .f32 or"
                              " .safetensors, or give --format",
                              path);
     }
     if (strcmp(name, "f32") != 0 && strcmp(name, "safetensors") != 0) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--format '%s' is none of f32, safetensors",
-                             name);
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--format '%s' is unknown; allowed: f32, safetensors", name);
     }
     *file = (struct tern_export_file){name[0] == 's', TERN_SAFETENSORS_F32};
     if (dtype != NULL && !file->safetensors) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--dtype is for safetensors alone");
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--dtype is only for --format safetensors");
     }
     return dtype == NULL || tern_safetensors_kind_from_name(dtype, &file->kind)
                ? TERN_EXIT_OK
-               : tern_cli_fail(cli, TERN_ERR_CONFIG, "--dtype '%s' is none of F32, F16, BF16",
-                               dtype);
+               : tern_cli_fail(cli, TERN_ERR_CONFIG,
+                               "--dtype '%s' is unknown; allowed: F32, F16, BF16", dtype);
 }
 
 // Refuses a target that is not a regular file: the file is written by renaming, which would replace
@@ -269,8 +269,8 @@ void tern_export_report_inputs(const struct tern_cli *cli, const struct tern_exp
     }
 }
 
-cJSON *tern_export_file_say(const struct tern_cli *cli, const char *held, uint32_t version,
-                            const uint8_t *data, size_t len)
+cJSON *tern_export_file_report(const struct tern_cli *cli, const char *held, uint32_t version,
+                               const uint8_t *data, size_t len)
 {
     const char *file = cli->arguments[0];
     uint8_t sha256[TERN_SHA256_SIZE];

@@ -67,7 +67,7 @@ void tern_export_report_inputs(const struct tern_cli *cli, const struct tern_exp
 
 // Reports the written file. Without --json, prints one line and returns NULL. With --json, returns
 // an object that the caller frees. Does nothing and returns NULL if FILE is the standard output.
-cJSON *tern_export_file_say(const struct tern_cli *cli, const char *held, uint32_t version,
-                            const uint8_t *data, size_t len);
+cJSON *tern_export_file_report(const struct tern_cli *cli, const char *held, uint32_t version,
+                               const uint8_t *data, size_t len);
 
 #endif

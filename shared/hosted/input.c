@@ -95,7 +95,7 @@ static enum tern_result read_file(struct tern_input *input, void *dst, unsigned 
         return TERN_OK;
     }
     enum tern_result result = code == Z_ERRNO ? TERN_ERR_IO : TERN_ERR_CORRUPT;
-    return tern_input_refuse(input, result, "cannot be unpacked near byte %llu: %s",
+    return tern_input_refuse(input, result, "cannot be decompressed near byte %llu: %s",
                              (unsigned long long)input->offset,
                              code == Z_ERRNO ? strerror(errno) : message);
 }

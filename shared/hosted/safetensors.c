@@ -94,7 +94,8 @@ static enum tern_result read_shape(const cJSON *tensor, struct tern_safetensors_
     {
         uint64_t size = 0;
         if (!read_whole(dim, &size)) {
-            return corrupt(why, "tensor '%s': shape holds something that is no size", entry->name);
+            return corrupt(why, "tensor '%s': its shape has an element that is no whole number",
+                           entry->name);
         }
         if (__builtin_mul_overflow(entry->count, size, &entry->count)) {
             return corrupt(why, "tensor '%s': its shape is too large", entry->name);
@@ -241,12 +242,12 @@ static enum tern_result read_metadata(const cJSON *metadata, struct tern_safeten
 {
     const cJSON *note = NULL;
     if (!cJSON_IsObject(metadata) || file->metadata != NULL) {
-        return corrupt(why, "__metadata__ is not one object");
+        return corrupt(why, "__metadata__ is not an object, or occurs twice");
     }
     cJSON_ArrayForEach(note, metadata)
     {
         if (!cJSON_IsString(note) || !tern_utf8_is_text(note->string, strlen(note->string))) {
-            return corrupt(why, "__metadata__ holds something that is no text, or has no name");
+            return corrupt(why, "__metadata__ has a key or value that is not text");
         }
     }
     file->metadata = metadata;
@@ -315,7 +316,7 @@ static enum tern_result parse_json(const char *text, size_t len, cJSON **header,
     }
     *header = cJSON_ParseWithLengthOpts(text, len, &end, 0);
     if (*header == NULL) {
-        return corrupt(why, "the header is not JSON at byte %td of it", end - text);
+        return corrupt(why, "the header is not JSON at its byte %td", end - text);
     }
     if (!cJSON_IsObject(*header) || !all_spaces(end, text + len)) {
         return corrupt(why, "the header is not one JSON object");
@@ -335,7 +336,7 @@ static enum tern_result parse_file(const uint8_t *bytes, size_t there, uint64_t 
     const uint64_t header_len = tern_get_le64(bytes);
     if (header_len > len - LENGTH_BYTES) {
         return corrupt(why,
-                       "it says that its header has %" PRIu64 " bytes, but only %" PRIu64
+                       "its header should have %" PRIu64 " bytes, but only %" PRIu64
                        " follow: it is truncated, or not safetensors",
                        header_len, len - LENGTH_BYTES);
     }
@@ -595,7 +596,7 @@ static enum tern_result put_all(const struct plan *plan, uint8_t *data,
         if (result != TERN_OK) {
             snprintf(why, TERN_SAFETENSORS_WHY_MAX, "tensor '%s' cannot be %s: %s", tensor->name,
                      plan->kind->name,
-                     result == TERN_ERR_NON_FINITE ? "a value is too large, or none at all"
+                     result == TERN_ERR_NON_FINITE ? "a value is not finite, or too large"
                                                    : tern_result_sentence(result));
             return result;
         }
@@ -647,7 +648,7 @@ static bool open_plan(struct plan *plan, const struct tern_safetensors_tensor *t
 {
     *plan = (struct plan){tensors, count, &kinds[kind], calloc(count + 1, sizeof(size_t)), 0};
     if (plan->offsets == NULL) {
-        snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for the places of %zu tensors", count);
+        snprintf(why, TERN_SAFETENSORS_WHY_MAX, "no memory for the offsets of %zu tensors", count);
         return false;
     }
     place(plan);

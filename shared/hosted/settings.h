@@ -158,8 +158,9 @@ void tern_settings_print_example(const struct tern_settings *settings, const voi
 
 // One value of a setting, from its text form. Internal to shared/hosted; pure; reentrant.
 
-// Parses `text` into `field`. On error it is unchanged and `problem` says what is wrong, e.g. "is
-// over the limit"; of a spec string it begins with a colon and says what is allowed, too.
+// Parses `text` into `field`. On error the field is unchanged and `problem` has the reason, e.g.
+// "is over the limit". For a spec string the reason begins with a colon and includes the allowed
+// values.
 // TERN_ERR_CONFIG
 #define TERN_SETTING_PROBLEM_MAX (TERN_SPEC_SENTENCE_MAX + 2)
 TERN_MUST_USE enum tern_result tern_setting_parse(const struct tern_setting *setting,

@@ -52,7 +52,7 @@ struct tern_socket_counters {
     uint64_t bytes_received; // in order, without duplicates
     uint64_t bytes_retransmitted;
     uint32_t segments_sent;     // retransmissions and pure acknowledgements included
-    uint32_t segments_received; // likewise
+    uint32_t segments_received; // pure acknowledgements included
     uint32_t header_bytes;      // IP + TCP header of one segment: 52 for IPv4 with timestamps
 };
 

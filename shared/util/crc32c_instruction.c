@@ -24,7 +24,7 @@ TARGET static inline uint32_t add_byte(uint32_t crc, uint8_t byte)
 
 enum { UNKNOWN, PRESENT, ABSENT };
 
-static int look(void)
+static int detect(void)
 {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2) != 0 ? PRESENT : ABSENT;
@@ -36,7 +36,7 @@ static _Bool is_present(void)
     static atomic_int known;
     int present = atomic_load_explicit(&known, memory_order_relaxed);
     if (present == UNKNOWN) {
-        present = look();
+        present = detect();
         atomic_store_explicit(&known, present, memory_order_relaxed);
     }
     return present == PRESENT;

@@ -70,7 +70,7 @@ TARGET static void compress_all(uint32_t h[8], const uint8_t *data, size_t block
 
 enum { UNKNOWN, PRESENT, ABSENT };
 
-static int look(void)
+static int detect(void)
 {
     unsigned a, b, c, d;
     _Bool sse41 = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_1) != 0;
@@ -84,7 +84,7 @@ static _Bool is_present(void)
     static atomic_int known;
     int present = atomic_load_explicit(&known, memory_order_relaxed);
     if (present == UNKNOWN) {
-        present = look();
+        present = detect();
         atomic_store_explicit(&known, present, memory_order_relaxed);
     }
     return present == PRESENT;

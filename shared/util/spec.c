@@ -278,8 +278,8 @@ void tern_spec_presets(const struct tern_spec_entry *entry, void *values)
 }
 
 // Returns a parameter that has its preset, a choice that is not built in; NULL: none.
-static const struct tern_spec_parameter *lacking(const struct tern_spec_entry *entry,
-                                                 const void *values)
+static const struct tern_spec_parameter *missing_choice(const struct tern_spec_entry *entry,
+                                                        const void *values)
 {
     FOR_EACH_PARAMETER(parameter, entry)
     {
@@ -302,7 +302,7 @@ enum tern_result tern_spec_parse(const struct tern_spec_list *list, const char *
     if (*rest == ':') {
         TERN_TRY(read_parameters(rest + 1, values, refusal));
     }
-    refusal->parameter = lacking(&refusal->entry, values);
+    refusal->parameter = missing_choice(&refusal->entry, values);
     return refusal->parameter == NULL ? TERN_OK : TERN_ERR_ARGUMENT;
 }
 

@@ -1,4 +1,5 @@
-// Text that people write: UTF-8, names, and the fixed words of specs. Pure; reentrant.
+// Helpers for text that people write: UTF-8, suggestions for misspelt names, prefixes. Pure;
+// reentrant.
 #ifndef TERN_UTIL_TEXT_H
 #define TERN_UTIL_TEXT_H
 

@@ -127,7 +127,7 @@ _Static_assert(tern_Task_size + 64 <= TERN_WIRE_MESSAGE_MAX,
 _Static_assert(tern_Error_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(sizeof((tern_Task *)NULL)->downloads ==
                    TERN_WIRE_DOWNLOADS_MAX * sizeof(tern_DownloadRef),
-               "cmake/TernWire.cmake was told otherwise");
+               "cmake/TernWire.cmake has another value");
 _Static_assert(TERN_WIRE_DOWNLOADS_MAX >= 1 && TERN_WIRE_DOWNLOADS_MAX <= TERN_WIRE_DOWNLOADS_LIMIT,
                "limit");
 
