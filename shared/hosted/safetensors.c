@@ -94,8 +94,9 @@ static enum tern_result read_shape(const cJSON *tensor, struct tern_safetensors_
     {
         uint64_t size = 0;
         if (!read_whole(dim, &size)) {
-            return corrupt(why, "tensor '%s': its shape has an element that is no whole number",
-                           entry->name);
+            return corrupt(
+                why, "tensor '%s': its shape has an element that is not a whole number from 0",
+                entry->name);
         }
         if (__builtin_mul_overflow(entry->count, size, &entry->count)) {
             return corrupt(why, "tensor '%s': its shape is too large", entry->name);
