@@ -1,12 +1,11 @@
-// What a crowd of clients waits for: enrols many, keeps a connection open for each of some of them, and lets
-// these check in and send updates, all over again. In a closed loop each worker asks as soon as it was
-// answered; in an open loop requests are due at times that nobody's answers move (Poisson), and what a request
-// waits until a worker is free counts (coordinated omission, Tene). Who loses its connection comes back by its
-// TLS session.
+// Measures the latency of requests from many clients. Enrols all clients, keeps a connection open for some of them,
+// and lets these check in and send updates in a loop. In a closed loop each worker sends its next request after the
+// last reply. In an open loop requests are due at random times (Poisson) that replies do not influence, and the wait
+// for a free worker counts (coordinated omission, Tene). A client that loses its connection resumes its TLS session.
 //
 //   bench-crowd HOST PORT CA.pem JOIN_CODE [NAME=NUMBER]...
 //
-// Prints "connected" once all are, and JSON at the end, which SIGINT brings about.
+// Prints "connected" once all clients are connected, and JSON at the end or on SIGINT.
 #include "load_clients.h"
 #include <math.h>
 #include <pthread.h>
@@ -21,19 +20,19 @@
 #define MODEL "softmax:64-10"
 #define CODEC "3lc:s=1"
 #define RECONNECT_S 0.2
-#define LOOK_S 0.1 // for the end
+#define LOOK_S 0.1 // seconds between checks for the end
 
 enum { ENROLL, CHECK_IN, UPLOAD, KINDS };
 static const char *const kinds[KINDS] = {"enroll", "checkin", "update"};
 
 struct options {
     uint32_t enrolled;
-    uint32_t connected; // of those
+    uint32_t connected; // of the enrolled clients
     uint32_t workers;
-    uint32_t ms;      // at the most
-    uint32_t updates; // enough; 0 = any number
-    uint32_t rate;    // requests a second, open loop; 0 = closed
-    uint32_t bytes;   // of an update
+    uint32_t ms;      // longest duration
+    uint32_t updates; // ends after so many; 0: no limit
+    uint32_t rate;    // requests a second in an open loop; 0: closed loop
+    uint32_t bytes;   // size of an update
 };
 
 // Milliseconds.
@@ -47,7 +46,7 @@ struct member {
     struct load_client client;
     struct bench_connection connection;
     mbedtls_ssl_session session;
-    double again; // when to connect again, after a failure
+    double again; // time of the next attempt to connect
 };
 
 struct crowd {
@@ -60,10 +59,10 @@ struct crowd {
     pthread_barrier_t barrier;
     double started;
     _Atomic uint32_t updates;
-    _Atomic uint32_t late; // no longer wanted
-    _Atomic uint32_t shed; // 429 and 503
+    _Atomic uint32_t late; // updates that arrived after their round (410)
+    _Atomic uint32_t shed; // replies with status 429 or 503
     _Atomic uint32_t shed_with_retry_after;
-    _Atomic uint32_t refused; // otherwise
+    _Atomic uint32_t refused; // replies with another error status
     _Atomic uint32_t disconnected;
     _Atomic uint32_t reconnected;
 };
@@ -126,7 +125,7 @@ static bool open_first(struct worker *worker, struct member *member)
            mbedtls_ssl_get_session(&member->connection.ssl, &member->session) == 0;
 }
 
-// Says why the first of all was lost.
+// Closes a lost connection, and prints the reason of the first loss.
 static void lose(struct worker *worker, struct member *member, enum tern_result why)
 {
     bench_close(&member->connection);
@@ -198,7 +197,7 @@ static bool is_over(const struct crowd *crowd)
            (options->updates != 0 && crowd->updates >= options->updates);
 }
 
-// Or until it is over.
+// Waits until a time, or until the measurement ends.
 static void wait_until(const struct crowd *crowd, double due)
 {
     while (now() < due && !is_over(crowd)) {
@@ -206,7 +205,7 @@ static void wait_until(const struct crowd *crowd, double due)
     }
 }
 
-// Seconds to the next request of this worker.
+// Draws the seconds to this worker's next request.
 static double gap(struct worker *worker)
 {
     const struct options *options = &worker->crowd->options;
@@ -233,9 +232,9 @@ static void run(struct worker *worker)
     }
 }
 
-// --- Before
+// --- Enrolment
 
-// Waits a little where the last request was.
+// Returns whether the request was shed (503), after a pause.
 static bool was_shed(const struct worker *worker, enum tern_result result)
 {
     const bool shed = result == TERN_ERR_HTTP && worker->line.status == 503;
@@ -257,7 +256,7 @@ static void enroll(struct worker *worker, struct member *through, struct load_cl
     note(&worker->latencies[ENROLL], now() - asked);
 }
 
-// It checks in at once: who has shown a token need not give way to strangers.
+// Connects and enrols a client, and checks in at once: requests with a valid token have priority over enrolments.
 static void join(struct worker *worker, struct member *member)
 {
     if (!open_first(worker, member)) {
@@ -273,8 +272,8 @@ static void join(struct worker *worker, struct member *member)
     }
 }
 
-// Those that are not connected come first, on the connection of one that is: no round counts on them any
-// more once all are there.
+// Clients that stay unconnected enrol before the others, through another client's connection: once all are connected,
+// no round waits for them.
 static void enroll_all(struct worker *worker)
 {
     const struct options *options = &worker->crowd->options;
@@ -303,7 +302,7 @@ static void *work(void *argument)
     }
     enroll_all(worker);
     pthread_barrier_wait(&crowd->barrier);
-    pthread_barrier_wait(&crowd->barrier); // the clock was read
+    pthread_barrier_wait(&crowd->barrier); // the main thread has read the clock
     run(worker);
     return NULL;
 }
@@ -418,7 +417,7 @@ static void run_all(struct crowd *crowd)
     for (uint32_t i = 0; i < crowd->options.workers; i++) {
         pthread_join(threads[i], NULL);
     }
-    report(crowd, workers); // connections close with the process
+    report(crowd, workers); // connections close when the process ends
 }
 
 int main(int argc, char **argv)

@@ -1,12 +1,12 @@
-// How much memory an idle connection costs the aggregator: opens connections one after another,
-// sends one small request on each, leaves them open, and reads the process's resident memory.
+// Measures the aggregator's memory per idle connection: opens connections, sends one small request on each, leaves
+// them open, and reads the process's resident memory.
 #include "https.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-// Resident kilobytes of a process, 0 when it is gone.
+// Returns the resident memory of a process in KB; 0: it has ended.
 static long resident_kb(const char *pid)
 {
     char path[64];
@@ -40,7 +40,7 @@ static enum tern_result open_all(struct bench_tls *tls, struct bench_connection 
     for (uint32_t i = first; i < last; i++) {
         TERN_TRY(open_one(tls, &connections[i]));
     }
-    usleep(300000); // the listener's sweep runs each second; allocations are done by now
+    usleep(300000); // the listener frees memory once a second: wait until it has
     return TERN_OK;
 }
 
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
         return 2;
     }
     uint32_t count = (uint32_t)strtoul(argv[5], NULL, 10);
-    uint32_t warm = count / 10 + 1; // what the process takes once does not count
+    uint32_t warm = count / 10 + 1; // warm-up: excludes what the process allocates once
     struct bench_connection *connections = calloc(warm + count, sizeof *connections);
     struct bench_tls tls;
     enum tern_result result = connections == NULL ? TERN_ERR_NO_MEMORY : TERN_OK;
@@ -75,5 +75,5 @@ int main(int argc, char **argv)
     printf("{\"idle_connections\": %u, \"resident_kb_before\": %ld, \"resident_kb_after\": %ld,\n"
            " \"bytes_per_idle_connection\": %.0f}\n",
            count, before, after, (double)(after - before) * 1024 / count);
-    return 0; // connections close with the process
+    return 0; // connections close when the process ends
 }

@@ -1,6 +1,6 @@
-// How often an idle device looks in, day by day, as the round machine tells it to: under a clock of its
-// own, for the settings and the time that a check-in is held that it is given. Prints JSON. The device's
-// own spread, up to a tenth on top of each wait, is left out: with it there are fewer.
+// Simulates how often an idle device checks in per day under the round machine, with a fake clock, for given settings
+// and hold time of a check-in. Prints JSON. Leaves out the device's own jitter, which adds up to a tenth to each wait
+// and so only reduces the number.
 #include "rounds/machine.h"
 
 #include <inttypes.h>
@@ -12,8 +12,8 @@
 #define START_MS DAY_MS
 
 enum idleness {
-    LONELY, // it enrolled, and those that the first round takes besides did not
-    STUCK,  // it has reported, and the others of its round do not come
+    LONELY, // it has enrolled; too few others have for a first round
+    STUCK,  // it has reported; the other clients of its round have not
 };
 
 struct device {

@@ -1,10 +1,9 @@
-// What rounds cost an aggregator. Enrols many clients, then round by round: gives each its task,
-// fetches what it names, and sends one update per client over a few kept connections, each waiting
-// for its reply before the next. Every reply is sent after the transaction that holds its update is
-// on disk; the clock stops at the last of them. One more client then completes the round, and its
-// wait is what the commit of the round takes. Meanwhile, and while the aggregator writes what follows
-// a commit, somebody else keeps asking for a download: its longest wait is what the commit keeps
-// others waiting. Processor time is the aggregator's.
+// Measures what rounds cost an aggregator. Enrols many clients. In each round gives each client its task, fetches its
+// downloads, and sends one update per client over a few connections, each waiting for a reply before the next
+// request. A reply follows the transaction with its update, so the clock stops when all updates are on disk. One more
+// client then completes the round: its wait is the time of the commit. Another thread requests downloads during the
+// commit and while the aggregator writes afterwards: its longest wait is the delay that a commit causes. Processor
+// time is the aggregator's.
 #include "load_clients.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -12,28 +11,28 @@
 #include <string.h>
 #include <time.h>
 
-// Bytes of a model: a checkpoint, which has several vectors of them, is written within that time.
+// Bytes of the model per second of waiting after a commit, enough to write a checkpoint of several vectors.
 #define WRITTEN_PER_SECOND 20e6
 
-#define LOCAL_STEPS 20 // that tasks ask for
+#define LOCAL_STEPS 20 // of each task
 
 struct load {
     const char *host;
     const char *port;
     const char *ca;
-    uint32_t clients; // that are timed; one more completes the round
+    uint32_t clients; // timed clients; one more completes the round
     uint32_t connections;
     uint32_t rounds;
-    clockid_t cpu; // of the aggregator
+    clockid_t cpu; // processor time of the aggregator
     struct load_work work;
     struct load_client *all;
     pthread_barrier_t barrier;
     _Atomic uint32_t accepted;
     _Atomic uint32_t refused;
-    _Atomic int failed;      // an enum tern_result
+    _Atomic int failed;      // first failure, an enum tern_result
     _Atomic bool completing; // a round is being committed
     _Atomic bool ended;
-    double longest_wait; // of another request meanwhile, seconds
+    double longest_wait; // of a request during a commit, in seconds
 };
 
 struct worker {
@@ -56,7 +55,7 @@ static double now(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
-// --- What a phase does with each client
+// --- A phase's request for one client
 
 static enum tern_result enroll(struct worker *worker, struct load_client *client)
 {
@@ -83,18 +82,18 @@ static enum tern_result upload(struct worker *worker, struct load_client *client
     return TERN_OK;
 }
 
-// --- Phases, each done by every worker for its share of the clients
+// --- Phases, divided among the workers
 
 typedef enum tern_result (*phase)(struct worker *worker, struct load_client *client);
 
 enum { ENROLL, CHECK_IN, UPLOAD, COMPLETE, PHASES };
 
-// Clients [first, end), shared among the workers.
+// Runs a phase for this worker's part of clients [first, end).
 static void run_phase(struct worker *worker, phase each, uint32_t first, uint32_t end)
 {
     struct load *load = worker->load;
-    pthread_barrier_wait(&load->barrier); // all are ready
-    pthread_barrier_wait(&load->barrier); // the clock was read
+    pthread_barrier_wait(&load->barrier); // all workers are ready
+    pthread_barrier_wait(&load->barrier); // the main thread has read the clock
     for (uint32_t i = first + worker->index; i < end && load->failed == TERN_OK;
          i += load->connections) {
         enum tern_result result = each(worker, &load->all[i]);
@@ -145,9 +144,9 @@ static void *work(void *argument)
     return NULL;
 }
 
-// --- Somebody else, while a round is committed
+// --- Requests during a commit
 
-// Asks for a download that is not there, which the service must look up.
+// Requests a missing download, for which the service must query its store.
 static void probe(struct worker *worker)
 {
     static const uint8_t nowhere[TERN_SHA256_SIZE];
@@ -176,12 +175,12 @@ static void *work_beside(void *argument)
     return NULL;
 }
 
-// --- All of it
+// --- The measurement
 
-// What a phase took, of all rounds.
+// Time of a phase, summed over all rounds.
 struct cost {
     double seconds;
-    double cpu; // of the aggregator
+    double cpu; // processor time of the aggregator
 };
 
 static void sleep_seconds(double seconds)
@@ -216,7 +215,7 @@ static void start(pthread_t *thread, void *(*body)(void *argument), struct worke
 
 static void run(struct load *load, struct cost costs[PHASES])
 {
-    const uint32_t threads_count = load->connections + 1; // one for somebody else
+    const uint32_t threads_count = load->connections + 1; // one for requests during commits
     struct worker *workers = calloc(threads_count, sizeof *workers);
     pthread_t *threads = calloc(threads_count, sizeof *threads);
     if (workers == NULL || threads == NULL) {
@@ -242,7 +241,7 @@ static void run(struct load *load, struct cost costs[PHASES])
     free(workers);
 }
 
-// The most memory that a process has had, MiB; 0 when it is not known.
+// Returns the peak memory of a process in MiB; 0: unknown.
 static double peak_memory(int pid)
 {
     char path[64];

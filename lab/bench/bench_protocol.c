@@ -1,7 +1,6 @@
-// What a round costs beyond its bodies: a real client against a real aggregator, every exchange
-// metered at the socket. Overhead = bytes of the TCP stream, both directions, less the request's
-// and the reply's body. The trainer only moves every weight a little: here bytes matter, not
-// learning.
+// Measures a round's bytes beyond its bodies: a real client talks to a real aggregator, and each exchange is metered
+// at the socket. Overhead = bytes of the TCP stream in both directions, less the bodies of request and reply. The
+// trainer only changes every weight a little.
 #include "client.h"
 #include "fleet/memory_store.h"
 #include "meter/meter.h"
@@ -15,9 +14,9 @@
 #include <time.h>
 
 #define ROUNDS 12         // updates to send
-#define RECONNECT_AFTER 8 // updates, then the connection is closed once
+#define RECONNECT_AFTER 8 // after so many updates the connection is closed once
 
-// The means of one purpose over the exchanges on a warm connection.
+// Totals of one purpose over exchanges on an open connection.
 struct purpose_total {
     uint64_t exchanges;
     uint64_t wire;
@@ -26,18 +25,18 @@ struct purpose_total {
     uint64_t bodies;
 };
 
-// Bytes of one, both directions.
+// Bytes of one handshake, both directions.
 struct handshake {
     uint64_t tls;
     uint64_t wire;
 };
 
-// A transport that meters each exchange by itself, in front of the real one.
+// A transport that meters each exchange and forwards it to the real transport.
 struct metered {
     struct tern_transport inner;
-    struct tern_meter pending; // not collected by the client yet
+    struct tern_meter pending; // not yet collected by the client
     struct purpose_total warm[TERN_PURPOSE_COUNT];
-    struct handshake handshakes[8]; // in the order in which they were made
+    struct handshake handshakes[8]; // in chronological order
     uint32_t handshake_count;
 };
 
@@ -108,7 +107,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     tern_prng_init(&rng, task->seed, TERN_PRNG_TEST, task->round, 0);
     for (uint32_t i = 0; i < values; i++) {
         float a = tern_prng_float(&rng) - 0.5f;
-        pattern->weights[i] = base[i] + 0.01f * a * a * a; // a bell more than a box
+        pattern->weights[i] = base[i] + 0.01f * a * a * a; // cubed, so that most changes are small
     }
     return TERN_OK;
 }
@@ -186,7 +185,7 @@ static enum tern_result prepare(struct tern_client *client, struct tern_model *m
         workspace.blob == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    return tern_client_restore(client, &workspace); // lives as long as the process
+    return tern_client_restore(client, &workspace); // freed when the process ends
 }
 
 static double per_exchange(uint64_t bytes, const struct purpose_total *total)
@@ -194,7 +193,7 @@ static double per_exchange(uint64_t bytes, const struct purpose_total *total)
     return total->exchanges > 0 ? (double)bytes / (double)total->exchanges : 0;
 }
 
-// Beyond the bodies, of a counter of all exchanges.
+// Returns the mean bytes per exchange beyond the bodies.
 static double overhead(uint64_t bytes, const struct purpose_total *total)
 {
     return per_exchange(bytes - total->bodies, total);

@@ -1,9 +1,7 @@
-// What clients' own replicas cost: bytes in the store and milliseconds per check-in, for a model of
-// 101,770 values, one density:p=0.1 download per participation. Prints JSON. Figures for 10,000
-// clients are those of the measured ones multiplied, which all come to the same point at once: the
-// worst case. Clients do not share anything here, and no weights are kept in memory. Peaks are over
-// all participations: "on the way" before the collection, where of 10,000 clients only those of the
-// last few versions are at a time, and after it.
+// Measures the cost of storing clients' replicas: bytes in the store and milliseconds per check-in, for a model of
+// 101,770 values with one density:p=0.1 download per participation. Prints JSON. Figures for 10,000 clients are
+// extrapolated from CLIENTS measured ones, which all reach the same version at once: the worst case, without shared
+// replicas and without weights in memory. Peaks cover all participations, before and after the collection.
 #include "downloads/replicas.h"
 #include "merge/delta.h"
 #include "store/store.h"
@@ -35,8 +33,8 @@ struct bench {
     double store_ms;
     double collect_ms_most;
     uint64_t download_bytes;
-    uint64_t bytes_most;        // after a collection
-    uint64_t bytes_most_before; // on the way
+    uint64_t bytes_most;        // peak after a collection
+    uint64_t bytes_most_before; // peak before a collection
     uint32_t checkins;
 };
 
@@ -57,7 +55,7 @@ static void *memory(size_t size)
     return block;
 }
 
-// Of the processor: what else the machine does is none of it, nor is the disk.
+// Returns processor time, which excludes the disk and other processes.
 static double now_ms(void)
 {
     struct timespec now;
@@ -104,8 +102,8 @@ static void move_global(struct bench *bench)
     }
 }
 
-// One client takes part: its weights are made again from the store, and it gets what they lack. A
-// check-in of its own is a transaction of its own.
+// One participation: the client's weights are rebuilt from the store, and it receives a download of the difference.
+// Each check-in is a transaction of its own.
 static void take_part(struct bench *bench, uint32_t client, uint32_t version)
 {
     const struct tern_encode_context context = {.seed = 1, .round = version};
@@ -140,7 +138,7 @@ static void keep_most(uint64_t *most, uint64_t bytes)
     *most = bytes > *most ? bytes : *most;
 }
 
-// Nobody is enrolled here, so the collection would take all: each newest replica stays no suspect.
+// Without enrolled clients a collection would delete all replicas, so each newest one is marked as in use.
 static void collect(struct bench *bench, uint32_t version)
 {
     const double start = now_ms();
@@ -173,7 +171,7 @@ static void print(const struct bench *bench, uint32_t participations)
     printf("  \"store_ms_until_%u\": %.3f,\n", participations, bench->store_ms / n);
 }
 
-// What is free in the file stays in it, so that its size is that of the peak.
+// The file does not shrink, so its size is that of the peak.
 static void print_peaks(const struct bench *bench, const char *path)
 {
     struct stat file;
@@ -214,7 +212,7 @@ int main(void)
             bench.checkins = 0;
         }
     }
-    tern_db_close(bench.db); // which puts the log back into the file
+    tern_db_close(bench.db); // merges the write-ahead log into the file
     print_peaks(&bench, path);
     const char *const left[] = {"", "-wal", "-shm"};
     for (int i = 0; i < 3; i++) {

@@ -1,4 +1,4 @@
-// Bytes that the built-in trainer and its data take, to be taken off a client's peak memory.
+// Prints the bytes of the built-in trainer and its data, which are subtracted from a client's peak memory.
 #include "data/source.h"
 #include "trainer/trainer.h"
 #include <stdio.h>

@@ -38,7 +38,7 @@ void bench_tls_clear(struct bench_tls *tls)
     mbedtls_entropy_free(&tls->entropy);
 }
 
-// session: NULL = none.
+// session: a session to resume; NULL: none.
 static enum tern_result open_connection(struct bench_tls *tls, struct bench_connection *connection,
                                         const mbedtls_ssl_session *session)
 {
@@ -51,7 +51,7 @@ static enum tern_result open_connection(struct bench_tls *tls, struct bench_conn
         bench_close(connection);
         return TERN_ERR_NETWORK;
     }
-    // The certificate's name is checked against localhost: mbedTLS 2.28 knows no IP names.
+    // The certificate is checked against "localhost": mbedTLS 2.28 does not support IP addresses there.
     if (mbedtls_ssl_setup(&connection->ssl, &tls->config) != 0 ||
         mbedtls_ssl_set_hostname(&connection->ssl, "localhost") != 0 ||
         (session != NULL && mbedtls_ssl_set_session(&connection->ssl, session) != 0)) {
@@ -102,7 +102,7 @@ static enum tern_result write_all(struct bench_connection *connection, const uin
     return TERN_OK;
 }
 
-// What follows `name:` in headers[]; NULL when it is absent.
+// Returns the value of a header; NULL: absent.
 static const char *header(const char *headers, const char *name)
 {
     const size_t len = strlen(name);
@@ -115,14 +115,14 @@ static const char *header(const char *headers, const char *name)
     return NULL;
 }
 
-// 0 when it is not said.
+// Returns the value of content-length; 0: absent.
 static size_t content_length(const char *headers)
 {
     const char *value = header(headers, "content-length");
     return value == NULL ? 0 : strtoul(value, NULL, 10);
 }
 
-// Room for a message of that size, its beginning kept, and a byte behind it.
+// Grows the message buffer to more than `size` bytes, and keeps its content.
 static enum tern_result make_room(struct bench_connection *connection, size_t size)
 {
     if (size < connection->message_size) {
@@ -141,7 +141,7 @@ static enum tern_result read_reply(struct bench_connection *connection, int *sta
                                    size_t *len)
 {
     size_t have = 0;
-    size_t want = 0; // of headers and body, once the headers are in
+    size_t want = 0; // total bytes; 0 until the headers are complete
     size_t head = 0;
     while (want == 0 || have < want) {
         TERN_TRY(make_room(connection, want > have ? want : have + HEAD_MAX));

@@ -1,5 +1,5 @@
-// A small blocking HTTPS client for load: many connections, little cost each, so that the machine's
-// time goes to the aggregator that is measured. mbedTLS; one struct is used by one thread.
+// A small blocking HTTPS client for load tests: cheap per connection, so that most of the machine's time goes to the
+// aggregator. Uses mbedTLS; each struct belongs to one thread.
 #ifndef TERN_BENCH_HTTPS_H
 #define TERN_BENCH_HTTPS_H
 
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What connections of one thread share.
+// State that the connections of one thread share.
 struct bench_tls {
     mbedtls_entropy_context entropy;
     mbedtls_ctr_drbg_context rng;
@@ -30,21 +30,21 @@ struct bench_connection {
     mbedtls_net_context net;
     mbedtls_ssl_context ssl;
     bool open;
-    char *message; // of a request or a reply, made as large as it is
+    char *message; // buffer for a request or a reply; grows as needed
     size_t message_size;
-    bool retry_after; // the last reply had such a header
+    bool retry_after; // the last reply had a Retry-After header
 };
 
 TERN_MUST_USE enum tern_result bench_connect(struct bench_tls *tls,
                                              struct bench_connection *connection);
-// Likewise, by a session of an earlier connection.
+// Connects and resumes a session of an earlier connection.
 TERN_MUST_USE enum tern_result bench_resume(struct bench_tls *tls,
                                             struct bench_connection *connection,
                                             const mbedtls_ssl_session *session);
 void bench_close(struct bench_connection *connection);
 
-// Sends a request and reads the whole reply. token NULL: none. *len: in, size of reply; out, bytes
-// of its body.
+// Sends a request and reads the whole reply. token: NULL: none. *len: in: size of reply; out: bytes of the reply's
+// body.
 TERN_MUST_USE enum tern_result bench_exchange(struct bench_connection *connection,
                                               const char *method, const char *path,
                                               const char *token, const uint8_t *body,

@@ -91,7 +91,7 @@ def make_certificate(folder):
         folder / "server.crt")
 
 
-# --- Who takes part
+# --- Clients
 
 
 class Aggregator:

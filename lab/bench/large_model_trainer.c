@@ -1,7 +1,6 @@
-// A trainer as a shared object for models of which most is frozen: it draws each trained value towards
-// a target of its own, by the gradient of the mean of (w - target)^2 / 2, and sees to it that the frozen
-// values are those that the model came with. Its options name a file that the sum of all changes
-// that it made is kept in, as float64 values, which is one side of conservation.
+// A trainer library for models with mostly frozen tensors. It moves each trained value towards a target by the
+// gradient of the mean of (w - target)² / 2, and checks that frozen values have not changed. Its options name a file
+// with the sum of all its changes as float64, for the check that updates and error buffer conserve them.
 #define _POSIX_C_SOURCE 200809L
 #include "trainer/tern_trainer_abi.h"
 
@@ -9,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-// lab/bench/large_model_links.py repeats as many values.
+// Period of the repeated values, the same as in lab/bench/large_model_links.py.
 #define PATTERN 1048576u
 
-#define PART 4096u // values of the file at a time
+#define PART 4096u // values read from the file at a time
 
 static struct trainer {
     uint64_t count;
     uint64_t trained;
-    char *file; // of the sum of all changes
+    char *file; // file with the sum of all changes
     const float *base;
     float *weights;
     struct tern_trainer_task task;
@@ -62,8 +61,7 @@ static int begin(void *state, const struct tern_trainer_task *task, const float 
     return TERN_TRAINER_DONE;
 }
 
-// Adds the changes of `n` values from the first on to what the file has of them, none when it ends
-// there.
+// Adds `n` changes to the sums in the file; values beyond its end count as 0.
 static int add_part(FILE *file, uint64_t first, size_t n)
 {
     double sum[PART] = {0};
@@ -77,8 +75,8 @@ static int add_part(FILE *file, uint64_t first, size_t n)
     return fseek(file, at, SEEK_SET) == 0 && fwrite(sum, sizeof *sum, n, file) == n;
 }
 
-// The sum is written before the client knows of the change: what it then encodes is in it. It is
-// not held, since its memory would count as the client's.
+// The sum is on disk before the client encodes the change. It is not kept in memory, which would count as the
+// client's.
 static int keep_sum(char *why, size_t why_size)
 {
     FILE *file = fopen(trainer.file, "r+b");

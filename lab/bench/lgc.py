@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 
-# Rates fall by a cosine to a hundredth; with momentum 0.9 a rate of 0.01 moves weights as 0.1 does without.
+# Rates follow a cosine down to 1 %. With momentum 0.9, a rate of 0.01 changes weights as much as 0.1 without.
 PLAIN = {"rate": 0.1, "rate_final": 0.001}
 WITH_MOMENTUM = {"rate": 0.01, "rate_final": 0.0001}
 
@@ -33,7 +33,7 @@ def schemes(task):
     for form in ("server", "ring-mean", "ring-gather"):
         rows.append(("lgc, " + form.replace("-", ", "), "lgc-" + form, {**WITH_MOMENTUM, **coder}))
     rows.append(("lgc, server, buffers cleared", "lgc-server", {**WITH_MOMENTUM, **coder, "feedback": "cleared"}))
-    # What leaders and momentum do by themselves: all clients send the leader's places as float32.
+    # Without compression: all clients send the values at the leader's indices as float32.
     rows.append(("lgc, server, no codes", "lgc-server", {**WITH_MOMENTUM, "accept": 0.000001, "width": 2}))
     return rows
 

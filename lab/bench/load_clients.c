@@ -12,7 +12,7 @@ size_t load_body_size(const struct load_work *work)
     return work->container_len + 2 * TERN_WIRE_OVERHEAD + TERN_WIRE_MESSAGE_MAX;
 }
 
-// The reply is in line->body[0..*len) afterwards.
+// Sends a request; the reply is then in line->body[0..*len).
 static enum tern_result ask(struct load_line *line, const char *method, const char *path,
                             const char *token, const uint8_t *body, size_t body_len, size_t *len)
 {
@@ -76,7 +76,7 @@ enum tern_result load_check_in(const struct load_work *work, struct load_line *l
     memcpy(request.replica.bytes, client->base, TERN_WIRE_REPLICA_BYTES);
     request.model_hash.size = TERN_SHA256_SIZE;
     memcpy(request.model_hash.bytes, work->model.hash, TERN_SHA256_SIZE);
-    request.codecs = UINT32_MAX; // it decodes nothing
+    request.codecs = UINT32_MAX; // accepts every codec, as it decodes nothing
     request.wait_ms = wait_ms;
     client->round = 0;
     TERN_TRY(tern_wire_encode_checkin_request(&request, body, sizeof body, &len));
@@ -116,7 +116,7 @@ enum tern_result load_upload(const struct load_work *work, struct load_line *lin
     return ask(line, "PUT", path, client->token, line->body, len, &len);
 }
 
-// --- The update: values of the density that makes a container of about the wanted size
+// --- The update: values with a density for which the container has about the wanted size
 
 static size_t encode_with_density(struct load_work *work, float density, float *values,
                                   size_t bound)

@@ -58,7 +58,7 @@ def spec_qsgd(levels):
     return "qsgd:levels=%d,bucket=%d,norm=l2,coder=elias" % (levels, WHOLE)
 
 
-# Figures: what a claim is compared with, in the order of its template.
+# Figures: the values that a claim's template names, in its order.
 
 
 def traffic_of_3lc(m):

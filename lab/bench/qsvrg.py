@@ -25,8 +25,8 @@ from convex.tables import TABLES  # noqa: E402
 from real_updates import container_of, payloads_of, varint  # noqa: E402
 
 CODEC = "qsgd:levels=%d,bucket=268435456,norm=l2,coder=elias"
-# Of the first distance. Rates are of the epochs that end above it: float32 weights end somewhere below, and what an
-# epoch leaves there need not say anything of the method.
+# Share of the first distance to the optimum. Rates use the epochs that end above this floor: below it, rounding of
+# float32 weights limits the progress.
 FLOOR = 1e-8
 
 
@@ -42,7 +42,7 @@ def settings(table, objective, strategy, epochs, path):
         "train.learning_rate": "%.9g" % bounds.rate_of(objective),
         "codec.codec": CODEC % math.isqrt(objective.count),
         "round.rounds": epochs * (steps - 1),
-        # What the averaged model reaches back to is what an epoch of the other takes the mean of.
+        # The averaged model of one strategy covers as many rounds as an epoch of the other.
         "round.strategy": "qsvrg:epoch_steps=%d" % steps if strategy == "qsvrg"
                           else "%s:average_versions=%d,norm_bound=0" % (strategy, steps - 1),
     }

@@ -20,7 +20,7 @@ static const struct column columns[] = {
 static const double DENSITY = 0.05;
 static const char PACKED[] = "3lc:coder=packed";
 
-// Specs that this build does not have are skipped.
+// Skips specs that this build does not have.
 static const char *const ternary_specs[] = {"3lc:coder=zero-run", "3lc:coder=gaps",
                                             "3lc:coder=range"};
 static const char *const float_specs[] = {"float32", "3lc:coder=zero-run", "3lc:coder=range", NULL};
@@ -31,7 +31,7 @@ enum { RUNS = 3, VALUES_MAX = 1000000 };
 struct arena {
     struct bench *bench;
     const char *data;
-    const char *key; // of the table in the JSON
+    const char *key; // key of the table in the JSON
     float *values;
     size_t count;
     struct workbench place;
@@ -73,7 +73,7 @@ static void keep_best(double *best, double start)
     *best = *best == 0 || taken < *best ? taken : *best;
 }
 
-// Compresses src; the time that turning float32 into src and back takes comes on top.
+// Measures a general compressor on src. The time for converting float32 to src and back (`before`) is added.
 static enum tern_result add_rival(struct arena *arena, const struct rival *rival,
                                   const uint8_t *src, size_t len, const struct times *before)
 {
@@ -106,7 +106,7 @@ static enum tern_result add_rivals(struct arena *arena, const uint8_t *src, size
     return TERN_OK;
 }
 
-// Ternary values as packed bytes, which the rivals take, and by our own coders.
+// Measures ternary values: packed bytes for the general compressors, and our own coders.
 static enum tern_result compare_packed(struct arena *arena)
 {
     struct measurement m;
@@ -154,7 +154,7 @@ static enum tern_result compare_all(struct arena *arena)
 
 static bool arena_make(struct arena *arena)
 {
-    // The payload of a few values is larger than the values.
+    // A payload of few values is larger than the values.
     size_t bytes = tern_codec_bound_any(arena->count);
     arena->squeezed_size = bytes;
     for (const struct rival *rival = rivals; rival->name != NULL; rival++) {

@@ -19,7 +19,7 @@ static const struct column columns[] = {
     {.key = NULL},
 };
 
-// Rows beside one for each codec of the table. A spec that this build does not know is left out.
+// Rows in addition to one per codec of the table. Specs that this build does not have are skipped.
 static const char *const strengths[] = {"3lc:s=1", "3lc:s=1.5", "3lc:s=1.75"};
 
 struct run {
@@ -27,7 +27,7 @@ struct run {
     const float *input;
     size_t count;
     struct workbench place;
-    double reference; // GB/s of memcpy out of cache; 0: each row's own
+    double reference; // GB/s of memcpy out of cache; 0: each row has its own
 };
 
 static cJSON *make_row(const struct run *run, const char *spec, const struct measurement *m)
@@ -98,7 +98,7 @@ static enum tern_result run_count(struct bench *bench, const float *input, size_
     return result;
 }
 
-// The best memcpy of all rows of the large run.
+// Returns the fastest memcpy of all rows of the large run.
 static double best_copy(const struct bench *bench)
 {
     double best = 0;

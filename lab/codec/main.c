@@ -1,4 +1,4 @@
-// tern-bench: how fast the codecs are on this machine. ./tern bench codec runs it; it is not installed.
+// tern-bench: measures the speed of the codecs on this machine. ./tern bench codec runs it; it is not installed.
 #include "bench.h"
 
 #include <stddef.h>

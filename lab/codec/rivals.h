@@ -9,7 +9,7 @@ struct rival {
     const char *name;
     size_t (*bound)(size_t len);
 
-    // Return the number of bytes written, or 0 on error.
+    // Returns the number of bytes written; 0: error.
     size_t (*compress)(const uint8_t *src, size_t len, uint8_t *dst, size_t size);
     size_t (*expand)(const uint8_t *src, size_t len, uint8_t *dst, size_t size);
 };

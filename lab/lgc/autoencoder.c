@@ -12,11 +12,11 @@ enum { CHAIN_LAYERS = TERN_AUTOENCODER_DECODER_LAYERS };
 struct chain {
     const struct tern_autoencoder_layer *layers;
     uint32_t layer_count;
-    size_t positions;         // of the input
-    float *in;                // where the input is put: its first position, behind the zeros
-    float *out[CHAIN_LAYERS]; // each layer's output, likewise
+    size_t positions;         // positions of the input
+    float *in;                // first position of the input, after the zeros
+    float *out[CHAIN_LAYERS]; // first position of each layer's output
     float *delta[2];          // gradients by a layer's output
-    float *panel;             // tern_gemm_transposed()
+    float *panel;             // scratch of tern_gemm_transposed()
 };
 
 static inline bool has_innovation(const struct tern_autoencoder *autoencoder)
@@ -24,7 +24,7 @@ static inline bool has_innovation(const struct tern_autoencoder *autoencoder)
     return autoencoder->settings.pattern == TERN_AUTOENCODER_PARAMETER_SERVER;
 }
 
-// A value in the network's unit.
+// Scales a value to the network's unit.
 static inline float in_unit(float value, float scale)
 {
     return scale > 0.0f ? value / scale : 0.0f;
@@ -32,14 +32,14 @@ static inline float in_unit(float value, float scale)
 
 // --- Convolutions
 
-// Convolutions one after the other over one sequence, forwards and backwards: what an encoder and a decoder both are.
-// A leaky relu follows each but the last. Sequences lie position by position, [positions][channels], with a position of
-// zeros before and behind, so that the three positions that a convolution looks at are one row of a matrix, which
-// needs no copy: rows overlap. A transposed convolution is the adjoint of one, and its backward pass is that one.
+// A chain of convolutions over one sequence, forwards and backwards: encoder and decoder are each one. All except the
+// last are followed by a leaky relu. Sequences are stored as [positions][channels] with a position of zeros before
+// and after, so that the three positions of a convolution are one row of a matrix without a copy: rows overlap. A
+// transposed convolution is the adjoint of a convolution, and its backward pass is a convolution.
 
-#define SLOPE 0.01f // of the leaky relu below 0 (He et al. 2015)
+#define SLOPE 0.01f // slope of the leaky relu below 0 (He et al. 2015)
 #define BLOCK                                                                                      \
-    128 // positions whose rows stay in the cache while the gradients of all weights are summed
+    128 // positions per block, whose rows stay in the cache while all weight gradients are summed
 
 // --- Sequences of all layers
 
@@ -48,7 +48,7 @@ static size_t positions_after(const struct tern_autoencoder_layer *layer, size_t
     return layer->transposed ? positions * layer->stride : positions / layer->stride;
 }
 
-// Takes a sequence and the zeros around it; returns where its first position is.
+// Allocates a sequence with zeros around it; returns its first position.
 static float *take_sequence(struct tern_arena *arena, size_t positions, size_t channels)
 {
     float *start = tern_arena_take(arena, positions + 2, channels * sizeof(float));
@@ -60,7 +60,7 @@ static void clear_sequence(float *first, size_t positions, size_t channels)
     memset(first - channels, 0, (positions + 2) * channels * sizeof(float));
 }
 
-// The zeros alone.
+// Clears the zeros around a sequence.
 static void clear_ends(float *first, size_t positions, size_t channels)
 {
     memset(first - channels, 0, channels * sizeof(float));
@@ -72,14 +72,14 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-// Columns of the matrix that gather() multiplies with.
+// Returns the columns of the matrix of gather().
 static size_t row_length(const struct tern_autoencoder_layer *layer)
 {
     return (size_t)layer->width * (layer->transposed ? layer->outputs : layer->inputs);
 }
 
-// Takes what forward() works in, and backward() too where that is wanted, from the arena. Pointers are NULL where the
-// memory was too small. Zeros around sequences are written by forward() and backward().
+// Allocates the arena's memory for forward(), and for backward() if wanted. Pointers are NULL if the arena is too
+// small. forward() and backward() write the zeros around sequences.
 static void chain_place(struct chain *chain, const struct tern_autoencoder_layer *layers,
                         uint32_t layer_count, size_t positions, bool backward,
                         struct tern_arena *arena)
@@ -109,7 +109,7 @@ struct taps {
     size_t stride;
     size_t positions; // of the shorter side
     size_t channels;  // of the shorter side
-    size_t longer;    // channels of the longer side
+    size_t longer;    // channels on the longer side
 };
 
 static struct taps taps_of(const struct tern_autoencoder_layer *layer, const float *weights,
@@ -126,7 +126,7 @@ static struct taps taps_of(const struct tern_autoencoder_layer *layer, const flo
     };
 }
 
-// Where the row of the longer side begins that position 0 of the shorter one looks at.
+// Returns the row of the longer side that belongs to position 0 of the shorter side.
 static const float *first_row(const struct taps *taps, const float *longer)
 {
     return longer - taps->width / 2 * taps->longer;
@@ -140,8 +140,8 @@ static void gather(const struct taps *taps, const float *longer, float *panel, f
                          shorter, taps->channels);
 }
 
-// The adjoint: longer[stride * t - 1 .. stride * t + 1] += weights transposed * shorter[t], one of the three after the
-// other, as no two rows of a product may overlap. What falls on the zeros before and behind is for the caller to clear.
+// The adjoint: longer[stride * t - 1 .. stride * t + 1] += weights transposed * shorter[t], in three passes, since
+// rows of one product may not overlap. The caller clears what is added to the zeros around the sequence.
 static void spread(const struct taps *taps, const float *shorter, float *longer)
 {
     const struct tern_matrix a = {shorter, taps->channels, 1};
@@ -153,7 +153,7 @@ static void spread(const struct taps *taps, const float *shorter, float *longer)
     }
 }
 
-// gradient[channel][width * longer] += the sum over t of shorter[t][channel] * the row that it looks at
+// gradient[channel][width * longer] += the sum over t of shorter[t][channel] * the row of t
 static void add_gradient(const struct taps *taps, const float *shorter, const float *longer,
                          float *gradient)
 {
@@ -198,7 +198,7 @@ static void leaky_relu(float *values, size_t count)
     }
 }
 
-// Computes every layer's output from chain->in. weights: where the layers' offsets count from.
+// Computes every layer's output from chain->in. weights: the layers' offsets count from here.
 static void chain_forward(struct chain *chain, const float *weights)
 {
     const float *in = chain->in;
@@ -215,7 +215,7 @@ static void chain_forward(struct chain *chain, const float *weights)
     }
 }
 
-// The last layer's output: [chain_out_positions()][channels].
+// Returns the last layer's output: [chain_out_positions()][channels].
 static float *chain_output(const struct chain *chain)
 {
     return chain->out[chain->layer_count - 1];
@@ -232,7 +232,7 @@ static size_t chain_out_positions(const struct chain *chain)
 
 // --- Backwards
 
-// Where backward() takes the gradient by the output from.
+// Returns where the caller puts the gradient by the output for backward().
 static float *chain_output_delta(const struct chain *chain)
 {
     return chain->delta[0] + chain->layers[chain->layer_count - 1].outputs;
@@ -255,7 +255,8 @@ static void add_bias_gradient(const float *delta, size_t positions, size_t chann
     }
 }
 
-// delta: the gradient by the layer's output. in_delta: NULL, or where that by its input goes.
+// One layer backwards. delta: gradient by the layer's output. in_delta: receives the gradient by its input; NULL: not
+// wanted.
 static void backward_layer(const struct tern_autoencoder_layer *layer, const float *weights,
                            const float *in, size_t in_positions, float *panel, float *delta,
                            float *gradient, float *in_delta)
@@ -277,8 +278,8 @@ static void backward_layer(const struct tern_autoencoder_layer *layer, const flo
     }
 }
 
-// After forward() and the gradient by the output: adds those by the weights to gradient. Returns the gradient by the
-// input, [positions][channels], where that is wanted, else NULL.
+// Runs after forward() and after the caller has set the gradient by the output: adds the weights' gradients to
+// `gradient`. Returns the gradient by the input, [positions][channels], if wanted, else NULL.
 static const float *chain_backward(struct chain *chain, const float *weights, float *gradient,
                                    bool by_input)
 {
@@ -314,7 +315,7 @@ static bool valid(const struct tern_autoencoder_settings *settings)
            settings->decoders <= (ring ? 1 : TERN_AUTOENCODER_MAX_DECODERS);
 }
 
-// Gives layers their inputs and places; returns how many weights they have together.
+// Sets the layers' inputs and offsets; returns their number of weights.
 static uint32_t chain_layers(struct tern_autoencoder_layer *layers, uint32_t count, uint32_t inputs)
 {
     uint32_t offset = 0;
@@ -342,8 +343,8 @@ enum tern_result tern_autoencoder_init(struct tern_autoencoder *autoencoder,
                     {.outputs = 4 * width, .width = 3, .stride = 2},
                     {.outputs = width, .width = 3, .stride = 2},
                     {.outputs = channels, .width = 1, .stride = 1}},
-        // Table II has stride 2 in all five, which would make 32 values of a position: the first, which stands
-        // opposite the encoder's convolution of width 1, keeps the length.
+        // Table II has stride 2 in all five layers, which would give 32 values per position. Here the first one,
+        // opposite the encoder's convolution of width 1, has stride 1.
         .decoder = {{.outputs = channels, .width = 3, .stride = 1, .transposed = true},
                     {.outputs = width / 2, .width = 3, .stride = 2, .transposed = true},
                     {.outputs = width, .width = 3, .stride = 2, .transposed = true},
@@ -363,7 +364,8 @@ enum tern_result tern_autoencoder_init(struct tern_autoencoder *autoencoder,
 
 // --- Weights
 
-// Values that an output is a sum of: of a transposed convolution with stride 2, one and two in turn.
+// Returns the number of inputs summed for an output. With stride 2 a transposed convolution has one and two in turn:
+// their mean.
 static float fan_in(const struct tern_autoencoder_layer *layer)
 {
     const uint32_t taps = layer->width * layer->inputs;
@@ -377,14 +379,14 @@ static void draw(struct tern_prng *rng, float bound, float *weights, uint32_t co
     }
 }
 
-// Layers of a chain, the first of which is number `stream` of all. Biases are 0.
+// Initialises a chain's layers. stream: number of the first layer among all. Biases are 0.
 static void init_chain(const struct tern_autoencoder_layer *layers, uint32_t count, uint64_t seed,
                        uint32_t stream, float *weights)
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct tern_autoencoder_layer *layer = &layers[i];
         const uint32_t taps = layer->width * layer->inputs * layer->outputs;
-        const float gain = i + 1 < count ? 6.0f : 3.0f; // before a relu, and without one
+        const float gain = i + 1 < count ? 6.0f : 3.0f; // with and without a following relu
         struct tern_prng rng;
         tern_prng_init(&rng, seed, TERN_PRNG_AUTOENCODER, stream + i, 0);
         draw(&rng, (float)tern_sqrt((double)(gain / fan_in(layer))), weights + layer->offset, taps);
@@ -403,7 +405,8 @@ void tern_autoencoder_init_weights(const struct tern_autoencoder *autoencoder, u
         init_chain(autoencoder->decoder, TERN_AUTOENCODER_DECODER_LAYERS, seed,
                    TERN_AUTOENCODER_ENCODER_LAYERS + k * TERN_AUTOENCODER_DECODER_LAYERS, weights);
         if (has_innovation(autoencoder)) {
-            weights[autoencoder->decoder_count - 1] = 1.0f; // what is known is passed on
+            weights[autoencoder->decoder_count - 1] =
+                1.0f; // at first the decoder passes the innovation on
         }
         weights += autoencoder->decoder_count;
     }
@@ -435,7 +438,7 @@ static bool good_length(size_t length)
     return length > 0 && length <= TERN_AUTOENCODER_MAX_LENGTH;
 }
 
-// Positions of the code of `length` values.
+// Returns the positions of the code of `length` values.
 static size_t code_positions(size_t length)
 {
     return (length + TERN_AUTOENCODER_STRIDE - 1) / TERN_AUTOENCODER_STRIDE;
@@ -460,10 +463,10 @@ static void place_decoder(const struct tern_autoencoder *autoencoder, size_t len
                 code_positions(length), backward, arena);
 }
 
-// Bytes of memory of any alignment for `used` of an arena; 0: beyond size_t.
+// Returns the bytes for an arena of `used` in memory of any alignment; 0: beyond size_t.
 static size_t arena_bytes(size_t used)
 {
-    // The memory may start anywhere; its first part is then moved up to a whole vector.
+    // Skips to the first aligned address: the memory may start anywhere.
     return used > SIZE_MAX - TERN_ARENA_ALIGNMENT ? 0 : used + TERN_ARENA_ALIGNMENT;
 }
 
@@ -480,7 +483,7 @@ size_t tern_autoencoder_workspace(const struct tern_autoencoder *autoencoder, si
     return arena_bytes(encoding.used > decoding.used ? encoding.used : decoding.used);
 }
 
-// The arena in a workspace for so many values that needs so many bytes (0: none has as many).
+// Makes an arena in a workspace for `length` values that needs `needed` bytes (0: too many values).
 static enum tern_result open_arena(size_t length, size_t needed, void *workspace, size_t size,
                                    struct tern_arena *arena)
 {
@@ -499,7 +502,7 @@ static enum tern_result open_arena(size_t length, size_t needed, void *workspace
     return TERN_OK;
 }
 
-// --- Values, and what the network is given
+// --- Inputs and outputs of the network
 
 float tern_autoencoder_scale(const float *values, size_t length)
 {
@@ -521,7 +524,7 @@ static enum tern_result check_scale(float scale)
     return scale < 0.0f ? TERN_ERR_ARGUMENT : TERN_OK;
 }
 
-// The encoder's input: values in the network's unit, and zeros to a whole position of the code.
+// Writes the encoder's input: values in the network's unit, padded with zeros to a whole position of the code.
 static void read_values(const float *values, size_t length, float scale, struct chain *encoder)
 {
     for (size_t i = 0; i < length; i++) {
@@ -532,7 +535,7 @@ static void read_values(const float *values, size_t length, float scale, struct 
     }
 }
 
-// The decoder's output of the code in decoder->in, in the network's unit. weights: the decoder's.
+// Decodes the code in decoder->in; the output is in the network's unit. weights: of the decoder.
 static void run_decoder(const struct tern_autoencoder *autoencoder, const float *weights,
                         const float *innovation, size_t length, float scale, struct chain *decoder)
 {
@@ -540,7 +543,7 @@ static void run_decoder(const struct tern_autoencoder *autoencoder, const float 
     if (!has_innovation(autoencoder)) {
         return;
     }
-    // The last convolution is of width 1, so that its channel of the innovation is one product for each value.
+    // The last convolution has width 1: its innovation channel contributes one product per value.
     const float weight = weights[autoencoder->decoder_count - 1];
     float *out = chain_output(decoder);
     for (size_t i = 0; i < length; i++) {
@@ -612,8 +615,8 @@ enum tern_result tern_autoencoder_decode(const struct tern_autoencoder *autoenco
 
 // --- Training
 
-// One step in the caller's workspace. Nodes are encoded twice, before and after the decoder, so that the memory does not
-// grow with them; encoder and decoder take turns in the same one.
+// One training step in the caller's workspace. Each node is encoded twice, before and after the decoder, so that
+// memory does not grow with the nodes; encoder and decoder share it.
 struct step {
     const struct tern_autoencoder *autoencoder;
     const struct tern_autoencoder_training *training;
@@ -621,10 +624,10 @@ struct step {
     const float *weights;
     size_t code_length;
     float *gradient; // by all weights
-    float *scales;   // of each node
+    float *scales;   // scale of each node
     float *codes;    // [nodes][code_length]
-    float *mean;     // [code_length], of the codes
-    float *by_code;  // [code_length], of the reconstruction loss by the code that is decoded
+    float *mean;     // [code_length], mean of the codes
+    float *by_code;  // [code_length], gradient of the reconstruction loss by the decoded code
     struct chain encoder;
     struct chain decoder;
 };
@@ -657,7 +660,7 @@ size_t tern_autoencoder_training_workspace(const struct tern_autoencoder *autoen
     return arena_bytes(arena.used);
 }
 
-// --- What is given
+// --- Checks
 
 static bool in_range(float value, float limit)
 {
@@ -723,7 +726,7 @@ static void encode_all(struct step *step)
     }
 }
 
-// Mean of squares over pairs of different nodes: twice the codes' variance around their mean, as unbiased.
+// Returns the mean square over pairs of different nodes: twice the unbiased variance of the codes around their mean.
 static double similarity_loss(const struct step *step)
 {
     const size_t nodes = step->round->nodes;
@@ -738,7 +741,7 @@ static double similarity_loss(const struct step *step)
     return 2 * sum / ((double)(nodes - 1) * (double)step->code_length);
 }
 
-// The gradient of both losses by node's code, written to delta. Whether it may be other than 0.
+// Writes the gradient of both losses by a node's code to delta. Returns whether it can be nonzero.
 static bool code_delta(const struct step *step, size_t node, float *delta)
 {
     const size_t nodes = step->round->nodes;
@@ -773,7 +776,7 @@ static void encode_backward(struct step *step)
 
 // --- The decoder
 
-// Values of a node (ring: the mean of all nodes) in the network's unit: what the decoder should make.
+// Writes the target of a node's decoder in the network's unit: its values, in a ring the mean of all nodes.
 static float target(const struct step *step, size_t node, size_t i)
 {
     const struct tern_autoencoder_round *round = step->round;
@@ -787,8 +790,8 @@ static float target(const struct step *step, size_t node, size_t i)
     return sum / (float)round->nodes;
 }
 
-// Decodes for a node (ring: for all), adds its gradients, and returns the sum of its squared errors. share: of how
-// many such decoders the loss is the mean.
+// Decodes for a node (ring: once for all), adds its gradients, and returns the sum of its squared errors. share:
+// weight of this decoder in the mean loss.
 static double decode(struct step *step, size_t node, const float *code, size_t share)
 {
     const struct tern_autoencoder *autoencoder = step->autoencoder;
@@ -822,7 +825,7 @@ static double decode(struct step *step, size_t node, const float *code, size_t s
     return loss;
 }
 
-// The reconstruction loss; its gradients by decoders and code are in the step.
+// Returns the reconstruction loss, and puts its gradients by decoders and code into the step.
 static double decode_all(struct step *step)
 {
     const struct tern_autoencoder_round *round = step->round;

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TERN_AUTOENCODER_STRIDE 16u         // values to a position of the code
+#define TERN_AUTOENCODER_STRIDE 16u         // values per position of the code
 #define TERN_AUTOENCODER_MAX_WIDTH 256u     //
 #define TERN_AUTOENCODER_MAX_CHANNELS 64u   // of the code
 #define TERN_AUTOENCODER_MAX_DECODERS 1024u //
@@ -23,71 +23,72 @@
 
 enum tern_autoencoder_pattern {
     TERN_AUTOENCODER_PARAMETER_SERVER =
-        1, // the last convolution of a decoder takes the innovation, too
+        1, // the last convolution of a decoder also takes the innovation
     TERN_AUTOENCODER_RING_ALLREDUCE = 2,
 };
 
-// The paper's network is {pattern, 64, 4, nodes or 1}.
+// Settings; the paper's network is {pattern, 64, 4, nodes or 1}.
 struct tern_autoencoder_settings {
     enum tern_autoencoder_pattern pattern;
     uint32_t width; // filters of the first convolution, even, 2 to TERN_AUTOENCODER_MAX_WIDTH; the
         // others have the paper's ratio to it: encoder 1, 2, 4, 1; decoder 1/2, 1, 2, 1/2
     uint32_t channels; // of the code, 1 to TERN_AUTOENCODER_MAX_CHANNELS: numbers per 16 values
-    uint32_t decoders; // 1: one that all nodes share, as in a ring; else one for each node
+    uint32_t decoders; // 1: shared by all nodes, as in a ring; else one per node
 };
 
 enum { TERN_AUTOENCODER_ENCODER_LAYERS = 5, TERN_AUTOENCODER_DECODER_LAYERS = 6 };
 
-// A convolution. Its weights are [outputs][width][inputs], those of a transposed one [inputs][width][outputs];
-// behind them its biases, [outputs].
+// A convolution. Weights are [outputs][width][inputs], of a transposed one [inputs][width][outputs], followed by its
+// biases, [outputs].
 struct tern_autoencoder_layer {
     uint32_t inputs;  // channels
     uint32_t outputs; // channels
     uint32_t width;   // 3 or 1
-    uint32_t stride;  // 2 or 1: positions of the longer side to one of the shorter
-    uint32_t offset;  // of its weights in the encoder's, or the decoder's
+    uint32_t stride;  // 2 or 1: positions of the longer side per position of the shorter
+    uint32_t offset;  // of its weights within the encoder or decoder
     bool transposed;
 };
 
-// What the settings say, spelt out by tern_autoencoder_init(). Weights are one vector: the encoder's, which is all
-// that who encodes needs, then each decoder's.
+// The layers for the settings, made by tern_autoencoder_init(). Weights are one vector: first the encoder's, which
+// suffice for encoding, then each decoder's.
 struct tern_autoencoder {
     struct tern_autoencoder_settings settings;
     struct tern_autoencoder_layer encoder[TERN_AUTOENCODER_ENCODER_LAYERS];
     struct tern_autoencoder_layer decoder[TERN_AUTOENCODER_DECODER_LAYERS];
     uint32_t encoder_count; // weights of the encoder
     uint32_t
-        decoder_count; // weights of one decoder; the last is the innovation's (parameter server)
-    uint32_t count;    // all weights
+        decoder_count; // weights of one decoder; with a parameter server the last one is the innovation's
+    uint32_t count; // all weights
 };
 
-// TERN_ERR_ARGUMENT  a setting is outside its range, or a ring is to have more than one decoder
+// TERN_ERR_ARGUMENT  a setting is out of range, or a ring has more than one decoder
 TERN_MUST_USE enum tern_result
 tern_autoencoder_init(struct tern_autoencoder *autoencoder,
                       const struct tern_autoencoder_settings *settings);
 
-// Initial weights, as of a built-in model (tensor/model.h): uniform by He et al. 2015, the same for one seed on every
-// platform. weights: count.
+// Draws initial weights as for built-in models (tensor/model.h): uniform by He et al. 2015, the same for one seed on
+// every platform. weights: count.
 void tern_autoencoder_init_weights(const struct tern_autoencoder *autoencoder, uint64_t seed,
                                    float *weights);
 
-// Whether a vector that was received can be weights[0..expected): the encoder's (expected = encoder_count), a
-// decoder's, or all. Weights travel as any float32 vector (codec float32 of docs/FORMAT.md).
+// Checks that a received vector can be weights[0..expected): the encoder's (expected = encoder_count), a decoder's,
+// or all. Weights travel under the codec float32 of docs/FORMAT.md.
 // TERN_ERR_MODEL_MISMATCH  count is not `expected`; TERN_ERR_NON_FINITE
 TERN_MUST_USE enum tern_result tern_autoencoder_check_weights(const float *weights, size_t count,
                                                               uint32_t expected);
 
-// Numbers in the code of `length` values: channels for each 16 values begun. 0 for lengths that encode() refuses.
+// Returns the code's length for `length` values: `channels` per 16 values, rounded up. 0: encode() refuses this
+// length.
 size_t tern_autoencoder_code_length(const struct tern_autoencoder *autoencoder, size_t length);
 
-// What values are divided by before the encoder and multiplied by after the decoder: their root mean square. 0 where
-// all are 0, and then a code is that of zeros and what is decoded is zeros. NaN where a value is not finite.
-// With a parameter server each node sends its own beside its innovation. In a ring all nodes use that of the node
-// which chose the indices, so that the mean of codes is that of values in one unit.
+// Returns the root mean square of the values, by which they are divided before the encoder and multiplied after the
+// decoder. 0: all values are 0; their code and the decoded values are then zeros. NaN: a value is not finite. With a
+// parameter server each node sends its own scale with its innovation. In a ring all nodes use the scale of the node
+// that chose the indices, so that codes have one unit and can be averaged.
 float tern_autoencoder_scale(const float *values, size_t length);
 
-// Bytes that encode() and decode() work in. 0: the length is 0 or above TERN_AUTOENCODER_MAX_LENGTH, or the size is
-// beyond size_t.
+// Returns the bytes of workspace for encode() and decode(). 0: the length is 0 or above TERN_AUTOENCODER_MAX_LENGTH,
+// or the size is beyond size_t.
 size_t tern_autoencoder_workspace(const struct tern_autoencoder *autoencoder, size_t length);
 
 // code = E(values / scale). A length that is no multiple of 16 is padded with zeros.
@@ -115,34 +116,34 @@ TERN_MUST_USE enum tern_result tern_autoencoder_decode(const struct tern_autoenc
                                                        float scale, void *workspace,
                                                        size_t workspace_size, float *values);
 
-// How weights are moved: SGD with momentum. The paper trains for 200 to 300 steps.
+// Training by SGD with momentum. The paper trains for 200 to 300 steps.
 struct tern_autoencoder_training {
     float learning_rate; // >= 0
-    float momentum;      // [0, 1); the paper's: 0
-    float clip;          // the gradient is scaled down to this norm; 0: it is taken as it is
+    float momentum;      // [0, 1); 0 in the paper
+    float clip;          // largest norm of the gradient; 0: no limit
     float
         similarity; // weight of the similarity loss beside the reconstruction loss, lambda_2 of equation 7;
                     // the paper's: 0.5. Unused in a ring
 };
 
-// What one step trains on: the values of all nodes in one round.
+// Data of one step: the values of all nodes in one round.
 struct tern_autoencoder_round {
-    size_t nodes;                    // >= 1; where each has a decoder of its own, their number
+    size_t nodes;                    // >= 1; the number of decoders if each node has one
     size_t length;                   // values of each node
     const float *const *values;      // [nodes][length]
     const float *const *innovations; // [nodes][length]; NULL in a ring
     size_t
-        common; // the node whose code is decoded for all (parameter server), or whose scale is all nodes' (ring)
+        common; // node whose code is decoded for all (parameter server), or whose scale all nodes use (ring)
 };
 
-// Means of squares, in units in which the values of a node (in a ring: of the node `common`) have a mean square of 1.
+// Losses as mean squares, relative to the mean square of a node's values (ring: of the node `common`).
 struct tern_autoencoder_losses {
     float
-        reconstruction; // over nodes and values (equation 6), or over the mean's values (equation 11)
-    float similarity;   // over pairs of nodes and numbers of their codes (equation 5); 0 in a ring
+        reconstruction; // over nodes and values (equation 6); in a ring over the mean values (equation 11)
+    float similarity; // over pairs of nodes and numbers of their codes (equation 5); 0 in a ring
 };
 
-// Bytes that train_step() works in, as tern_autoencoder_workspace(). nodes >= 1.
+// Returns the bytes of workspace for train_step(), as tern_autoencoder_workspace(). nodes >= 1.
 size_t tern_autoencoder_training_workspace(const struct tern_autoencoder *autoencoder,
                                            size_t length, size_t nodes);
 

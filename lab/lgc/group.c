@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A round took `sent` of the picks first..first + count. masks: where it also clears the velocity, so that what was
-// late does not go on in it (section 3.3 there): all of these, or those alone whose `sent` is not 0.
+// Which velocities a client clears after a round (section 3.3 of Lin et al.): those of all its picks, or only where
+// `sent` is not 0. Old gradients then do not persist in the momentum.
 enum tern_lgc_mask { TERN_LGC_MASK_ALL, TERN_LGC_MASK_SENT };
 
 static inline struct tern_lgc_tally *tally_of(struct tern_lgc_group *group)
@@ -23,7 +23,7 @@ static inline float *received_of(const struct tern_lgc_group *group, uint32_t cl
     return group->received + (size_t)client * tern_lgc_picks(&group->plan);
 }
 
-// Values that are the learned ones among a client's picks.
+// Returns the learned values within a client's picks.
 static inline float *learned_of(const struct tern_lgc_group *group, float *picks)
 {
     return picks + group->plan.plain;
@@ -31,11 +31,11 @@ static inline float *learned_of(const struct tern_lgc_group *group, float *picks
 
 // --- Clients
 
-// A client of LGC: a velocity and an error buffer for each value, and what of them goes into a message in each of the
-// three phases. A change becomes velocity and then error (momentum correction and local accumulation: Lin et al., ICLR
-// 2018, sections 3.1 and 3.2); what a round took is taken out of the error, and no more, so that
-//   sum of velocities after each round = sum of what was taken + error
-// to the rounding of the sums. Pure; the caller owns all memory.
+// A client has a velocity and an error buffer per value. A change is added to the velocity and the velocity to the
+// error (momentum correction and local accumulation: Lin et al., ICLR 2018, sections 3.1 and 3.2). A round subtracts
+// exactly what it applied from the error, so that
+//   sum of velocities after each round = sum of applied values + error
+// except for rounding. Pure; the caller owns all memory.
 
 // velocity = momentum * velocity + change; error += velocity. work: [count], holds the change, is overwritten.
 // TERN_ERR_NON_FINITE  a sum is not finite; nothing has changed but work
@@ -49,7 +49,7 @@ static enum tern_result take_change(struct tern_lgc_client *client, uint32_t cou
     return TERN_OK;
 }
 
-// picked = error[at].
+// Copies the picked values: picked = error[at].
 static void gather(struct tern_lgc_client *client, const struct tern_lgc_plan *plan,
                    const uint32_t *at)
 {
@@ -58,7 +58,7 @@ static void gather(struct tern_lgc_client *client, const struct tern_lgc_plan *p
     }
 }
 
-// innovation = the share of learned[count] of largest magnitude, and 0 elsewhere. words: count / 64 + 1 of them.
+// Keeps the share of learned[count] with the largest magnitudes, and 0 elsewhere. words: count / 64 + 1 of them.
 static void mark_innovation(const float *learned, uint32_t count, float share, uint64_t *words,
                             float *innovation)
 {
@@ -70,7 +70,7 @@ static void mark_innovation(const float *learned, uint32_t count, float share, u
     }
 }
 
-// A round took the exact values, all of them.
+// Clears the error of all exact values, which a round has applied.
 static void client_sent_exact(struct tern_lgc_client *client, const struct tern_lgc_plan *plan)
 {
     for (uint32_t i = 0; i < plan->part_count; i++) {
@@ -96,7 +96,7 @@ static void client_sent(struct tern_lgc_client *client, const uint32_t *at, cons
 
 const struct tern_codec tern_lgc_float32 = {.id = TERN_CODEC_FLOAT32};
 
-// Streams of TERN_PRNG_FLEET beside those of the fleet.
+// A stream of TERN_PRNG_FLEET that the fleet does not use.
 enum { STREAM_LEADER = 0x4C474301 };
 
 // --- Memory
@@ -234,9 +234,9 @@ void tern_lgc_group_close(struct tern_lgc_group *group)
     *group = (struct tern_lgc_group){.model = NULL};
 }
 
-// --- Who takes part
+// --- Present clients
 
-// Present clients.
+// Counts the present clients.
 static uint32_t count_present(const struct tern_lgc_group *group)
 {
     uint32_t present = 0;
@@ -254,7 +254,7 @@ static uint32_t next(const struct tern_lgc_group *group, uint32_t client)
     return client;
 }
 
-// Draws the client that leads a round; the next one that is present leads in place of an absent one.
+// Draws a round's leader among the present clients.
 static uint32_t draw(const struct tern_lgc_group *group, uint32_t round)
 {
     struct tern_prng rng;
@@ -266,7 +266,7 @@ static uint32_t draw(const struct tern_lgc_group *group, uint32_t round)
     return client;
 }
 
-// The weights that who takes part in coded rounds needs: the server alone decodes where buffers are cleared.
+// Returns the number of weights that clients need in coded rounds. If buffers are cleared, only the server decodes.
 static uint32_t coder_weights(const struct tern_lgc_group *group)
 {
     return group->settings.form == TERN_LGC_SERVER &&
@@ -275,7 +275,7 @@ static uint32_t coder_weights(const struct tern_lgc_group *group)
                : group->autoencoder.count;
 }
 
-// Hands the autoencoder to a client. In a ring it comes from the node that trained it, which is the first.
+// Sends the autoencoder to a client. In a ring the first node has trained it and sends it.
 static enum tern_result give_coder(struct tern_lgc_group *group, struct tern_lgc_client *client)
 {
     const uint32_t count = coder_weights(group);
@@ -326,7 +326,7 @@ static enum tern_result decode(struct tern_lgc_group *group, const float *innova
         innovation, group->plan.learned, scale, group->workspace, group->workspace_size, values);
 }
 
-// The unit s with the least sum of (values - s * decoded)^2; 0 where all of decoded is 0.
+// Returns the scale s that minimises the sum of (values - s * decoded)²; 0: all of decoded is 0.
 static float fit(const float *values, const float *decoded, uint32_t count)
 {
     double product = 0;
@@ -342,7 +342,7 @@ static float fit(const float *values, const float *decoded, uint32_t count)
 static enum tern_result train_step(struct tern_lgc_group *group, size_t nodes, size_t common,
                                    const float *const *values, const float *const *innovations)
 {
-    enum { MEMORY = 20 }; // steps that the mean loss is of
+    enum { MEMORY = 20 }; // steps in the moving average of the loss
     const struct tern_autoencoder_round round = {
         .nodes = nodes,
         .length = group->plan.learned,
@@ -361,7 +361,7 @@ static enum tern_result train_step(struct tern_lgc_group *group, size_t nodes, s
     return TERN_OK;
 }
 
-// Each vector alone, where each code is decoded by itself.
+// Trains on each vector alone, for the form that decodes each code by itself.
 static enum tern_result train_each(struct tern_lgc_group *group, size_t nodes,
                                    const float *const *values)
 {
@@ -371,7 +371,7 @@ static enum tern_result train_each(struct tern_lgc_group *group, size_t nodes,
     return TERN_OK;
 }
 
-// One step of training on the learned values of the counted clients. TERN_ERR_TRAINER
+// Trains one step on the learned values of the counted clients. TERN_ERR_TRAINER
 static enum tern_result train_coder(struct tern_lgc_group *group, uint32_t round)
 {
     const float **values = zeros(2 * (size_t)group->client_count, sizeof *values);
@@ -384,7 +384,7 @@ static enum tern_result train_coder(struct tern_lgc_group *group, uint32_t round
     for (uint32_t i = 0; i < group->client_count; i++) {
         struct tern_lgc_client *client = &group->clients[i];
         const float *learned = learned_of(group, received_of(group, i));
-        // There is nothing to learn of zeros.
+        // Zeros contain nothing to learn.
         if (client->sent_last != round ||
             !(tern_autoencoder_scale(learned, group->plan.learned) > 0)) {
             continue;
@@ -421,7 +421,7 @@ static void add_counted(struct tern_lgc_group *group, const float *exact, const 
     group->counted++;
 }
 
-// Takes what the round took out of the buffer of a client that was counted in `round`: of the picks sent[picks].
+// Subtracts the applied values from the buffer of a client that the round counted: sent[picks].
 static void settle(struct tern_lgc_group *group, struct tern_lgc_client *client, const float *sent,
                    bool all)
 {
@@ -435,10 +435,9 @@ static void settle(struct tern_lgc_group *group, struct tern_lgc_client *client,
 
 // --- With a server
 
-// The form with a parameter server. What the server knows of a client is what the client's message says; what a
-// client knows of the others is in the downloads. Client and server decode the same code with the same weights in
-// the same arithmetic, so that what a client takes out of its buffer is, bit for bit, what the server added. So
-// group->decoded and received[] stand for the client's own, too.
+// The form with a parameter server. The server only uses clients' messages, and clients only downloads. Client and
+// server decode the same code with the same weights in the same arithmetic, so a client subtracts bit for bit what
+// the server added. Therefore group->decoded and received[] also stand for the client's copies.
 
 // --- A client's side
 
@@ -455,7 +454,7 @@ static enum tern_result put_exact(struct tern_lgc_group *group, const float *val
     return put_copy(group, TERN_LGC_PIECE_EXACT, group->exact, group->plan.exact);
 }
 
-// What a client says of its learned values, beside a common part that it knows or (the paper's) does not.
+// Appends a client's learned values: its innovation relative to the common part, or, as in the paper, without it.
 static enum tern_result put_innovation(struct tern_lgc_group *group, struct tern_lgc_client *client)
 {
     const uint32_t learned = group->plan.learned;
@@ -478,7 +477,7 @@ static enum tern_result put_innovation(struct tern_lgc_group *group, struct tern
                                group->scratch, learned);
 }
 
-// A code that overflows is not sent; the round does without it.
+// Appends the code. A code that overflows is left out, and the round has no code.
 static enum tern_result put_code(struct tern_lgc_group *group, const struct tern_lgc_client *client)
 {
     const float *learned = learned_of(group, client->picked);
@@ -492,7 +491,7 @@ static enum tern_result put_code(struct tern_lgc_group *group, const struct tern
     return result == TERN_ERR_NON_FINITE ? TERN_OK : result;
 }
 
-// What a leader sends before all others.
+// Writes the leader's message, which precedes all others.
 static enum tern_result write_lead(struct tern_lgc_group *group, struct tern_lgc_client *client)
 {
     tern_lgc_message_clear(&group->message);
@@ -540,7 +539,7 @@ static void refuse(struct tern_lgc_group *group, uint32_t round, uint32_t client
     group->refused++;
 }
 
-// Reads a client's message: exact values to group->exact, the rest to its place. Nothing is counted yet.
+// Reads a client's message: exact values to group->exact, the others to its part of received[]. Counts nothing.
 static enum tern_result read_update(struct tern_lgc_group *group, struct tern_lgc_reader *reader,
                                     uint32_t client, float *scale)
 {
@@ -557,8 +556,8 @@ static enum tern_result read_update(struct tern_lgc_group *group, struct tern_lg
     return tern_lgc_take_end(reader);
 }
 
-// What the server makes of a client's learned values: the common part in the client's unit, and the innovation.
-// Without a code the innovation alone.
+// Computes a client's learned values at the server: the common part in the client's scale plus the innovation;
+// without a code only the innovation.
 static enum tern_result decode_update(struct tern_lgc_group *group, uint32_t client, float scale)
 {
     float *learned = learned_of(group, received_of(group, client));
@@ -578,7 +577,7 @@ static enum tern_result decode_update(struct tern_lgc_group *group, uint32_t cli
     return TERN_OK;
 }
 
-// Sends and reads one client's update, and counts it where it can be believed.
+// Sends and reads one client's update, and counts it if it is valid.
 static enum tern_result take_update(struct tern_lgc_group *group, uint32_t round, uint32_t id)
 {
     struct tern_lgc_client *client = &group->clients[id];
@@ -601,7 +600,7 @@ static enum tern_result take_update(struct tern_lgc_group *group, uint32_t round
     return TERN_OK;
 }
 
-// The common part of all clients: what the code is decoded to in no unit, and without an innovation.
+// Decodes the common part of all clients: the code with scale 1 and without an innovation.
 static enum tern_result take_code(struct tern_lgc_group *group, struct tern_lgc_reader *reader)
 {
     const uint32_t learned = group->plan.learned;
@@ -612,7 +611,8 @@ static enum tern_result take_code(struct tern_lgc_group *group, struct tern_lgc_
     return decode(group, group->scratch, 1, group->decoded);
 }
 
-// Indices that are lost or bad leave the client no leader; a code that is bad leaves the round without one.
+// Reads the leader's message. Lost or invalid indices disqualify the leader; an invalid code only leaves the round
+// without a code.
 static bool follow(struct tern_lgc_group *group, uint32_t round, uint32_t client)
 {
     if (!carried(group, client, TERN_LGC_WAY_LEAD)) {
@@ -625,7 +625,7 @@ static bool follow(struct tern_lgc_group *group, uint32_t round, uint32_t client
         return false;
     }
     if (reader.read == reader.len && group->phase == TERN_LGC_PHASE_CODED) {
-        return true; // there was no finite code
+        return true; // the leader had no finite code
     }
     result = group->phase == TERN_LGC_PHASE_CODED ? take_code(group, &reader)
                                                   : tern_lgc_take_end(&reader);
@@ -636,7 +636,7 @@ static bool follow(struct tern_lgc_group *group, uint32_t round, uint32_t client
     return true;
 }
 
-// The round's leader: the one drawn, or the first behind it whose indices arrive whole.
+// Chooses the round's leader: the drawn client, or the next one whose indices arrive intact.
 static enum tern_result server_lead(struct tern_lgc_group *group, uint32_t round, bool *led)
 {
     uint32_t client = draw(group, round);
@@ -664,7 +664,7 @@ static double mean_of(const struct tern_lgc_group *group, uint32_t i)
     return group->counted > 0 ? group->sum[i] / (double)group->counted : 0;
 }
 
-// The leader's indices go to all others, and the code to those who are to know what was made of it.
+// Counts the leader's indices sent to all others, and the code sent to those who decode it.
 static void count_lead(struct tern_lgc_group *group)
 {
     const uint64_t others = count_present(group) - 1;
@@ -675,7 +675,7 @@ static void count_lead(struct tern_lgc_group *group)
     }
 }
 
-// The mean of what was exact and of what was picked, which all know the places of.
+// Writes and counts the download: the means of the exact and the picked values, whose indices all clients have.
 static enum tern_result download(struct tern_lgc_group *group)
 {
     const struct tern_lgc_plan *plan = &group->plan;
@@ -725,7 +725,7 @@ static enum tern_result server_picked(struct tern_lgc_group *group, uint32_t rou
     return TERN_OK;
 }
 
-// The phases of a round but the sums' mean.
+// A round of exact values.
 static enum tern_result server_exact(struct tern_lgc_group *group, uint32_t round)
 {
     const uint32_t count = group->plan.count;
@@ -767,16 +767,16 @@ static enum tern_result server_exact(struct tern_lgc_group *group, uint32_t roun
 
 // --- In a ring
 
-// The forms with a ring. What is summed goes round as in ring/exchange: of a sum of n values each node passes
-// 2 (N - 1) / N * n on, of what everybody is to have as it is, (N - 1) times its own. Bytes here are of all nodes
-// together, and sums are taken in the order of the nodes.
+// The forms with a ring. Sums travel as in ring/exchange: for a sum of n values each node sends 2 (N - 1) / N * n;
+// for data that all nodes need unchanged, (N - 1) times its own. Bytes are totals of all nodes, and sums are taken in
+// the order of the nodes.
 
 static uint64_t nodes_of(const struct tern_lgc_group *group)
 {
     return count_present(group);
 }
 
-// Bytes of `count` float32 that are summed, and of `len` bytes of each node, or of one of them, that all get.
+// Return the bytes for summing `count` float32, and for passing `len` bytes of one node to all others.
 static uint64_t summed(const struct tern_lgc_group *group, size_t count)
 {
     return 2 * (nodes_of(group) - 1) * sizeof(float) * (uint64_t)count;
@@ -811,7 +811,7 @@ static enum tern_result ring_exact(struct tern_lgc_group *group, uint32_t round)
     return TERN_OK;
 }
 
-// The node that is drawn picks, and passes its indices on.
+// The drawn node chooses the indices and passes them on.
 static enum tern_result ring_lead(struct tern_lgc_group *group, uint32_t round)
 {
     group->leader = draw(group, round);
@@ -828,7 +828,7 @@ static enum tern_result ring_lead(struct tern_lgc_group *group, uint32_t round)
     return TERN_OK;
 }
 
-// Makes of code[len] what others will read of it; the message has its bytes.
+// Encodes code[len] into the message, and replaces it by what receivers decode.
 static enum tern_result narrow(struct tern_lgc_group *group, size_t len)
 {
     tern_lgc_message_clear(&group->message);
@@ -838,7 +838,7 @@ static enum tern_result narrow(struct tern_lgc_group *group, size_t len)
     return tern_lgc_take_values(&reader, TERN_LGC_PIECE_CODE, group->code, len);
 }
 
-// What the codes say of each node's learned values, in the unit that fits them best, to received.
+// Writes each node's learned values, decoded from its code at the best scale, to received.
 static enum tern_result gather_codes(struct tern_lgc_group *group)
 {
     const uint32_t learned = group->plan.learned;
@@ -864,8 +864,8 @@ static enum tern_result gather_codes(struct tern_lgc_group *group)
     return TERN_OK;
 }
 
-// All codes in the unit of the leader, summed on their way. A node takes out of its buffer what its own code is decoded
-// to; that the mean of these is not what the mean code is decoded to is what this form loses.
+// Sums all codes in the leader's scale. A node subtracts what its own code decodes to. The mean of these differs from
+// what the mean code decodes to: this is the error of this form.
 static enum tern_result mean_codes(struct tern_lgc_group *group)
 {
     const uint32_t learned = group->plan.learned;
@@ -892,7 +892,8 @@ static enum tern_result mean_codes(struct tern_lgc_group *group)
     return TERN_OK;
 }
 
-// Where a node's values have no code, or the mean has no values, all are summed as they are.
+// Exchanges codes. If a node's values have no finite code, or the mean code does not decode, the values are summed
+// unchanged.
 static enum tern_result code_round(struct tern_lgc_group *group)
 {
     const enum tern_result result =
@@ -902,7 +903,7 @@ static enum tern_result code_round(struct tern_lgc_group *group)
     return result == TERN_ERR_NON_FINITE ? TERN_OK : result;
 }
 
-// Completes what each node is taken to have sent, and counts what all take.
+// Completes what each node has sent, and adds it to the sums.
 static void count_all(struct tern_lgc_group *group)
 {
     const struct tern_lgc_plan *plan = &group->plan;
@@ -924,7 +925,8 @@ static void count_all(struct tern_lgc_group *group)
     }
 }
 
-// Who trains the autoencoder has to see each node's values, so that these go round as they are.
+// Counts the values' bytes. During training every node's values travel unchanged, since training needs them
+// individually.
 static void tally_values(struct tern_lgc_group *group)
 {
     const struct tern_lgc_plan *plan = &group->plan;
@@ -1015,7 +1017,7 @@ static enum tern_result exchange(struct tern_lgc_group *group, uint32_t round)
     return server ? server_picked(group, round) : ring_picked(group, round);
 }
 
-// weights += mean of the sums.
+// Applies the update: weights += mean of the sums.
 static void apply(struct tern_lgc_group *group, float *weights)
 {
     for (uint32_t i = 0; group->counted > 0 && i < group->plan.count; i++) {

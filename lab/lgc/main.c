@@ -1,5 +1,5 @@
-// bench-lgc: a group of clients that trains a model under LGC, or under one of Tern's codecs, in one process; prints
-// JSON. ./tern bench lgc runs it for each scheme.
+// bench-lgc: trains a model with a group of clients in one process, under LGC or one of Tern's codecs; prints JSON.
+// ./tern bench lgc runs it for each scheme.
 #include "data/partition.h"
 #include "data/source.h"
 #include "lgc/group.h"
@@ -16,15 +16,15 @@
 #include <string.h>
 
 struct world_settings {
-    const char *model; // spec of a built-in one
+    const char *model; // spec of a built-in model
     const char *data;  // spec of a data set (data/source.h)
     enum tern_partition_kind partition;
-    float alpha;         // of a Dirichlet partition
+    float alpha;         // concentration of the Dirichlet partition
     uint32_t clients;    // >= 1
-    uint32_t rounds;     // that the rate falls over
+    uint32_t rounds;     // number of rounds
     uint32_t batch_size; // >= 1
-    float learning_rate; // of the first round; falls with a cosine
-    float rate_final;    // of the last one
+    float learning_rate; // in the first round; falls along a cosine
+    float rate_final;    // in the last round
     uint64_t seed;
 };
 
@@ -41,11 +41,11 @@ struct world {
 struct options {
     struct world_settings world;
     struct tern_lgc_settings lgc;
-    struct tern_codec codec; // where `rival`
-    bool rival;              // a codec of Tern's in the place of LGC
-    uint32_t evaluate_every; // rounds
-    uint32_t late;           // round in which the last client joins; 0: it is there from the start
-    uint32_t lose;           // the leader's update is lost in every so manieth round; 0: never
+    struct tern_codec codec; // the codec if `rival`
+    bool rival;              // uses one of Tern's codecs instead of LGC
+    uint32_t evaluate_every; // interval in rounds
+    uint32_t late;           // round in which the last client joins; 0: at the start
+    uint32_t lose;           // interval in rounds at which the leader's update is lost; 0: never
 };
 
 // --- Data, shares and trainer
@@ -79,7 +79,7 @@ static enum tern_result place_trainer(struct world *world)
             return TERN_ERR_MODEL_MISMATCH;
         }
     }
-    // Aligned, as vectors of the trainer are relative to the start of its memory.
+    // Aligned: the trainer's vectors are relative to the start of its memory.
     world->arena_size += TERN_ARENA_ALIGNMENT - world->arena_size % TERN_ARENA_ALIGNMENT;
     world->arena = aligned_alloc(TERN_ARENA_ALIGNMENT, world->arena_size);
     return world->arena != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
@@ -133,7 +133,7 @@ static enum tern_result world_open(const struct world_settings *settings, struct
     return result;
 }
 
-// A cosine from the first rate to the last, which it reaches one round after the end.
+// A cosine from the first rate to the last, which it would reach one round after the end.
 static float rate_of(const struct world_settings *settings, uint32_t round)
 {
     if (settings->rounds < 2) {
@@ -144,8 +144,8 @@ static float rate_of(const struct world_settings *settings, uint32_t round)
            (settings->learning_rate - settings->rate_final) * 0.5f * (1 + tern_cos_turns(turns));
 }
 
-// The signature of tern_lgc_trainer.train, with the world as its context: one step of SGD without momentum on a batch
-// of the client's own examples, so that change = -rate * gradient.
+// Implements tern_lgc_trainer.train for a world: one step of SGD without momentum on a batch of the client's own
+// examples, so that change = -rate * gradient.
 static enum tern_result world_train(void *ctx, uint32_t client, uint32_t round,
                                     const float *weights, float *change)
 {
@@ -170,7 +170,7 @@ static enum tern_result world_train(void *ctx, uint32_t client, uint32_t round,
     return TERN_OK;
 }
 
-// Of the test examples.
+// Measures on the test examples.
 static enum tern_result world_evaluate(struct world *world, const float *weights,
                                        struct tern_evaluate_result *result)
 {
@@ -185,7 +185,7 @@ static enum tern_result world_evaluate(struct world *world, const float *weights
 
 // --- Options
 
-// What bench-lgc is told, as KEY=VALUE words. One thread.
+// Options of bench-lgc: KEY=VALUE words. One thread.
 
 enum kind { TEXT, WHOLE, NUMBER, CHOICE, CODEC, SCHEME };
 
@@ -343,8 +343,8 @@ static bool read_word(const char *word, struct options *options)
     return false;
 }
 
-// Reads the words; what they do not name has its default. False, with a sentence on stderr, where a key is unknown,
-// a value malformed or outside its range.
+// Reads the words; other keys have their defaults. False, with a sentence on stderr: an unknown key, or a malformed
+// value or one out of range.
 static bool options_read(char **words, int count, struct options *options)
 {
     *options = (struct options){.rival = false};
@@ -362,7 +362,7 @@ static bool options_read(char **words, int count, struct options *options)
     return true;
 }
 
-// Every key with its meaning and default.
+// Prints every key with meaning and default.
 static void options_print(void)
 {
     for (int i = 0; i < KEYS; i++) {
@@ -375,10 +375,10 @@ static void options_print(void)
 struct run {
     struct options options;
     struct world world;
-    struct tern_lgc_group group; // of LGC
-    struct tern_lgc_rival rival; // else
-    uint32_t round;              // that is played
-    bool diverged;               // in that round
+    struct tern_lgc_group group; // used for LGC
+    struct tern_lgc_rival rival; // used otherwise
+    uint32_t round;              // current round
+    bool diverged;               // the current round diverged
     float *weights;
     struct tern_evaluate_result at_end;
 };
@@ -445,7 +445,7 @@ static enum tern_result play(struct run *run)
     return TERN_OK;
 }
 
-// --- What it came to
+// --- Results
 
 static uint64_t sum_of(const uint64_t bytes[TERN_LGC_PIECE_KINDS], bool with_weights)
 {
@@ -456,7 +456,7 @@ static uint64_t sum_of(const uint64_t bytes[TERN_LGC_PIECE_KINDS], bool with_wei
     return sum;
 }
 
-// Bits that one client sends, or takes, of each value of the model, in the mean of so many rounds.
+// Returns the mean bits per model value that one client sends or receives in a round.
 static double bits(const struct run *run, uint64_t bytes, uint64_t client_rounds)
 {
     return client_rounds == 0
@@ -571,7 +571,7 @@ static int run_all(struct run *run)
     }
     tern_model_init_weights(&run->world.model, run->options.world.seed, run->weights);
     result = play(run);
-    // Weights that left the range of numbers are a result, too.
+    // Divergence is a result, too.
     run->diverged = result == TERN_ERR_TRAINER || result == TERN_ERR_NON_FINITE;
     if (result != TERN_OK && !run->diverged) {
         fprintf(stderr, "bench-lgc: in round %u\n", run->round);

@@ -40,7 +40,7 @@ void tern_lgc_message_clear(struct tern_lgc_message *message)
 
 // --- Writing
 
-// Where the body of the next piece is written, behind room for the longest head.
+// Returns where the body of the next piece is written, after room for the longest head.
 static uint8_t *body_of(const struct tern_lgc_message *message, size_t *room)
 {
     const size_t left = message->size - message->len;
@@ -90,7 +90,7 @@ enum tern_result tern_lgc_put_scaled(struct tern_lgc_message *message, enum tern
     return TERN_OK;
 }
 
-// Writes a tensor's index set behind its length; returns the end.
+// Writes a tensor's index set with its length before it; returns the end.
 static uint8_t *put_set(const struct tern_lgc_part *part, const uint32_t *at, uint8_t *dst)
 {
     uint8_t *set = dst + TERN_VARINT_MAX;
@@ -141,7 +141,7 @@ static enum tern_result take_varint(const uint8_t *bytes, size_t len, size_t *at
     return TERN_OK;
 }
 
-// The body of the next piece; the reader stands behind it then.
+// Returns the body of the next piece, and moves the reader past it.
 static enum tern_result take_body(struct tern_lgc_reader *reader, enum tern_lgc_kind kind,
                                   struct span *body)
 {

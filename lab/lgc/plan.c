@@ -5,7 +5,7 @@
 
 enum { WORD_BITS = 64 };
 
-// The last segment that is compressed on its own, or the number of segments.
+// Returns the last segment that is compressed on its own, or the number of segments.
 static uint32_t last_tensor(const struct tern_model *model)
 {
     for (uint32_t i = model->segment_count; i-- > 0;) {
@@ -70,7 +70,7 @@ size_t tern_lgc_pick_words(const struct tern_lgc_plan *plan)
     return words_of(plan->largest > plan->learned ? plan->largest : plan->learned);
 }
 
-// Marks the first values that are not marked, `missing` of them.
+// Marks the first `missing` unmarked values.
 static void fill(uint64_t *words, uint32_t missing)
 {
     for (uint32_t i = 0; missing > 0; i++) {

@@ -1,6 +1,6 @@
-// Which values of a model go how under LGC (Abrahamyan et al., section VI-A), and which of them a round picks: of
-// each tensor the share `density` of largest magnitude, at positions that the round's leader chooses for all.
-//   exact    every value in every round: what is fused (biases, and a first layer of few values), and dense tensors
+// Divides the values of a model under LGC (Abrahamyan et al., section VI-A), and picks a round's values: of each
+// tensor the share `density` of largest magnitude, at indices that the round's leader chooses for all.
+//   exact    every value in every round: fused segments (biases, a small first layer) and dense tensors
 //   plain    picked, and sent as float32: the last tensor
 //   learned  picked, and sent by the autoencoder: the tensors between
 // Pure; the caller owns all memory.
@@ -14,18 +14,18 @@ enum tern_lgc_role { TERN_LGC_EXACT, TERN_LGC_PLAIN, TERN_LGC_LEARNED };
 
 struct tern_lgc_part {
     enum tern_lgc_role role;
-    uint32_t offset; // of its values in the model's
+    uint32_t offset; // of its values in the model
     uint32_t count;
     uint32_t first; // of its values among the exact ones, or among the picked ones
-    uint32_t picks; // of count, in each round; exact: count
+    uint32_t picks; // values picked per round; exact: count
 };
 
-// Picked values are one vector, first all plain ones, then all learned ones.
+// Picked values are one vector: all plain ones, then all learned ones.
 struct tern_lgc_plan {
     struct tern_lgc_part parts[TERN_MODEL_MAX_TENSORS]; // in the order of the model's segments
     uint32_t part_count;
     uint32_t count;   // values of the model
-    uint32_t exact;   // of them exact
+    uint32_t exact;   // number of exact values
     uint32_t plain;   // picked in a round
     uint32_t learned; // picked in a round
     uint32_t largest; // values of the largest part
@@ -42,15 +42,15 @@ static inline uint32_t tern_lgc_picks(const struct tern_lgc_plan *plan)
 TERN_MUST_USE enum tern_result tern_lgc_plan_make(const struct tern_model *model, float density,
                                                   struct tern_lgc_plan *plan);
 
-// Words of scratch that tern_lgc_pick() needs; also enough for one bit of each learned value.
+// Returns the words of scratch that tern_lgc_pick() needs; also enough for one bit per learned value.
 size_t tern_lgc_pick_words(const struct tern_lgc_plan *plan);
 
-// Picks of values[count], which are finite: at[picks], ascending within each part. Of equal magnitudes the first
-// ones, and where too few are not 0, zeros from the first on.
+// Picks the largest of values[count], which are finite: at[picks], ascending within each part. Of equal magnitudes it
+// picks the first ones; if too few values are nonzero, it adds the first zeros.
 void tern_lgc_pick(const struct tern_lgc_plan *plan, const float *values, uint64_t *words,
                    uint32_t *at);
 
-// Exact values one after the other, of values[count] to exact[plan->exact] and back.
+// Copy the exact values between values[count] and the dense exact[plan->exact].
 void tern_lgc_exact_of(const struct tern_lgc_plan *plan, const float *values, float *exact);
 void tern_lgc_exact_to(const struct tern_lgc_plan *plan, const float *exact, float *values);
 

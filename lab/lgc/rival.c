@@ -36,7 +36,7 @@ void tern_lgc_rival_close(struct tern_lgc_rival *rival)
     rival->state = NULL;
 }
 
-// A client's change to the bytes of its update.
+// Encodes a client's change into its update.
 static enum tern_result upload(struct tern_lgc_rival *rival, uint32_t client, uint32_t round,
                                size_t *len)
 {

@@ -1,6 +1,7 @@
-"""The trainer that simulate() gives its clients: hands each task to the process that simulates, and its answer back.
+"""Trainer of simulate()'s clients: forwards each task to the simulating process and its answer back.
 
-Usage: _bridge.py SOCKET CLIENT, as a persistent trainer (docs/TRAINERS.md). It is a copy of many, so it imports little.
+Usage: _bridge.py SOCKET CLIENT, as a persistent trainer (docs/TRAINERS.md). It imports little, as each client runs a
+copy.
 """
 import os
 import socket

@@ -1,5 +1,4 @@
-"""What an aggregator tells operators, and takes from them, by the API of its admin listener (docs/OPERATIONS.md,
-"Admin API"): over TCP on loopback, or a unix socket."""
+"""Access to an aggregator's admin API (docs/OPERATIONS.md, "Admin API") over TCP on loopback or a unix socket."""
 from __future__ import annotations
 
 import http.client
@@ -28,7 +27,7 @@ SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:][\w:]*(?:\{.*\})?) (?P<value>\S+)")
 
 
 class FederationError(Exception):
-    """The aggregator refused, or could not be reached. status: of HTTP, 0 where there was no answer."""
+    """The aggregator refused a request, or was not reachable. status: HTTP status; 0: no answer."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -47,7 +46,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def _token(token: str | os.PathLike[str]) -> str:
-    """The token itself, or of the file that is there; the tokens that `serve` makes have no slash."""
+    """Returns the token, or reads it if the text is a file's path: tokens made by `serve` contain no slash."""
     if isinstance(token, str) and "/" not in token and not os.path.exists(token):
         return token.strip()
     with open(token, encoding="ascii") as file:
@@ -55,15 +54,15 @@ def _token(token: str | os.PathLike[str]) -> str:
 
 
 class Federation:
-    """One aggregator. Each call is one request or, of long lists, several; nothing is kept between calls."""
+    """An aggregator. Each call sends one request, or several for a long list; no state is kept between calls."""
 
     def __init__(self, address: str = DEFAULT_ADDRESS, token: str | os.PathLike[str] = "tern-state/admin.token", *,
                  timeout: float = 30.0) -> None:
-        """address: "http://127.0.0.1:9443" or "unix:/path", as admin.address and admin.port say; or tunnelled to here.
-        token: of the admin listener, or the path of the file admin.token in the aggregator's state directory.
+        """address: "http://127.0.0.1:9443" or "unix:/path", as set by admin.address and admin.port, or the end of a
+        tunnel. token: of the admin listener, or the path of the file admin.token in the aggregator's state directory.
         timeout: seconds without an answer.
 
-        ValueError: another address. OSError: the token's file cannot be read."""
+        ValueError: another kind of address. OSError: the token's file cannot be read."""
         url = urllib.parse.urlsplit(address)
         if not address.startswith(UNIX) and (url.scheme not in ("http", "https") or not url.hostname):
             raise ValueError(f"address is http://HOST:PORT or unix:/path, not {address!r}")
@@ -100,7 +99,7 @@ class Federation:
         return json.loads(self._ask("GET", PREFIX + path))
 
     def _list(self, path: str, key: str, after: int = 0, limit: int = PAGE, options: str = "") -> list[dict[str, Any]]:
-        """The rows of a list; what is not known is left out."""
+        """Returns the rows of a list, without unknown values."""
         rows: list[dict[str, Any]] = []
         while True:
             after = rows[-1][key] if rows else after
@@ -112,38 +111,39 @@ class Federation:
     # --- Looking
 
     def status(self) -> dict[str, Any]:
-        """Model, newest version, counts, and the open round, by the names of `tern-aggregator status --json`."""
+        """Returns model, newest version, counts, and the open round, with the names of `tern-aggregator status
+        --json`."""
         return self._get("status")
 
     def clients(self) -> Table:
-        """All clients, one a row, with the columns of `tern-aggregator clients`. Times are milliseconds since 1970."""
+        """Returns a table of clients with the columns of `tern-aggregator clients`. Times are milliseconds since
+        1970."""
         return Table(self._list("clients", "id"))
 
     def waiting(self) -> dict[str, Any]:
-        """Why nothing happens, or whom the open round waits for: a sentence ("now"), what to do ("advice"), whether it
-        needs help, and those members without an update that were seen longest ago."""
+        """Returns what the federation waits for ("now"), what to do ("advice"), whether it needs help, and the
+        members without an update that were seen longest ago."""
         return dict(self._get("waiting"))
 
     def rounds(self, after: int = 0) -> Table:
-        """All rounds, the open one too, with what the API has of each: settings, losses, accuracy, bytes. Times are
-        milliseconds since 1970. after: only later ones.
+        """Returns a table of all rounds, including the open one: settings, losses, accuracy, bytes. Times are
+        milliseconds since 1970. after: only later rounds.
 
-        The version that the round made has accuracy and evaluated_NAME for other figures: the evaluators' medians.
-        Of the version that it began with, what clients found on held-out data of their own, where
-        train.evaluate asks for it: held_out_NAME, the mean weighted by examples, held_out_NAME_mean, each client alike,
-        _deviation, _worst and _worst_client; held_out_clients and held_out_model."""
+        Accuracy and evaluated_NAME are the evaluators' medians for the version that the round committed. With
+        train.evaluate, held_out_NAME has the clients' figures on their held-out data for the version before: the mean
+        weighted by examples; _mean, unweighted; _deviation, _worst and _worst_client; held_out_clients and
+        held_out_model."""
         return Table(self._rounds(after))
 
     def _rounds(self, after: int = 0) -> list[dict[str, Any]]:
         return [flat_round(row) for row in self._list("rounds", "round", after, ROUNDS_PAGE, "&columns=*")]
 
     def history(self) -> Table:
-        """The committed rounds, in few columns: loss, accuracy and other figures where evaluators or clients reported
-        them, updates, seconds."""
+        """Returns a table of committed rounds: loss, accuracy and other reported figures, updates, seconds."""
         return history_of(self._rounds())
 
     def metrics(self) -> dict[str, float]:
-        """What Prometheus reads: {name with labels: value}."""
+        """Returns the metrics for Prometheus: {name with labels: value}."""
         text = self._ask("GET", "/metrics").decode()
         samples = (SAMPLE.match(line) for line in text.splitlines())
         return {sample["name"]: float(sample["value"]) for sample in samples if sample}
@@ -152,8 +152,8 @@ class Federation:
 
     def enroll_code(self, uses: int = 1, expires_s: int = 86400, label: str = "",
                     tags: Mapping[str, str] | None = None, evaluator: bool = False) -> str:
-        """A new join code, which is not shown again. uses: 1 to 1,000,000 clients; expires_s: seconds, to a year;
-        tags: of the clients that enrol with it, as {"site": "a"}, for round.selection; evaluator: clients with
+        """Makes a join code, which is shown only once. uses: 1 to 1,000,000 clients; expires_s: seconds, at most a
+        year; tags: of the clients that enrol with it, as {"site": "a"}, for round.selection; evaluator: clients with
         client.evaluator = yes may enrol with it."""
         wanted = {"uses": uses, "expires_s": expires_s, "label": label, "evaluator": evaluator}
         if tags:
@@ -161,17 +161,17 @@ class Federation:
         return str(json.loads(self._ask("POST", PREFIX + "enroll-codes", wanted))["code"])
 
     def codes(self) -> Table:
-        """All join codes by their ids, without their texts: state, uses left, how many clients enrolled with each."""
+        """Returns a table of join codes by id, without the codes: state, uses left, number of enrolled clients."""
         return Table(self._get("enroll-codes"))
 
     def cancel_code(self, code: str) -> dict[str, Any]:
-        """Nobody enrols with it any more; code: its id, of codes(). {"id", "was_valid"}. FederationError of status 404:
-        there is none of this id."""
+        """Cancels a join code: {"id", "was_valid"}. code: its id in codes(). FederationError with status 404: unknown
+        id."""
         return dict(json.loads(self._ask("POST", f"{PREFIX}enroll-codes/{urllib.parse.quote(code, safe='')}/cancel")))
 
     def close_round(self, number: int | None = None) -> dict[str, Any]:
-        """Ends the open round with the updates that it has, from one on: {"round", "reported"}. number: of the round
-        that is meant; by default the one that is open now. FederationError of status 409: it is not open."""
+        """Closes the open round with the updates that have arrived, at least one: {"round", "reported"}. number: the
+        round, by default the open one. FederationError with status 409: this round is not open."""
         if number is None:
             number = self.status().get("open_round", {}).get("round")
         if number is None:
@@ -179,19 +179,18 @@ class Federation:
         return dict(json.loads(self._ask("POST", f"{PREFIX}rounds/{int(number)}/close")))
 
     def revoke(self, client: int) -> dict[str, Any]:
-        """Shuts a client out for good: {"id", "revoked", "was_revoked"}. FederationError of status 404: there is none
-        of this id."""
+        """Revokes a client for ever: {"id", "revoked", "was_revoked"}. FederationError with status 404: unknown id."""
         return json.loads(self._ask("POST", f"{PREFIX}clients/{int(client)}/revoke"))
 
 
 def flat_round(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A round's row with the evaluators' metrics as evaluated_NAME in place of the object "metrics"."""
+    """Returns a round's row with the object "metrics" replaced by columns evaluated_NAME."""
     flat = {name: value for name, value in row.items() if name != "metrics"}
     return flat | {f"evaluated_{name}": value for name, value in (row.get("metrics") or {}).items()}
 
 
 def history_of(rounds: list[dict[str, Any]]) -> Table:
-    """The table of history() of rows of rounds."""
+    """Makes the table of history() from rows of rounds."""
     rows = [row | {"seconds": (row["closed_ms"] - row["opened_ms"]) / 1000} for row in rounds
             if row["state"] == "committed"]
     names = dict.fromkeys(name for row in rows for name in row)

@@ -28,18 +28,18 @@ LOSSES = ("loss", "train_loss")
 
 
 class NumPyClient(Protocol):
-    """The part of flwr.client.NumPyClient that is used."""
+    """The methods of flwr.client.NumPyClient that Tern uses."""
 
     def get_parameters(self, config: dict[str, Any]) -> list[numpy.ndarray[Any, Any]]:
-        """The model's arrays."""
+        """Returns the model's arrays."""
 
     def fit(self, parameters: list[numpy.ndarray[Any, Any]], config: dict[str, Any]
             ) -> tuple[list[numpy.ndarray[Any, Any]], int, dict[str, Any]]:
-        """Trains: the new arrays, the number of examples, metrics."""
+        """Trains; returns the new arrays, the number of examples, metrics."""
 
     def evaluate(self, parameters: list[numpy.ndarray[Any, Any]], config: dict[str, Any]
                  ) -> tuple[float, int, dict[str, Any]]:
-        """The loss, the number of examples, metrics."""
+        """Returns the loss, the number of examples, metrics."""
 
 
 def _parameters(client: NumPyClient) -> list[numpy.ndarray[Any, Any]]:
@@ -57,8 +57,8 @@ def _named(arrays: list[numpy.ndarray[Any, Any]], names: Iterable[str] | None) -
 
 
 def initial_model(client: NumPyClient, names: Iterable[str] | None = None) -> dict[str, numpy.ndarray[Any, Any]]:
-    """The model that the client has now, {name: array}, to begin a federation with; float64 as float32, which is what
-    Tern trains. ValueError: too few names"""
+    """Returns the client's present model, {name: array}, to start a federation with; float64 becomes float32, which
+    Tern trains. ValueError: too few names."""
     return trainable(_named(_parameters(client), names))
 
 
@@ -69,12 +69,12 @@ def _config(task: Task) -> dict[str, bool | bytes | float | int | str]:
 
 
 def _figures(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Metrics that are numbers; Flower allows texts and bytes, too."""
+    """Selects the numeric metrics; Flower also allows text and bytes."""
     return {name: float(value) for name, value in metrics.items() if isinstance(value, numbers.Real)}
 
 
 class _Adapter:
-    """Between the model of a task and the arrays of a client."""
+    """Converts between the model of a task and the arrays of a client."""
 
     def __init__(self, make: Callable[[Task], NumPyClient], names: list[str] | None) -> None:
         self._make = make
@@ -82,7 +82,8 @@ class _Adapter:
 
     def _fill(self, client: NumPyClient, model: Mapping[str, numpy.ndarray[Any, Any]]
               ) -> tuple[list[str], list[numpy.ndarray[Any, Any]]]:
-        """All names in the client's order, and the arrays: the model's, of whole numbers the client's own."""
+        """Returns all names in the client's order, and the arrays: floats from the model, whole numbers from the
+        client."""
         own = _named(_parameters(client), self._names)
         unknown = [name for name in model if name not in own]
         if unknown:
@@ -90,7 +91,7 @@ class _Adapter:
         return list(own), [model[name].astype(array.dtype) if name in model else array for name, array in own.items()]
 
     def train(self, model: dict[str, numpy.ndarray[Any, Any]], task: Task) -> Training:
-        """fit() of the task's client."""
+        """Calls fit() of the task's client."""
         client = self._make(task)
         names, arrays = self._fill(client, model)
         arrays, num_examples, metrics = client.fit(arrays, _config(task))
@@ -106,7 +107,7 @@ class _Adapter:
         return loss
 
     def evaluate(self, model: dict[str, numpy.ndarray[Any, Any]], task: Task) -> Evaluation:
-        """evaluate() of the task's client."""
+        """Calls evaluate() of the task's client."""
         client = self._make(task)
         loss, num_examples, metrics = client.evaluate(self._fill(client, model)[1], {})
         return Evaluation(num_examples, float(loss), _figures(metrics))

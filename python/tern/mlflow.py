@@ -34,7 +34,7 @@ PARAMETERS = ("strategy", "strategy_parameters", "codec_up", "codec_down", "serv
 
 
 class MlflowError(Exception):
-    """The tracking server refused, or could not be reached. code: its error_code, or ""."""
+    """The tracking server refused a request, or was not reachable. code: its error_code, or ""."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -42,10 +42,10 @@ class MlflowError(Exception):
 
 
 class Source(Protocol):
-    """What rounds come from: a Federation, or a Simulation."""
+    """Source of rounds: a Federation or a Simulation."""
 
     def rounds(self) -> Table:
-        """All rounds, one a row."""
+        """Returns a table of all rounds."""
 
 
 def _authorization() -> dict[str, str]:
@@ -67,7 +67,7 @@ class _Server:
         self._timeout = timeout
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None, **query: str) -> dict[str, Any]:
-        """POST of a body, or GET. The answer's JSON. MlflowError"""
+        """Sends a POST with a body, or a GET; returns the answer's JSON. MlflowError."""
         url = self.uri + API + path + ("?" + urllib.parse.urlencode(query) if query else "")
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
         request = urllib.request.Request(url, data, {"Content-Type": "application/json"} | _authorization())
@@ -94,7 +94,7 @@ def _now_ms() -> int:
 
 
 def _experiment(server: _Server, name: str) -> str:
-    """Its id; it is made when there is none of this name."""
+    """Returns the id of the experiment with this name, which it makes if needed."""
     try:
         return server.ask("experiments/get-by-name", experiment_name=name)["experiment"]["experiment_id"]
     except MlflowError as error:
@@ -104,7 +104,7 @@ def _experiment(server: _Server, name: str) -> str:
 
 
 def _metrics(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Of one round: step is the round, the timestamp the time of its end."""
+    """Returns the metrics of one round: step is the round, the timestamp its end."""
     for name, value in row.items():
         if name in NO_METRICS or name.endswith(NO_METRIC_ENDS) or isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
@@ -113,7 +113,7 @@ def _metrics(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 class Run:
-    """A run of MLflow that a federation's rounds go to."""
+    """An MLflow run that logs a federation's rounds."""
 
     def __init__(self, server: _Server, federation: Source, run_id: str, last_round: int) -> None:
         self._server = server
@@ -122,8 +122,8 @@ class Run:
         self.last_round = last_round  # the last one that was logged; 0 = none
 
     def update(self) -> int:
-        """Logs the rounds that were committed since. How many there were. MlflowError: those that were sent before stay
-        logged, and the next update() goes on behind them."""
+        """Logs the rounds committed since the last call; returns their number. MlflowError: rounds already sent stay
+        logged, and the next update() continues after them."""
         rounds = [row for row in self._federation.rounds()
                   if row["state"] == "committed" and row["round"] > self.last_round]
         params = [{"key": name, "value": str(rounds[0][name])} for name in PARAMETERS
@@ -143,7 +143,7 @@ class Run:
         self.last_round = last_round
 
     def finish(self, status: str = "FINISHED") -> None:
-        """Logs what there is, and ends the run. status: FINISHED, FAILED or KILLED"""
+        """Logs the remaining rounds, and ends the run. status: FINISHED, FAILED or KILLED."""
         self.update()
         self._server.ask("runs/update", {"run_id": self.run_id, "status": status, "end_time": _now_ms()})
 

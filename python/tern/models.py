@@ -33,20 +33,20 @@ Path = str | os.PathLike[str]
 
 
 class ModelError(ValueError):
-    """A model or a file that is none, or holds what neither numpy nor safetensors has a type for."""
+    """An invalid model or file, or a dtype that numpy or safetensors does not have."""
 
 
 # --- Arrays and tensors
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is PyTorch's. Does not import torch."""
+    """Whether the value is a PyTorch tensor. Does not import torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def state_dict_of(model: Any) -> Mapping[str, Any]:
-    """The model's tensors by name: of a mapping itself, of a torch Module its state_dict(). ModelError"""
+    """Returns the model's tensors by name: a mapping itself, or the state_dict() of a torch Module. ModelError."""
     if hasattr(model, "state_dict"):
         model = model.state_dict()
     if not isinstance(model, Mapping):
@@ -56,7 +56,7 @@ def state_dict_of(model: Any) -> Mapping[str, Any]:
 
 
 def to_array(value: Any) -> numpy.ndarray[Any, Any]:
-    """The value as a numpy array of its own dtype; a bfloat16 tensor becomes float32, which holds all its values."""
+    """Returns the value as a numpy array of its own dtype; bfloat16 becomes float32, without loss."""
     if is_tensor(value):
         value = value.detach().cpu().resolve_conj()
         if str(value.dtype) == "torch.bfloat16":
@@ -66,14 +66,14 @@ def to_array(value: Any) -> numpy.ndarray[Any, Any]:
 
 
 def to_tensors(model: Mapping[str, numpy.ndarray[Any, Any]]) -> dict[str, Any]:
-    """The same model of torch tensors, of the arrays' own memory. ImportError without PyTorch"""
+    """Returns the model as torch tensors that share the arrays' memory. ImportError without PyTorch."""
     import torch  # pylint: disable=import-outside-toplevel
 
     return {name: torch.from_numpy(values) for name, values in model.items()}
 
 
 def trainable(model: Any) -> dict[str, Any]:
-    """The model with float64, which Tern keeps and does not train, as float32. ModelError: it is no model"""
+    """Returns the model with float64 as float32, since Tern does not train float64. ModelError: not a model."""
     found = {}
     for name, value in state_dict_of(model).items():
         array = to_array(value)
@@ -85,7 +85,7 @@ def trainable(model: Any) -> dict[str, Any]:
 
 
 def _dtype(name: str, value: Any) -> str:
-    """The format's name of its dtype. ModelError: it has none"""
+    """Returns the safetensors name of the array's dtype. ModelError: there is none."""
     if is_tensor(value) and str(value.dtype) == "torch.bfloat16":
         return BFLOAT16
     dtype = to_array(value).dtype.newbyteorder("<")
@@ -95,7 +95,7 @@ def _dtype(name: str, value: Any) -> str:
 
 
 def _values(value: Any, dtype: str) -> memoryview:
-    """Its bytes, row by row and little endian."""
+    """Returns the array's bytes, row-major and little endian."""
     array = to_array(value)
     if dtype == BFLOAT16:
         halves = numpy.ascontiguousarray(array, dtype="<f4").view("<u4") >> 16  # exact: the lower half is zero
@@ -106,7 +106,7 @@ def _values(value: Any, dtype: str) -> memoryview:
 
 
 def _entries(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The header's, in the model's order. ModelError"""
+    """Returns the header's entries in the model's order. ModelError."""
     entries: dict[str, Any] = {}
     at = 0
     for name, value in model.items():
@@ -134,7 +134,7 @@ def _header(entries: Mapping[str, Any]) -> bytes:
 
 
 def _write(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """The whole file or the old one: written beside it, then renamed."""
+    """Replaces a file atomically: writes a new one beside it, then renames."""
     folder, name = os.path.split(os.path.abspath(path))
     handle, beside = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
     try:
@@ -176,7 +176,7 @@ def save_model(model: Any, path: Path, metadata: Mapping[str, str] | None = None
 
 
 def _read_header(path: Path, file: BinaryIO) -> dict[str, Any]:
-    """The header as it is; the file stands behind it. ModelError"""
+    """Reads the header and leaves the file's position after it. ModelError."""
     begin = file.read(8)
     length = struct.unpack("<Q", begin)[0] if len(begin) == 8 else HEADER_MAX + 1
     text = file.read(length) if length <= HEADER_MAX else b""
@@ -190,7 +190,7 @@ def _read_header(path: Path, file: BinaryIO) -> dict[str, Any]:
 
 
 def _place(name: str, entry: Any, size: int) -> tuple[str, list[int], int]:
-    """Dtype, shape and first byte, where all its bytes lie within the `size` bytes of values. ModelError"""
+    """Returns dtype, shape and first byte of a tensor whose bytes lie within the `size` bytes of values. ModelError."""
     try:
         dtype, shape, (begin, end) = entry["dtype"], [int(count) for count in entry["shape"]], entry["data_offsets"]
         whole = isinstance(begin, int) and isinstance(end, int)
@@ -206,12 +206,12 @@ def _place(name: str, entry: Any, size: int) -> tuple[str, list[int], int]:
 
 
 def _width(dtype: str) -> int:
-    """Bytes of a value."""
+    """Returns the bytes of a value."""
     return numpy.dtype(DTYPES.get(dtype, "<u2")).itemsize
 
 
 def _read(file: BinaryIO, dtype: str, shape: list[int]) -> numpy.ndarray[Any, Any]:
-    """The tensor that the file stands before, whose bytes are there."""
+    """Reads the tensor at the file's position; its bytes are known to be there."""
     values = numpy.empty(shape, DTYPES.get(dtype, "<u2"))
     file.readinto(values.reshape(-1).view(numpy.uint8).data)  # type: ignore[attr-defined]
     if dtype == BFLOAT16:
@@ -242,7 +242,7 @@ def load_model(path: Path, framework: str = "numpy") -> dict[str, Any]:
 
 
 def load_metadata(path: Path) -> dict[str, str]:
-    """The texts that are kept beside the tensors: `tern-aggregator export` writes version and round. As load_model()"""
+    """Returns the metadata: `tern-aggregator export` writes version and round. Errors as of load_model()."""
     with open(path, "rb") as file:
         metadata = _read_header(path, file).get(METADATA, {})
     return {str(key): str(value) for key, value in metadata.items()} if isinstance(metadata, dict) else {}
@@ -253,10 +253,11 @@ def load_metadata(path: Path) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """What an exported model takes and predicts. A field is None where the file does not have it.
+    """Inputs and outputs of an exported model. A field is None if the file does not have it.
 
-    columns: names of the features, in the model's order; mean, deviation: what they are scaled by; classes: names in
-    class order; target, target_mean, target_deviation: of a model that predicts a number.
+    columns: names of the features, in the model's order; mean, deviation: their scaling; classes: names in class
+    order; target, target_mean, target_deviation: of a model that predicts a number.
+    
     """
     columns: list[str] | None
     mean: numpy.ndarray[Any, Any] | None
@@ -267,21 +268,22 @@ class Inputs:
     target_deviation: float | None
 
     def scale(self, rows: Any) -> numpy.ndarray[Any, Any]:
-        """Rows [n, columns] in their own units, as the model takes them. They stay as they are without a scaling."""
+        """Scales rows [n, columns] from their own units for the model. Without a scaling returns them unchanged."""
         values = numpy.asarray(rows, numpy.float64)
         if self.mean is not None and self.deviation is not None:
             values = (values - self.mean) / self.deviation
         return values.astype(numpy.float32)
 
     def in_units(self, values: Any) -> numpy.ndarray[Any, Any]:
-        """Numbers that the model predicts, in the units of the target."""
+        """Converts predicted numbers to the units of the target."""
         numbers = numpy.asarray(values, numpy.float64)
         return numbers if self.target_mean is None or self.target_deviation is None else \
             numbers * self.target_deviation + self.target_mean
 
 
 def load_inputs(path: Path) -> Inputs:
-    """Columns, scaling and classes of a file that `tern-aggregator export` or `tern-client export` wrote. As load_model()"""
+    """Returns columns, scaling and classes of a file that `tern-aggregator export` or `tern-client export` wrote.
+    Errors as of load_model()."""
     notes = load_metadata(path)
 
     def names(key: str) -> list[str] | None:

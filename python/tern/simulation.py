@@ -1,5 +1,5 @@
-"""A whole federation on this machine: a real tern-aggregator and a real tern-client for each part of the data, over TLS
-on loopback. Their trainer is the process that calls simulate(), so that functions and data need not be files.
+"""Runs a whole federation on this machine: a real tern-aggregator and one real tern-client per part of the data, over
+TLS on loopback. The process that calls simulate() is the trainer, so functions and data need not be files.
 """
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ GRACE_S = 10.0  # that a process has to end by itself
 
 
 class SimulationError(Exception):
-    """A program is missing or failed, a setting was refused, or nothing moves any more."""
+    """A program is missing or failed, a setting was refused, or the simulation makes no progress."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Simulation:
-    """What came of it."""
+    """The results of a simulation."""
 
     model: dict[str, Any]  # the last version of the global model, {name: array}, each tensor in its dtype
     status: dict[str, Any]  # as `tern-aggregator status --json` has it
@@ -48,7 +48,7 @@ class Simulation:
         return self.all_rounds
 
     def history(self) -> Table:
-        """The rounds in few columns: losses, accuracy of test data, bytes of all clients together, seconds."""
+        """A table of rounds: losses, accuracy on test data, bytes of all clients together, seconds."""
         return history_of(list(self.all_rounds))
 
 
@@ -66,7 +66,7 @@ def _check_clients(data: Sequence[Any], cohort: int, rounds: int) -> None:
 
 
 def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those of the aggregator, and those of clients (client.KEY)."""
+    """Splits settings into those of the aggregator and those of clients (client.KEY)."""
     for name in settings:
         if name.count(".") != 1:
             raise SimulationError(f"a setting is named SECTION.KEY, as round.deadline; not {name!r}")
@@ -75,7 +75,7 @@ def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def _settings(rounds: int, cohort: int, clients: int) -> dict[str, Any]:
-    """Of the aggregator, where the caller names no others: all are there, and nothing waits for a clock."""
+    """Default settings of the aggregator: every client takes part, and rounds start without delay."""
     return {"federation.state": "state", "federation.seed": 1, "server.address": "127.0.0.1", "server.port": 0,
             "server.port_file": "port", "admin.address": "unix:admin.sock", "round.rounds": rounds,
             "round.cohort": cohort, "round.quorum": cohort, "round.min_clients": clients, "round.min_interval": "0",
@@ -111,7 +111,7 @@ def _tail(path: pathlib.Path) -> str:
 
 
 class _Processes:
-    """Programs that end with this one: with the block, and, where setpriv is at hand, when the process is killed."""
+    """Child processes that end with the `with` block or, if setpriv is installed, when this process is killed."""
 
     def __init__(self, folder: pathlib.Path, programs: str | os.PathLike[str] | None) -> None:
         self.folder = folder
@@ -123,7 +123,7 @@ class _Processes:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def run(self, *command: str) -> str:
-        """To its end: its output. SimulationError with what it said"""
+        """Runs a program to its end and returns its output. SimulationError has the output of a failed one."""
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SimulationError(f"{pathlib.Path(command[0]).name} {command[1]} failed with {done.returncode}: "
@@ -154,7 +154,7 @@ class _Processes:
 
 
 class _Tasks:
-    """Tasks of clients, from a socket, one after the other."""
+    """Receives the clients' tasks from a socket, one after the other."""
 
     def __init__(self, path: pathlib.Path, clients: int) -> None:
         if len(os.fsencode(path)) > SOCKET_PATH_MAX:
@@ -171,8 +171,8 @@ class _Tasks:
         self._selector.close()
 
     def ready(self) -> Iterator[tuple[int, str, socket.socket]]:
-        """Client, path of a task, and where its answer goes, of those that come within LOOK_S. A client sends
-        "NUMBER PATH" and waits for the answer, so that there is no second line behind the first."""
+        """Yields client, path of a task, and the connection for its answer, for tasks that arrive within LOOK_S. A
+        client sends "NUMBER PATH" and waits for the answer, so a connection never holds a second line."""
         for key, _ in self._selector.select(LOOK_S):
             if key.fileobj is self._listener:
                 link = self._listener.accept()[0]
@@ -206,7 +206,7 @@ class _Run:
     # Before the first round
 
     def make_aggregator(self, model: Any, settings: Mapping[str, Any]) -> None:
-        """The state directory and the certificate."""
+        """Makes the state directory and the certificate."""
         start = model
         if not isinstance(model, str):
             start = "start.safetensors"
@@ -221,7 +221,7 @@ class _Run:
         return self._processes.run(self._processes.aggregator, *arguments, "--config", "aggregator.ini")
 
     def serve(self) -> str:
-        """Starts the aggregator; its address."""
+        """Starts the aggregator and returns its address."""
         self._processes.start("aggregator", self._processes.aggregator, "serve", "--config", "aggregator.ini")
         port = self._folder / "port"
         while not (port.exists() and port.read_text(encoding="ascii").strip()):
@@ -230,7 +230,7 @@ class _Run:
         return f"https://localhost:{port.read_text(encoding='ascii').strip()}"
 
     def start_clients(self, server: str, settings: Mapping[str, Any]) -> None:
-        """Enrols and starts a client for each part of the data, the last of which may be the evaluator's."""
+        """Enrols and starts one client per part of the data, and the evaluator as the last, if there is one."""
         code = json.loads(self._verb("enroll-code", "--uses", str(len(self._data)), "--evaluator", "--json"))["code"]
         shutil.copy(pathlib.Path(__file__).with_name("_bridge.py"), self._folder / "bridge.py")
         for number in range(len(self._data)):
@@ -252,7 +252,7 @@ class _Run:
     # Rounds
 
     def train(self, tasks: _Tasks, patience: float) -> None:
-        """Does the clients' tasks until all have ended. Raises what the trainer raises, and SimulationError"""
+        """Runs the clients' tasks until all have ended. Raises the trainer's exceptions and SimulationError."""
         federation = Federation(f"unix:{self._folder}/admin.sock", self._folder / "state" / "admin.token")
         self._moved = time.monotonic()
         while self._check_processes():
@@ -276,7 +276,7 @@ class _Run:
         return "done"
 
     def _show(self, federation: Federation) -> None:
-        """Tells of rounds that were committed meanwhile. The aggregator may just be ending, or busy."""
+        """Reports newly committed rounds. Ignores errors: the aggregator may be ending or busy."""
         try:
             rounds = federation.rounds(after=self._shown)
         except FederationError:
@@ -289,7 +289,7 @@ class _Run:
                     self._progress(row)
 
     def _check_processes(self) -> bool:
-        """Whether a client still runs. SimulationError: one failed, or the aggregator ended"""
+        """Returns whether a client still runs. SimulationError: a client failed, or the aggregator ended."""
         codes = {name: process.poll() for name, process in self._processes.running.items()}
         for name, code in codes.items():
             if code is not None and (code != 0 or name == "aggregator"):
@@ -299,7 +299,7 @@ class _Run:
     # After the last
 
     def result(self, seconds: float) -> Simulation:
-        """What the aggregator has, which goes on meanwhile."""
+        """Reads the results from the running aggregator."""
         rounds = Table(map(flat_round, json.loads(self._verb("rounds", "--json", "--last", "1000000"))))
         self._verb("export", "--global", "final.safetensors")
         return Simulation(model=load_model(self._folder / "final.safetensors"),
@@ -308,7 +308,7 @@ class _Run:
 
 @dataclasses.dataclass(frozen=True)
 class _Test:
-    """Data that is evaluated on, and not trained."""
+    """Test data, which is never trained on."""
 
     data: Any
 
@@ -327,12 +327,12 @@ def _folder(kept: str | os.PathLike[str] | None) -> Iterator[pathlib.Path]:
 
 
 def print_round(row: dict[str, Any]) -> None:
-    """Prints a line of a round, a row of Federation.rounds(): what simulate() does by default."""
+    """Prints a line for a round, a row of Federation.rounds(). simulate() does this by default."""
     print(f"round {row['round']}: {row['applied']} updates, mean loss {row['mean_loss']:.4f}", flush=True)
 
 
 def _print_end(status: Mapping[str, Any]) -> None:
-    """Prints how good the last version that was evaluated is."""
+    """Prints the figures of the last evaluated version."""
     if status.get("accuracy_model") is None:
         print("no accuracy: nothing was evaluated", flush=True)
         return

@@ -11,12 +11,12 @@ SHOWN = 20  # rows of a table that is printed
 
 class Table(Sequence[dict[str, Any]]):
     """Rows of named values. table[0] is a row as {column: value}, table["loss"] a column as a list, table[2:5] and
-    table[["round", "loss"]] are tables. A value that a row does not have is None."""
+    table[["round", "loss"]] are tables. A missing value is None."""
 
     columns: list[str]
 
     def __init__(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
-        """columns: those to hold, in their order; by default all, as they first come."""
+        """columns: the columns and their order; by default all, in order of appearance."""
         rows = list(rows)
         if columns is None:
             columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -25,7 +25,7 @@ class Table(Sequence[dict[str, Any]]):
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """Each row's values, in the order of columns."""
+        """Returns each row's values in the order of columns."""
         return list(self._rows)
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ class Table(Sequence[dict[str, Any]]):
         return self.columns.index(name)
 
     def to_pandas(self) -> Any:
-        """The same as a pandas.DataFrame. ImportError without pandas (Debian package python3-pandas)"""
+        """Returns a pandas.DataFrame. ImportError without pandas (Debian package python3-pandas)."""
         import pandas  # pylint: disable=import-outside-toplevel
 
         return pandas.DataFrame(self._rows, columns=self.columns)

@@ -41,12 +41,12 @@ ANSWERS = 3  # the file descriptor that a persistent trainer answers on
 
 
 class TrainerError(Exception):
-    """A task that cannot be done, or an answer that does not fit. The client drops the task, says why, and asks for
-    another one later; raise it in a trainer to do the same, e.g. when the training diverged."""
+    """A task that cannot be done, or an invalid answer. The client logs the reason, drops the task and requests
+    another one later. A trainer may raise it, for example when training diverged."""
 
 
 class Training(NamedTuple):
-    """What a trainer returns; a plain tuple of the first three or four will do."""
+    """Result of training; a trainer may return a plain tuple of the first three or four fields."""
 
     model: Any  # {name: array} of all tensors that it was given, of the same shapes; or a torch Module
     num_examples: int  # in the local data set, 1 to 1,000,000,000: the weight of this client
@@ -56,7 +56,7 @@ class Training(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """What an evaluation returns; a plain tuple of the first two or three will do."""
+    """Result of an evaluation; a plain tuple of the first two or three fields is enough."""
 
     num_examples: int  # evaluated, from 1
     loss: float  # mean over the examples
@@ -65,7 +65,7 @@ class Evaluation(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What a client is asked to do. Of an evaluation the fields of training are 0."""
+    """A client's task. In an evaluation the fields of training are 0."""
 
     kind: str  # "train" or "evaluate"
     data: Any  # of trainer(data=...), or this client's part in simulate()
@@ -83,12 +83,12 @@ class Task:
 
     @functools.cached_property
     def base(self) -> dict[str, Any]:
-        """The global model, for FedProx: {name: float32 array}. Read when it is first asked for."""
+        """The global model, for FedProx: {name: float32 array}. Read at first use."""
         return load_model(self.fields.get("base", self.fields["model"]), self.framework)
 
     def batches(self, count: int) -> Iterator[numpy.ndarray[Any, Any]]:
-        """Indices into `count` examples: local_steps arrays of int64 [batch_size], or [count] where there are fewer
-        examples, epoch by epoch in a new order that follows from the seed. ValueError when count is 0"""
+        """Yields indices into `count` examples: local_steps arrays of int64 [batch_size], or [count] if there are
+        fewer examples. Each epoch has a new order, determined by the seed. ValueError: count is 0."""
         if count < 1:
             raise ValueError("there are no examples to make batches of")
         size = min(self.batch_size, count)
@@ -128,7 +128,7 @@ def _metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 class _Tensors(dict[str, Any]):
-    """A model, which names its tensors where a trainer asks for another."""
+    """A model; a missing tensor raises TrainerError with the names of its tensors."""
 
     def __missing__(self, name: str) -> Any:
         raise TrainerError(f"the model has no tensor '{name}'; it has {', '.join(self)}. In train-check name the model "
@@ -136,7 +136,7 @@ class _Tensors(dict[str, Any]):
 
 
 def _sent(metrics: Mapping[str, float]) -> Mapping[str, float]:
-    """The metrics of an evaluation, which all reach the aggregator. TrainerError: one would not"""
+    """Checks that all metrics of an evaluation can be sent to the aggregator. TrainerError: one cannot."""
     others = [name for name in metrics if name not in ("accuracy", "loss")]
     for name in others:
         size = len(name.encode())
@@ -152,8 +152,8 @@ def _sent(metrics: Mapping[str, float]) -> Mapping[str, float]:
 
 
 def _trained(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, numpy.ndarray[Any, Any]]:
-    """The wanted tensors of what a trainer returned. What is not trained beside them (num_batches_tracked, float64)
-    stays with the aggregator; another float tensor that was not asked for is a mistake."""
+    """Selects the requested tensors from a trainer's result. Tensors that are not trained (num_batches_tracked,
+    float64) stay at the aggregator; any other extra float tensor is an error."""
     returned = {name: to_array(value) for name, value in state_dict_of(model).items()}
     found = {}
     for name, shape in shapes.items():
@@ -181,7 +181,7 @@ def _write_result(path: str, fields: Mapping[str, Any]) -> None:
 
 
 class Trainer:
-    """A function that trains, with what is needed to be a trainer of tern-client. Calling it calls the function."""
+    """Wraps a training function as a trainer of tern-client. Calling it calls the function."""
 
     def __init__(self, train: Train, data: Callable[[], Any] | None = None, framework: str = "numpy") -> None:
         if framework not in FRAMEWORKS:
@@ -196,18 +196,18 @@ class Trainer:
         return self._train(model, task)
 
     def evaluation(self, evaluate: Evaluate) -> Evaluate:
-        """Decorator of the function that evaluates: evaluate(model, task) -> (num_examples, loss, metrics)."""
+        """Decorator for the evaluation function: evaluate(model, task) -> (num_examples, loss, metrics)."""
         self._evaluate = evaluate
         return evaluate
 
     @property
     def evaluates(self) -> bool:
-        """Whether there is a function that evaluates."""
+        """Whether there is an evaluation function."""
         return self._evaluate is not None
 
     @functools.cached_property
     def data(self) -> Any:
-        """What trainer(data=...) returned: it is called when the first task asks, and once."""
+        """The result of trainer(data=...), which is called once, by the first task."""
         return self._load() if self._load is not None else None
 
     def _task(self, fields: Mapping[str, Any], data: Any) -> Task:
@@ -218,8 +218,8 @@ class Trainer:
         return Task(kind=fields["kind"], data=data, framework=self.framework, fields=fields, **numbers)
 
     def do(self, fields: Mapping[str, Any], data: Any = None) -> None:
-        """Does one task: reads its model, calls the function, writes its answer. fields: the task's JSON.
-        data: becomes task.data. TrainerError, ModelError, OSError, and whatever the function raises"""
+        """Runs one task: reads its model, calls the function, writes its answer. fields: the task's JSON. data:
+        becomes task.data. TrainerError, ModelError, OSError, and the function's exceptions."""
         task = self._task(fields, data)
         model = _Tensors(load_model(fields["model"], self.framework))
         if task.kind == "train":
@@ -249,9 +249,9 @@ class Trainer:
         _write_result(task.fields["result"], answer | {"metrics": metrics})
 
     def run(self, arguments: Sequence[str] | None = None) -> None:
-        """Is the program: the task that the command line ends with, or with client.trainer_persistent one task after
-        the other until the client ends. arguments: sys.argv by default. A task that raises is answered with why, and
-        its traceback goes to standard error, whose end the client logs."""
+        """Main function of the program: runs the task named by the last argument or, with client.trainer_persistent,
+        one task after the other until the client ends. arguments: sys.argv by default. If a task raises, its answer
+        has the reason, and the traceback goes to standard error, whose end the client logs."""
         if os.environ.get("TERN_PERSISTENT") == "1":
             for line in sys.stdin:
                 os.write(ANSWERS, self._answer(line.rstrip("\n")).encode() + b"\n")

@@ -1,4 +1,4 @@
-// The codecs whose cost on a microcontroller is counted.
+// Codecs in the firmware whose cost on a microcontroller is measured.
 #ifndef TERN_BENCH_BUILD_H
 #define TERN_BENCH_BUILD_H
 

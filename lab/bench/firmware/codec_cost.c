@@ -1,6 +1,6 @@
-// Counts the instructions that encoding and decoding take on a Cortex-M in QEMU, whose clock moves
-// by one nanosecond for each (-icount shift=0), and prints a line for each codec over the UART:
-// name, then instructions for 100 values: encode, decode, accumulate; then bytes of the payload.
+// Counts the instructions for encoding and decoding on a Cortex-M in QEMU, whose clock advances by one nanosecond per
+// instruction (-icount shift=0). Prints a line per codec over the UART: name, then instructions per 100 values to
+// encode, decode and accumulate, then bytes of the payload.
 #include "boards/qemu_mps2/mps2.h"
 #include "codec/codec.h"
 #include "util/prng.h"
@@ -78,7 +78,7 @@ static void put_number(uint32_t number)
 
 // --- The measurement
 
-// Near a normal distribution, the same each time.
+// Generates about normally distributed values, the same each time.
 static void fill(void)
 {
     struct tern_prng rng;

@@ -82,7 +82,7 @@ def rows_of(costs):
 def change(now, before):
     if before is None:
         return "new"
-    # Less than a tenth of an instruction is what the counter's tick makes of where code lies.
+    # Differences below a tenth of an instruction come from the counter's resolution.
     return "=" if abs(now - before) < 0.1 else f"{100 * (now / before - 1):+.0f}%"
 
 
