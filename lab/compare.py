@@ -144,7 +144,7 @@ def advise(options):
 
 
 def describe(options):
-    """fleet.workers is left out, which changes nothing but the time."""
+    """Returns the settings of a run, without fleet.workers, which only changes the time."""
     result = read_result(options.results)
     settings = effective(options.config, options.sets)
     settings.pop("fleet.workers", None)
@@ -170,7 +170,7 @@ def differ(options):
 
 
 def plans_deep(path):
-    """Whether the file, or a run that it plans, is of a deep model."""
+    """Whether the file, or a run in it, plans a deep model."""
     if not has_section(path, "experiment"):
         return is_deep(effective(path, []))
     plan = Plan(path)
@@ -200,7 +200,7 @@ def options_of_run(parser):
 
 
 def options_of_one(verbs):
-    """Of the verbs that are about single runs."""
+    """Options of the verbs for single runs."""
     for verb, act, names in (("advise", advise, ["config"]), ("differ", differ, ["one", "other"]),
                              ("describe", describe, ["results", "config"])):
         parser = verbs.add_parser(verb)

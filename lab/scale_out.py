@@ -34,7 +34,7 @@ INTERRUPTED = 5    # exit code, as the programs'
 
 
 class Interrupted(Exception):
-    """By a signal; cleaning up is not to be stopped by a second one."""
+    """Raised on a first signal; a second one must not stop the cleanup."""
 
 
 def on_signal(number, _):
@@ -44,7 +44,7 @@ def on_signal(number, _):
 
 
 class Fleet:
-    """tern-fleet against the site; its lines are shown as they come."""
+    """tern-fleet against the site; prints its lines as they arrive."""
 
     def __init__(self, site, front, results):
         self.log = site.folder / "fleet.log"
@@ -66,13 +66,13 @@ class Fleet:
         return last_lines(self.log)
 
     def acknowledged(self):
-        """(client, round) of each update that was told to count."""
+        """Returns (client, round) of each acknowledged update."""
         results = json.loads(self.results.read_text(encoding="utf-8"))
         return set(zip(results["record_client"], results["record_version"]))
 
 
 class Story:
-    """Looks who leads and how far the rounds are, and kills what it is time to kill."""
+    """Follows leader and rounds, and kills programs at the planned rounds."""
 
     def __init__(self, site, clients):
         self.site, self.clients = site, clients
@@ -106,7 +106,7 @@ class Story:
             self.kills.pop(0)[1](under_way)
 
     def _revive(self, leader):
-        """As systemd would: what was killed is back when the others go on without it."""
+        """Restarts a killed program once the others work without it, as systemd would."""
         if self.dead is not None and leader not in (None, self.dead.name):
             self.dead.start()
             self.say(f"{self.dead.name} is started again")
@@ -212,7 +212,7 @@ def federate(arguments, postgres, programs):
 
 
 def clients_of(arguments):
-    """What the fleet will read: the last override, else the file."""
+    """Returns the fleet's number of clients: the last override, else the file's."""
     given = [one.partition("=")[2] for one in arguments.overrides if one.startswith("fleet.clients=")]
     written = re.findall(r"^clients *= *(\d+)", arguments.config.read_text(encoding="utf-8"), re.MULTILINE)
     return int((given or written)[-1])

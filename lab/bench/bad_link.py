@@ -48,7 +48,7 @@ def checksum(data):
 
 
 class Segment:
-    """The fields of an IPv4 packet with TCP that a reset is made of."""
+    """The fields of a TCP packet over IPv4 that a reset needs."""
 
     def __init__(self, packet):
         self.source, self.target = packet[12:16], packet[16:20]
@@ -59,7 +59,7 @@ class Segment:
         self.flow = frozenset(((self.source, self.ports[:2]), (self.target, self.ports[2:])))
 
     def reset(self):
-        """The packet that tells who sent this one that its connection is gone."""
+        """Returns a packet that resets the connection of the sender."""
         ports = self.ports[2:] + self.ports[:2]
         tcp = ports + struct.pack("!IIBBHHH", self.ack, 0, 5 << 4, RST, 0, 0, 0)
         pseudo = self.target + self.source + struct.pack("!BBH", 0, TCP, len(tcp))
@@ -69,8 +69,8 @@ class Segment:
 
 
 class Link:
-    """up: from `near`, the client's end, to `far`. Rates in bit/s, times in seconds; a queue holds
-    `queue` seconds of its rate. cut_every: 0 = never."""
+    """up: from `near`, the client's end, to `far`. Rates in bit/s, times in seconds; a queue holds `queue` seconds of
+    its rate. cut_every: 0: never."""
 
     def __init__(self, near, far, rates, delay, loss, cut_every, queue=1.0, seed=1):
         self.ends = {near: (far, 0), far: (near, 1)}

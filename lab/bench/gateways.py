@@ -21,7 +21,7 @@ PATIENCE = 3600
 
 
 def split(source, target):
-    """A data set for each site: its part of the examples, and the test set of all."""
+    """Makes a data set per site: its part of the examples, and the whole test set."""
     images = gzip.decompress((source / "train-images-idx3-ubyte.gz").read_bytes())
     labels = gzip.decompress((source / "train-labels-idx1-ubyte.gz").read_bytes())
     for site in range(SITES):
@@ -80,7 +80,7 @@ class Run:
         return f"https://localhost:{int(port.read_text())}"
 
     def upstream(self, clients):
-        """Options and URL of the upstream aggregator, and an evaluator of it."""
+        """Starts the upstream aggregator and an evaluator; returns its options and URL."""
         options = self.options("upstream", {
             "federation.model": MODEL, "round.cohort": clients, "round.quorum": clients, "round.min_clients": clients,
             "round.rounds": self.rounds, **TRAINING})

@@ -52,13 +52,13 @@ def hello_of(context, session):
 
 
 class Device:
-    """Connects, checks in and leaves; resumes where it has a session."""
+    """A device that connects, checks in and disconnects; resumes its session if it has one."""
 
     def __init__(self, client, context, resumes):
         self.client, self.context, self.resumes, self.session = client, context, resumes, None
 
     def visit(self):
-        """Returns seconds, or None if it was not served."""
+        """Returns the seconds of a check-in; None: it failed."""
         begin = time.monotonic()
         connection = Connection.__new__(Connection)
         try:
@@ -74,7 +74,7 @@ class Device:
 
 
 def flood(port, rate, hello):
-    """Runs in a process of its own: sends hellos, and keeps what the aggregator does not end."""
+    """Sends hellos from a process of its own; keeps connections open until the aggregator closes them."""
     poll, opened = select.poll(), {}
     begin, sent = time.monotonic(), 0
     while time.monotonic() - begin < SECONDS:

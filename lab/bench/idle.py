@@ -32,7 +32,7 @@ def wire_bytes(client, options):
 
 
 def bytes_of_a_checkin(build, server, ca, code, state):
-    """On the wire, both ways, the resumed handshake included."""
+    """Returns the wire bytes of a check-in in both directions, including the resumed handshake."""
     client = [f"{build}/bin/tern-client"]
     options = ["--set", f"client.server={server}", "--set", f"client.ca={ca}", "--set",
                f"client.state_dir={state}", "--set", f"client.wait={HELD_MS}ms", "--set",

@@ -61,7 +61,7 @@ def settings(values):
 
 
 def shapes_of(values, rank):
-    """A square frozen matrix and the two beside it: about so many values."""
+    """Returns the shapes of a square frozen matrix and two trained ones, with about `values` values."""
     side = int((rank * rank + values) ** 0.5 - rank)
     return {"frozen.weight": [side, side], "adapter.a": [side, rank], "adapter.b": [rank, side]}
 
@@ -120,7 +120,7 @@ class Aggregator:
 
 
 class Client:
-    """One client in a network namespace of its own. Its memory is sampled while it runs."""
+    """A client in a network namespace of its own. Samples its memory while it runs."""
 
     def __init__(self, build, folder, number, arguments):
         self.folder = folder / f"client-{number}"
@@ -215,7 +215,7 @@ def take_varint(data, at):
 
 
 def container_of(update):
-    """The last field of an Update message, its container."""
+    """Returns the container, the last field of an Update message."""
     at = 0
     while True:
         tag, at = take_varint(update, at)
@@ -233,7 +233,7 @@ def container_of(update):
 
 
 def decode(container, counts):
-    """The values of an update in bfloat16 or float32 payloads."""
+    """Decodes an update's bfloat16 or float32 payloads."""
     values, at = array.array("f"), 0
     for count in counts:
         size, at = take_varint(container, at)
@@ -262,7 +262,7 @@ def error_buffer(client, count):
 
 
 def unaccounted(aggregator, clients, counts):
-    """The largest magnitude that is neither in an update nor in an error buffer."""
+    """Returns the largest change that is neither in an update nor in an error buffer."""
     database = sqlite3.connect(f"file:{aggregator.state}/tern.db?mode=ro", uri=True)
     most = 0.0
     for number, client in enumerate(clients, 1):

@@ -23,7 +23,7 @@ TASKS = {
 
 
 def schemes(task):
-    """Name, and what bench-lgc is told beside the task."""
+    """Returns names and options of the schemes."""
     share = "p=%g" % task["density"]
     coder = {"coder_rate": 0.01, "coder_momentum": 0.9, "coder_clip": 1}
     rows = [("float32", "codec:float32", PLAIN),
@@ -48,7 +48,7 @@ def run(program, data, task, scheme, settings):
 
 
 def coded_bits(figures):
-    """Bits up in coded rounds: of all clients' mean, or leader and others."""
+    """Returns the bits sent in coded rounds: the mean client's, or the leader's and the others'."""
     coded = figures.get("phases", {}).get("coded")
     if coded is None or coded["bits_up"] == 0:
         return "", ""

@@ -43,7 +43,7 @@ class Measured:
         return self.rows[label]["bits_" + direction]
 
     def of_tables(self, name):
-        """A figure of QSVRG, of each convex task."""
+        """Returns a figure of QSVRG for each convex task."""
         return [value for key, value in self.convex.items() if key.endswith("_" + name)]
 
     def points(self, label):
@@ -123,7 +123,7 @@ def lgc_with_a_server(m):
 
 
 def documented(text):
-    """Of a figure that this command does not measure: the text names it and the place that has it."""
+    """Returns a text for a figure that this command does not measure: it names figure and place."""
     return {"template": text, "figures": None, "holds": None}
 
 
@@ -208,14 +208,14 @@ CLAIMS = [
 
 
 def verdict(claim, figures):
-    """Of a claim beside figures: whether it holds. "-": there is nothing to compare."""
+    """Returns whether the claim holds for the figures; "-": not comparable."""
     if claim.holds is None or figures is None:
         return "-"
     return "holds" if claim.holds(*figures) else "does not hold"
 
 
 def table(measured):
-    """Rows: scheme, section, claim, figures as text, verdict, remark."""
+    """Returns rows: scheme, section, claim, figures as text, verdict, remark."""
     for claim in CLAIMS:
         figures = claim.figures(measured) if claim.figures is not None else None
         if claim.figures is None:
@@ -243,7 +243,7 @@ def newest_update(state):
 
 
 def write_gradient(program, state, count, rate, folder):
-    """The values of the update's largest tensor, over the rate."""
+    """Writes the values of the update's largest tensor, divided by the rate."""
     payload, values = os.path.join(folder, "payload"), os.path.join(folder, "values")
     with open(payload, "wb") as file:
         file.write(max(payloads_of(container_of(newest_update(state))), key=len))

@@ -12,7 +12,7 @@ LAYERS = ("http", "tls", "wire")
 
 
 def beyond_payload(database):
-    """Updates, and for each purpose the means of exchanges and of bytes in each layer."""
+    """Returns the number of updates, and per purpose the mean exchanges and bytes at each layer."""
     db = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
     last = db.execute("select max(round) - 1 from updates").fetchone()[0]
     rounds = (SKIPPED, last)

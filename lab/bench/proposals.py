@@ -73,7 +73,7 @@ def subjects(draw, site, features):
 
 
 def line(draw, site, features):
-    """One column says most of the number; sites differ in how much the others add."""
+    """One column determines most of the target; the influence of the others differs by site."""
     rows = draw.normal(0, 1, (len(site), features))
     more = rows[:, 1:] @ (draw.normal(0, 0.15, (4, features - 1))).T
     return rows, 8 + 2 * rows[:, 0] + more[numpy.arange(len(site)), site] + draw.normal(0, 0.3, len(site))

@@ -61,7 +61,7 @@ def plan(options):
 
 
 def weights_of(aggregator, *which):
-    """Of the global model; which: options of `tern-aggregator export`."""
+    """Returns the weights of a global model. which: options of `tern-aggregator export`."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "weights.f32")
         done = subprocess.run([aggregator[0], "export", *aggregator[1:], *which, path],
@@ -77,7 +77,7 @@ FLOAT32, ELIAS = 0x01, 0x41  # modes of payloads (docs/FORMAT.md)
 
 
 def counted_bits(container):
-    """That the theorem counts: norms, Elias codes and floats. What is left are lengths, modes and parameters."""
+    """Returns the bits that the theorem counts: norms, Elias codes and floats, without lengths, modes and parameters."""
     bits = 0
     for payload in payloads_of(container):
         if payload[0] == FLOAT32:
@@ -132,7 +132,7 @@ def read(options):
 
 
 def rates(distances):
-    """Of each epoch that ends above the floor, what it leaves of the distance."""
+    """Returns for each epoch that ends above the floor the share of the distance that remains."""
     pairs = [(before, after) for before, after in zip(distances, distances[1:])
              if after > FLOOR * distances[0]]
     return [after / before for before, after in pairs]
@@ -147,7 +147,7 @@ def mean_rate(found):
 
 
 def figures(objective, runs):
-    """runs: what read() wrote, by strategy."""
+    """Returns the figures. runs: results of read(), by strategy."""
     steps = bounds.steps_of(objective)
     found = rates(runs["qsvrg"]["distances"])
     flat = runs["fedavg"]["distances"]

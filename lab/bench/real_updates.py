@@ -31,7 +31,7 @@ def varint(data, at):
 
 
 def container_of(update):
-    """The field `container` of an Update message."""
+    """Returns the container of an Update message."""
     at = 0
     while at < len(update):
         tag, at = varint(update, at)
@@ -56,7 +56,7 @@ def payloads_of(container):
 
 
 class Codec:
-    """tern-codec, by files in a folder of its own."""
+    """Runs tern-codec on files in a folder of its own."""
 
     def __init__(self, program, folder):
         self.program = program
@@ -73,13 +73,13 @@ class Codec:
             return struct.unpack("<%df" % count, file.read())
 
     def size(self, coder):
-        """Bytes of the values just decoded, with another coder."""
+        """Returns the bytes of the last decoded values under another coder."""
         self.run("encode", "3lc:s=1,coder=" + coder, self.values, self.payload)
         return os.path.getsize(self.payload)
 
 
 def entropy_bits(values):
-    """Order-0 entropy of the symbols of one payload, in bits of all of them together."""
+    """Returns the order-0 entropy of one payload's symbols, in bits for the whole payload."""
     counts = collections.Counter((value > 0) - (value < 0) for value in values)
     return -sum(n * math.log2(n / len(values)) for n in counts.values())
 

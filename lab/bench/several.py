@@ -31,7 +31,7 @@ PROCESSORS = sorted(os.sched_getaffinity(0))
 
 
 def cpu_s(pid):
-    """Of a process and those that it has started and waited for."""
+    """Returns the processor seconds of a process and of its ended children."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15]) / TICKS
 

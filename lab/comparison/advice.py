@@ -7,7 +7,7 @@ USUAL = {"fleet.clients": "10", "round.cohort": "10", "round.min_clients": "2", 
 
 
 def number(settings, key):
-    """None where it is no number: the programs refuse it, and say so."""
+    """Returns the number; None: not a number, which the programs refuse themselves."""
     try:
         return float(settings.get(key, USUAL[key]))
     except ValueError:
@@ -43,12 +43,12 @@ def of_fleet(settings):
 
 
 def advice(settings):
-    """Sentences about a run's settings, "section.key": value; none is the usual case."""
+    """Returns warnings about a run's settings, "section.key": value."""
     return [sentence for rule in (of_data, of_fleet) for sentence in rule(settings)]
 
 
 def refusals(settings):
-    """Sentences about a run that would not end by itself; none is the usual case."""
+    """Returns the reasons why a run would never end."""
     if number(settings, "round.rounds") == 0:
         yield "round.rounds is not set: the run would have no end, and results come with the last round"
     least, there = number(settings, "round.min_clients"), there_from_the_start(settings)
@@ -58,6 +58,6 @@ def refusals(settings):
 
 
 def said_by(program):
-    """The sentences of a --check that came to an end."""
+    """Returns the sentences of a successful --check."""
     mark = "tern-aggregator: warning: "
     return [line[len(mark):] for line in program.stderr.splitlines() if line.startswith(mark)]

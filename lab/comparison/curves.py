@@ -18,7 +18,7 @@ LINE_STYLES = ("-", "--", ":")
 
 
 def series(result):
-    """(version, wire bytes per client until then, accuracy) of each version that was measured."""
+    """Returns (version, wire bytes per client until then, accuracy) of each measured version."""
     spent = itertools.accumulate(up + down for up, down in zip(result["round_wire_up"],
                                                                result["round_wire_down"]))
     return [(version, so_far / result["clients"], accuracy) for version, (so_far, accuracy)
@@ -38,7 +38,7 @@ def over_seeds(results):
 
 
 def style_of(number):
-    """The first has a colour of its own; the others differ by colour, then by the line."""
+    """Returns a line's style: the first has a colour of its own; the others differ by colour, then by dashes."""
     if number == 0:
         return {"color": FIRST_COLOUR}
     turn, colour = divmod(number - 1, len(COLOURS))

@@ -15,7 +15,7 @@ def participations(result):
 
 
 def step_seconds(results):
-    """Processor time of one local step: the median over runs that train the same model."""
+    """Returns the processor time of a local step: the median over runs with the same model."""
     return statistics.median(row.train_ms / row.steps for result in results
                              for row in participations(result) if row.steps > 0) / 1e3
 
@@ -29,8 +29,7 @@ def client_seconds(row, mbit, compute):
 
 
 def round_seconds(rows, mbit, compute, expected=0, deadline=0.0):
-    """Of one round. Where fewer than the expected clients came, the others were waited for until
-    the deadline."""
+    """Returns the seconds of a round. If fewer clients than expected reported, it lasted until the deadline."""
     longest = max(client_seconds(row, mbit, compute) for row in rows)
     return longest if len(rows) >= expected else max(longest, deadline)
 
@@ -43,17 +42,17 @@ def by_round(rows):
 
 
 def run_seconds(rows, mbit, compute, expected=0, deadline=0.0, until=None):
-    """Of all rounds, or of those up to version `until`."""
+    """Returns the seconds of all rounds, or of those up to version `until`."""
     return sum(round_seconds(clients, mbit, compute, expected, deadline)
                for version, clients in by_round(rows).items()
                if until is None or version <= until)
 
 
 def measured_compute(step, codec):
-    """Each step takes `step` seconds and a round's coding `codec`."""
+    """Returns the computing time when a step takes `step` seconds and a round's coding `codec`."""
     return lambda row: row.steps * step + codec
 
 
 def device_compute(device_second):
-    """Each client takes the time that its device told, at so many seconds for one."""
+    """Returns the computing time from the devices' reported times, times `device_second`."""
     return lambda row: row.device_ms / 1e3 * device_second

@@ -9,7 +9,7 @@ DEEP_WORK = 15000  # multiplications of an example, times the square of deep.wid
 
 
 def kind(settings):
-    """Runs of one kind take about as long as each other."""
+    """Returns a run's kind: runs of one kind take about the same time."""
     return tuple(settings.get(key, usual) for key, usual in USUAL.items())
 
 
@@ -18,7 +18,7 @@ def products(sizes):
 
 
 def model_work(spec):
-    """Multiplications for one example, roughly; of a model that is not built in, a guess."""
+    """Returns about how many multiplications an example takes; for a model that is not built in, a guess."""
     name, _, shape = spec.partition(":")
     try:
         sizes = [[int(side) for side in part.split("x")] for part in shape.split("-")]
@@ -32,7 +32,7 @@ def model_work(spec):
 
 
 def work(settings):
-    """What a run has to do, in a unit of its own, to compare runs of unlike kinds with."""
+    """Returns a run's amount of work in an arbitrary unit, to compare runs of different kinds."""
     model, rounds, cohort, steps, batch, _, _, width = kind(settings)
     try:
         examples = int(cohort) * int(steps) * int(batch)
@@ -53,7 +53,7 @@ class Pace:
         self.work += work(settings)
 
     def expected(self, settings, running):
-        """Seconds of such a run; None before a round has ended."""
+        """Returns the expected seconds of such a run; None: no round has ended."""
         alike = self.took.get(kind(settings))
         if alike:
             return statistics.median(alike)
@@ -64,7 +64,7 @@ class Pace:
         return seconds * work(settings) / done if done else None
 
     def to_go(self, waiting, running, jobs):
-        """Seconds until all have ended. waiting: settings of each; running: (settings, share of its
+        """Returns the seconds until all runs have ended. waiting: settings of each; running: (settings, share of its
         rounds that is done, seconds so far) of each."""
         left = [(self.expected(settings, running), 1) for settings in waiting]
         left += [(self.expected(settings, running), 1 - share) for settings, share, _ in running]

@@ -19,7 +19,7 @@ STYLE = {"svg.hashsalt": "tern", "svg.fonttype": "none", "font.family": "sans-se
 
 
 class Axis:
-    """What lies across: its value of a row, its title, and how a value is written."""
+    """The horizontal axis: its value in a row, its title, and its number format."""
 
     def __init__(self, plan):
         self.by_time = plan.axis == "time"
@@ -35,7 +35,7 @@ class Axis:
 
 
 class Panel:
-    """Rows with a colour each, and the lines beneath the title; `front`: rows to join by a line."""
+    """Rows with their colours, and the lines under the title. `front`: rows joined by a line."""
 
     def __init__(self, rows, colours, subtitle, front=()):
         self.rows, self.colours, self.subtitle, self.front = rows, colours, subtitle, front
@@ -67,7 +67,7 @@ class Panel:
 
 
 def scales(axes, axis, values):
-    """Across logarithmic to a quarter of a decade, up in hundredths, and a grid behind."""
+    """Returns the scales: horizontal logarithmic in quarters of a decade, vertical in hundredths, with a grid."""
     axes.set_xscale("log")
     axes.set_xlim(10 ** (math.floor(math.log10(min(values)) * 4) / 4),
                   10 ** (math.ceil(math.log10(max(values)) * 4) / 4 + 0.01))
@@ -81,7 +81,7 @@ def scales(axes, axis, values):
 
 
 def with_accuracy(groups):
-    """The groups without rows that have no place on the axis of accuracies."""
+    """Returns the groups without rows that have no accuracy."""
     known = [(name, [row for row in rows if row["accuracy"] is not None and row["score"] != "loss"])
              for name, rows in groups]
     return [(name, rows) for name, rows in known if rows]
@@ -103,7 +103,7 @@ def together(axis, groups):
 
 
 def picture(plan, groups):
-    """The SVG as text."""
+    """Returns the SVG as text."""
     axis, groups = Axis(plan), with_accuracy(groups)
     panels = together(axis, groups) if plan.front else separate(plan, groups)
     width, height = LEFT + WIDTH + LEGEND, sum(panel.height for panel in panels)

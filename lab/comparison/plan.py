@@ -34,7 +34,7 @@ class Run:
         return self.label if self.cell is None else "%s: %s" % (self.cell, self.label)
 
     def is_meant(self, only):
-        """Whether its name contains, or a tag is, each of these texts."""
+        """Whether each text is part of its name or is one of its tags."""
         return all(text in self.tags if TAG.fullmatch(text) else text in self.name for text in only)
 
     def id(self, seed):
@@ -159,7 +159,7 @@ class Plan:
                 sys.exit("%s: %s'%s' is not section.key=value" % (where, what, override))
 
     def expand(self, where, kind, parts):
-        """The overrides of a run or a cell, its lists taken in, and the names of those lists."""
+        """Returns the overrides of a run or a cell with named lists expanded, and the names of these lists."""
         overrides, names = [], []
         if not parts[0] or "\t" in parts[0]:
             sys.exit("%s: a %s starts with its label: %s = LABEL | section.key=value"
@@ -185,7 +185,7 @@ class Plan:
                    against[-1].partition("=")[2].strip() if against else None, tags=tags)
 
     def all_runs(self):
-        """Each run as it is, or in each cell."""
+        """Returns each run, or each run in each cell."""
         if not self.cells:
             return self.candidates
         return [Run(run.label, cell, overrides + run.overrides, run.against, cell, tags + run.tags)
@@ -193,7 +193,7 @@ class Plan:
 
     @property
     def measures(self):
-        """The first is the one that points, pictures and the front go by."""
+        """Returns the measures; points, pictures and the front use the first."""
         return ("trunk", "global") if self.measure == "both" else (self.measure,)
 
     def groups(self):
@@ -204,7 +204,7 @@ class Plan:
         return [(name, [run for run in self.runs if run.group == name]) for name in order]
 
     def baseline(self, run):
-        """The run that it is held against."""
+        """Returns the run that it is compared with."""
         beside = [other for other in self.runs if other.group == run.group]
         if run.against is None:
             return beside[0]
@@ -219,7 +219,7 @@ class Plan:
                                       for override in self.lists[key]]
 
     def overrides(self, run, seed):
-        """All that makes this run of the file; what the command line says counts last."""
+        """Returns all overrides of this run; those of the command line win."""
         partition = ["data.seed=" + seed] if self.vary_partition else []
         return run.overrides + ["federation.seed=" + seed] + partition + self.sets
 
@@ -227,21 +227,21 @@ class Plan:
         return effective(self.path, self.overrides(run, seed))
 
     def setting(self, run, wanted, fallback):
-        """What section.key is in a run."""
+        """Returns the value of section.key in a run."""
         return self.settings(run, self.seeds[0]).get(wanted, fallback)
 
     def lacks_folder(self, run):
-        """Whether its data is in a folder that neither the file nor the command line names."""
+        """Whether neither the file nor the command line names the folder of its data."""
         name = self.setting(run, "data.source", "").partition(",")[0]
         return name in FROM_FOLDER and not self.setting(run, "data.dir", "")
 
 
 def without_tags(parts):
-    """The parts of a run or a cell, and its tags."""
+    """Returns the parts of a run or a cell, and its tags."""
     return [part for part in parts if not TAG.fullmatch(part)], [part for part in parts if TAG.fullmatch(part)]
 
 
 def seconds(text):
-    """Of a duration such as 90s or 500ms."""
+    """Returns the seconds of a duration such as 90s or 500ms."""
     found = re.fullmatch(r"([0-9.]+)(ms|s|m|h|d)", text)
     return float(found.group(1)) * DURATIONS[found.group(2)] if found else 0.0

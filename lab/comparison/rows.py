@@ -26,7 +26,7 @@ def mean_or_none(values):
 
 
 def ratio(one, other):
-    """None where either is not known, or there is nothing to divide by."""
+    """Returns a ratio; None: a value is unknown, or the divisor is 0."""
     return one / other if one is not None and other else None
 
 
@@ -34,7 +34,7 @@ def ratio(one, other):
 
 
 def rounds_to_reach(result, target):
-    """The version that first reached the accuracy, of those that were measured."""
+    """Returns the first measured version with this accuracy."""
     for version, accuracy in enumerate(scores.series(result), 1):
         if accuracy is not None and accuracy >= target:
             return version
@@ -42,7 +42,7 @@ def rounds_to_reach(result, target):
 
 
 def bytes_to_reach(result, target):
-    """Wire bytes per client of the fleet, both ways, until the accuracy is first reached."""
+    """Returns the wire bytes per client, both directions, until this accuracy."""
     version = rounds_to_reach(result, target)
     if version is None:
         return None
@@ -55,7 +55,7 @@ def total_wire(result, until=None):
 
 
 def payload(result):
-    """Per client and round, both ways."""
+    """Returns the payload per client and round, both directions."""
     return result["payload_up"] + result["payload_down"]
 
 
@@ -80,7 +80,7 @@ def arrivals(result):
 
 
 class Time:
-    """Modelled seconds of a run's results, and until they reach an accuracy."""
+    """Modelled seconds of a run, in total and until an accuracy."""
 
     def __init__(self, plan, run, results, step):
         self.rows = [modelled.participations(result) for result in results]
@@ -111,7 +111,7 @@ def mean_and_worst(arrived, key, worst):
 
 
 def arrival_row(results):
-    """Of all arrivals of all seeds: means, and the worst, which is what a promise has to hold for."""
+    """Returns means over the arrivals of all seeds, and the worst one, which a guarantee must cover."""
     joined, back = [], []
     for result in results:
         one, other = arrivals(result)

@@ -49,7 +49,7 @@ def example(folder, port, ports):
 
 
 class Front:
-    """nginx, which listens on `port` before the aggregators of a site."""
+    """An nginx that listens on `port` in front of a site's aggregators."""
 
     def __init__(self, site, build):
         self.folder = site.folder / "nginx"
@@ -67,7 +67,7 @@ class Front:
         check(process.poll() is None, "nginx does not start: " + (self.folder / "error.log").read_text(encoding="utf-8"))
 
     def exchanges(self):
-        """How many each aggregator answered, by its name."""
+        """Returns the number of exchanges per aggregator."""
         answered = collections.Counter({name: 0 for name in self.names.values()})
         for line in (self.folder / "exchanges.log").read_text(encoding="utf-8").splitlines():
             tried, statuses = line.split("|")[:2]
@@ -77,7 +77,7 @@ class Front:
         return answered
 
     def downloads(self):
-        """Those that were sent and their bytes, by whether nginx had them: HIT, or MISS."""
+        """Returns number and bytes of the downloads by cache status: HIT or MISS."""
         sent = collections.Counter()
         size = collections.Counter()
         for line in (self.folder / "downloads.log").read_text(encoding="utf-8").splitlines():

@@ -7,7 +7,7 @@ from several.programs import free_port, last_lines, must_run, run
 
 
 class Node:
-    """One of them, which can be killed and started again."""
+    """An aggregator that can be killed and restarted."""
 
     def __init__(self, site, name):
         self.site = site
@@ -39,7 +39,7 @@ class Node:
         return last_lines(self.site.folder / f"{self.name}.log")
 
     def is_displaced(self):
-        """It has ended by itself because another one leads: a service manager starts it again."""
+        """Whether it has ended because another aggregator leads: a service manager restarts it."""
         log = (self.site.folder / f"{self.name}.log").read_text(encoding="utf-8")
         return self.process.poll() == 1 and "event=displaced" in log[self.begin:]
 
@@ -56,7 +56,7 @@ def sets_of_aggregator(overrides):
 
 
 def sets_of_fleet(overrides):
-    """With the settings of the aggregator that tern-fleet reads, too."""
+    """Adds the aggregator's settings that tern-fleet also reads."""
     return sets(*(one for one in overrides if one.startswith(OF_FLEET) or one.partition("=")[0] in FLEET_READS_TOO))
 
 
@@ -75,6 +75,6 @@ class Site:
         self.any = next(iter(self.nodes.values()))
 
     def status(self):
-        """None while the database cannot be asked."""
+        """Returns the status; None: the database is unreachable."""
         text = run(self.bin / "tern-aggregator", "status", *self.any.options(), "--json")
         return json.loads(text) if text is not None else None

@@ -11,7 +11,7 @@ ENDS_WITHIN_S = 10
 
 
 class Failure(Exception):
-    """What happened is not what was promised; the message says what."""
+    """A test's expectation failed; the message has the details."""
 
 
 def check(condition, message):
@@ -20,7 +20,7 @@ def check(condition, message):
 
 
 class Programs:
-    """Those that run. At the end of the block they are ended, the newest first, by their process ids."""
+    """The running programs. At the end of the block they are ended by process id, the newest first."""
 
     def __init__(self):
         self.running = []
@@ -33,7 +33,7 @@ class Programs:
             self.end(process)
 
     def start(self, *command, log, **options):
-        """Standard output and error go to the file."""
+        """Starts a program with standard output and error in a file."""
         with open(log, "ab") as sink:
             process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stderr=sink,
                                        **{"stdout": sink, **options})
@@ -52,7 +52,7 @@ class Programs:
 
 
 def run(*command, ok=(0,)):
-    """A program to its end; its standard output, or None where its exit code is not among `ok`."""
+    """Runs a program to its end. Returns its standard output; None: its exit code is not in `ok`."""
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     return done.stdout if done.returncode in ok else None
 
@@ -64,7 +64,7 @@ def must_run(*command):
 
 
 def last_lines(log, count=20):
-    """What it says last, without what it says of each request."""
+    """Returns the last lines of its log, without the lines about requests."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return "\n".join([line for line in lines if "event=request " not in line][-count:])
 

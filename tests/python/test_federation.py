@@ -111,7 +111,7 @@ class Service(unittest.TestCase):
         self.assertEqual(self.federation.cancel_code(codes["lost"]["id"]), {"id": codes["lost"]["id"], "was_valid": True})
         after = {row["label"]: row for row in self.federation.codes()}
         self.assertNotEqual(after["lost"]["state"], "valid")
-        with self.assertRaisesRegex(tern.FederationError, "no join code of this id"):
+        with self.assertRaisesRegex(tern.FederationError, "No join code has this id"):
             self.federation.cancel_code("00000000")
 
     def test_metrics(self):
@@ -180,7 +180,7 @@ class Elsewhere(unittest.TestCase):
             attempts = federation.rounds()["attempts"][0]
             self.assertEqual(federation.close_round(), {"round": 1, "reported": 0})
             self.wait_for(lambda: federation.rounds()["attempts"][0] > attempts)
-            with self.assertRaisesRegex(tern.FederationError, "no round of this number") as caught:
+            with self.assertRaisesRegex(tern.FederationError, "No round has this number") as caught:
                 federation.close_round(7)
             self.assertEqual(caught.exception.status, 404)
             self.assertEqual(federation.waiting()["waits_for"], 2)
