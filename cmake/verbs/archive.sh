@@ -6,8 +6,8 @@
 ARCHIVE_OWN_SUITE=$(. /etc/os-release 2>/dev/null && printf '%s\n' "${VERSION_CODENAME:-}") || true
 ARCHIVE_SUITE=$ARCHIVE_OWN_SUITE
 
-# The address that this machine's apt uses for a suite, whatever the format of its sources; needs no
-# downloaded lists. Other releases of Debian are in the same place as the machine's own.
+# Prints the address that this machine's apt uses for a suite, in any format of its sources; needs no downloaded
+# lists. Other releases of Debian are at the same address.
 archive_mirror() { # SUITE
     archive_mirror_of "$1" | grep . || archive_mirror_of "${1/#$ARCHIVE_SUITE/$ARCHIVE_OWN_SUITE}"
 }
@@ -17,7 +17,7 @@ archive_mirror_of() { # SUITE
         'Created-By: Packages' 2>/dev/null | awk -v suite="$1" '$1 == suite { print $2; exit }'
 }
 
-# apt-get with everything of its own below DIR, for packages of ARCH.
+# Runs apt-get with all its files below DIR, for packages of ARCH.
 archive_apt() { # DIR ARCH ARGUMENT...
     local dir=$1 arch=$2
     shift 2
@@ -30,7 +30,7 @@ archive_apt() { # DIR ARCH ARGUMENT...
         -o APT::Install-Recommends=false -o Acquire::Languages=none "$@"
 }
 
-# Makes such a folder, and brings its lists of packages (deb) or sources (deb-src) up to date.
+# Makes such a folder, and updates its lists of packages (deb) or sources (deb-src).
 archive_open() { # DIR ARCH deb|deb-src
     local dir=$1 arch=$2 type=$3 suite mirror
     mkdir -p "$dir"/{state,lists/partial,cache,archives/partial,log}
@@ -49,7 +49,7 @@ archive_open() { # DIR ARCH deb|deb-src
         archive_apt "$dir" "$arch" -o APT::Update::Error-Mode=any update
 }
 
-# The .deb files of packages with everything they depend on, downloaded when they are not there yet.
+# Prints the .deb files of packages and of all their dependencies; downloads missing ones.
 archive_packages() { # DIR ARCH PACKAGE...
     local dir=$1 arch=$2 package version found
     shift 2

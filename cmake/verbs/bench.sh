@@ -94,7 +94,7 @@ verb_bench() {
     [ -z "$json" ] || join_numbers "${files[@]}" >"$json"
 }
 
-# The build folder that is timed in turns with this one; empty = none.
+# Build folder of the other version, timed in turns with this one; empty = none.
 BENCH_BESIDE=
 BENCH_TURNS=${BENCH_TURNS:-3}
 
@@ -110,7 +110,7 @@ check_beside() { # PART...
     BENCH_BESIDE=$(cd -- "$BENCH_BESIDE" && pwd)
 }
 
-# A section of numbers out of a flat JSON file, one "name  value" line each.
+# Prints the numbers of a flat JSON file, one "name  value" per line.
 print_numbers() { # FILE
     python3 - "$1" <<'END'
 import json, sys
@@ -119,7 +119,7 @@ for key, value in json.load(open(sys.argv[1])).items():
 END
 }
 
-# One flat JSON object of several.
+# Merges several flat JSON objects.
 join_numbers() { # FILE...
     python3 -c 'import json, sys
 print(json.dumps({k: v for f in sys.argv[1:] for k, v in json.load(open(f)).items()}, indent=1))' "$@"
@@ -135,7 +135,7 @@ start_bench_aggregator() { # NAME OVERRIDE...
     BENCH_CODE=$(enroll_code "$dir") || exit 1
 }
 
-# More options of tern-bench codec, such as --quick.
+# Further options of tern-bench codec, such as --quick.
 BENCH_CODEC_OPTIONS=${BENCH_CODEC_OPTIONS:-}
 
 bench_codec() { # OUT
@@ -295,7 +295,7 @@ BENCH_LOAD_MODEL=mlp:784-128-10
 # The codec of updates that `tern-aggregator init` proposes for it.
 BENCH_DEFAULT_CODEC=3lc:s=1,clip=4.5,coder=range
 
-# Rounds of CLIENTS updates of about BYTES each, at the aggregator of a build folder.
+# Times rounds of CLIENTS updates of about BYTES each, with the aggregator of a build folder.
 time_rounds() { # BUILD NAME CLIENTS ROUNDS BYTES CODEC MODEL STEPS
     local build=$1 name=$2 clients=$3 rounds=$4 bytes=$5 codec=$6 model=$7 steps=$8 cohort=$(($3 + 1))
     TERN_BUILD=$build start_bench_aggregator "$name" "round.cohort=$cohort" "round.min_clients=$cohort" \
@@ -308,8 +308,8 @@ time_rounds() { # BUILD NAME CLIENTS ROUNDS BYTES CODEC MODEL STEPS
     rm -rf -- "$BENCH_DIR"
 }
 
-# Such rounds, in turns with the build that is timed beside this one, where there is one: who begins
-# changes from turn to turn. Adds figures of them to rounds.json under other names.
+# Times such rounds, in turns with the build of --beside if there is one; the first one alternates. Adds their figures
+# to rounds.json under other names.
 measure_rounds() { # CLIENTS ROUNDS BYTES CODEC MODEL STEPS NAME=FIGURE...
     local shape=("${@:1:6}") name=rounds-$1-$3-${4//[^a-z0-9]/-} turns=1 turn build
     shift 6
@@ -348,7 +348,7 @@ bench_rounds() { # OUT
     print_numbers "$1"
 }
 
-# The rounds of the load, into rounds.json.
+# Times the rounds of the load, into rounds.json.
 measure_load() {
     local same figures=() shape=("$BENCH_DEFAULT_CODEC" "$BENCH_LOAD_MODEL" 1)
     for same in clients connections update_bytes accepted refused upload_seconds updates_per_second \
@@ -366,7 +366,7 @@ measure_load() {
     measure_rounds 100 5 0 float32 "$BENCH_LOAD_MODEL" 1 float32_cpu_ms=cpu_ms float32_peak_mib=peak_mib
 }
 
-# What connections and history cost.
+# Measures the costs of idle connections and of a long history.
 measure_standing() {
     start_bench_aggregator idle limits.connections_per_address=10000
     "$TERN_BUILD/bench-bin/bench-idle" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" \
@@ -391,7 +391,7 @@ bench_load() { # OUT
     print_numbers "$1"
 }
 
-# Threads of the crowd, of whose clients each has as many.
+# Threads of the crowd, each with the same number of clients.
 BENCH_CROWD_THREADS=50
 
 # rate: requests a second; 0 = a closed loop. Figures are named LOOP_...

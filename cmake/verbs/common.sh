@@ -14,7 +14,7 @@ usage_error() {
     exit 2
 }
 
-# The verb that a mistyped one may have meant: the least edits away, and no more than a third of it and one.
+# Prints the verb closest to a mistyped one: the fewest edits, at most a third of its length plus one.
 nearest_verb() { # WRITTEN
     declare -F | sed -n 's/^declare -f verb_//p' | awk -v written="$1" '
         function least(a, b) { return a < b ? a : b }
@@ -56,7 +56,7 @@ use_memory() {
     "$TMPDIR/program" 2>/dev/null || TMPDIR=/tmp
 }
 
-# Runs a command with its output in a log; on failure prints the end of the log and why.
+# Runs a command with its output in a log; on failure prints the end of the log and the reason.
 quietly() { # LOG WHAT COMMAND...
     local log=$1 what=$2
     shift 2

@@ -34,7 +34,7 @@ cross_is_native() { [ "$1" = "$(dpkg --print-architecture)" ]; } # ARCH
 
 cross_dir() { printf '%s\n' "$TERN_BUILD/cross/$1"; } # ARCH
 
-# What CMake has to know of an architecture, one argument a line.
+# Prints CMake's arguments for an architecture, one a line.
 cross_toolchain() { # ARCH
     cross_is_native "$1" || printf '%s\n' \
         "-DCMAKE_TOOLCHAIN_FILE=$TERN_ROOT/configs/toolchains/$(cross_triplet "$1").cmake" \
@@ -130,8 +130,8 @@ cross_stripped() { # ARCH PROGRAM
     printf '%s\n' "$stripped"
 }
 
-# One row: bytes of the stripped file, and of the instructions and data in it. The difference is what
-# the loader needs, and gaps up to the next large page.
+# Prints one row: bytes of the stripped file, and of its instructions and data. The difference is data for the loader
+# and gaps up to the next large page.
 cross_size_row() { # ARCH PROGRAM WHAT
     local stripped inner
     stripped=$(cross_stripped "$1" "$2") || exit 1
@@ -140,7 +140,7 @@ cross_size_row() { # ARCH PROGRAM WHAT
     printf '  %-26s %10d %14d\n' "$3" "$(stat -c %s "$stripped")" "$inner"
 }
 
-# What a program costs before it does anything.
+# Prints a program's memory before it does any work.
 cross_empty_program() { # ARCH OUT
     local flags=()
     cross_is_native "$1" || flags=("--sysroot=$(cross_dir "$1")/sysroot")
@@ -163,8 +163,7 @@ cross_sizes() { # ARCH VARIANT PROGRAM...
     fi
 }
 
-# The most bytes that a stripped static tern-client, TLS included, may take: what a board's flash was
-# promised.
+# Largest size, in bytes, of a stripped static tern-client with TLS: the promise for a board's flash.
 cross_most_bytes() { # ARCH
     case $ARCHIVE_SUITE:$1 in
     bookworm:armhf) echo 1600000 ;;
@@ -183,7 +182,7 @@ cross_hold_size() { # ARCH
     [ "$bytes" -le "$most" ] || fail "the static tern-client for $1 takes $bytes bytes, of $most"
 }
 
-# What the documents say of programs is of Debian 12's compiler and libraries.
+# The documents give sizes for the compiler and libraries of Debian 12.
 cross_hold_documents() { # ARCH VARIANT
     local program programs=(tern-client)
     [ "$ARCHIVE_SUITE" = bookworm ] || return 0

@@ -51,7 +51,7 @@ EXPERIMENT_PIDS=()
 EXPERIMENT_DIR=
 EXPERIMENT_KEEP=no
 
-# Ends what was started, newest first, and waits until it is gone.
+# Ends the started programs, the newest first, and waits for them.
 stop_programs() {
     local i pid tries
     for ((i = ${#EXPERIMENT_PIDS[@]} - 1; i >= 0; i--)); do
@@ -75,7 +75,7 @@ clean_experiment() {
     EXPERIMENT_DIR=
 }
 
-# From here on nothing outlives the script, however it ends.
+# From here on, no started program outlives the script.
 begin_experiment() { # [KEEP_DIR]
     # A second signal does not stop the cleaning, which takes seconds at most.
     trap 'trap "" INT TERM HUP; clean_experiment' EXIT
@@ -160,8 +160,8 @@ enroll_code() { # DIR
     }
 }
 
-# One federation from start to end. NAME: a folder for it under EXPERIMENT_DIR. RESULTS_FILE: of the
-# JSON; empty = none is wanted.
+# Runs one federation from start to end. NAME: its folder under EXPERIMENT_DIR. RESULTS_FILE: for the JSON; empty =
+# none.
 run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE FLEET_OPTION...
     local dir=$EXPERIMENT_DIR/$1 config=$2 results=${4:-} fleet_options status=0 code
     local -n overrides_=$3
@@ -192,7 +192,7 @@ run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE FLEET_OPTION.
     describe_run "$results" "$config" "${overrides_[@]}"
 }
 
-# Adds to the results the settings that they were made with.
+# Adds to the results the settings of the run.
 describe_run() { # RESULTS_FILE CONFIG OVERRIDE...
     local sets=() override
     for override in "${@:3}"; do
@@ -202,8 +202,8 @@ describe_run() { # RESULTS_FILE CONFIG OVERRIDE...
         fail "the settings could not be added to $1"
 }
 
-# What the run left in the aggregator, and what it had there when clients arrived late; the clients' own
-# replicas the fleet has measured.
+# Measures the models in the aggregator after the run: the final ones, and those at the arrival of late clients. The
+# fleet itself has measured the clients' replicas.
 measure_global_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
     local dir=$1 config=$2 results=$3
     shift 3
@@ -221,7 +221,7 @@ measure_global_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
         fail "the global models of arrivals could not be measured"
 }
 
-# Where the settings ask for one: export ends with 4 when there is none.
+# Exports the averaged model if there is one; otherwise export ends with 4.
 measure_averaged_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
     local dir=$1 config=$2 results=$3 code=0
     shift 3
@@ -261,7 +261,7 @@ run_deep() { # CONFIG JSON OVERRIDE...
     exec "$(debian_python)" -B "$TERN_ROOT/lab/deep/run.py" "$config" --json "${json:-/dev/null}" "${sets[@]}"
 }
 
-# Refuses what the programs would refuse of the settings and of a baseline, before anything is started.
+# Checks settings and baseline as the programs do, before any program is started.
 check_settings() { # CONFIG BASELINE OVERRIDE...
     local config=$1 baseline=$2 override sets=()
     shift 2
@@ -276,7 +276,7 @@ check_settings() { # CONFIG BASELINE OVERRIDE...
     python3 -B "$TERN_ROOT/lab/compare.py" advise "$config" "${sets[@]}" || exit 2
 }
 
-# Results have the name that was asked for once they are complete, and not before.
+# Results get their final name only when they are complete.
 take_results() { # RESULTS_FILE WHERE
     if ! cp -- "$1" "$2.part" || ! mv -- "$2.part" "$2"; then
         EXPERIMENT_KEEP=yes

@@ -37,7 +37,7 @@ image_name() { # BOARD LIBC TLS ERROR_STORAGE
     printf '%s\n' "$name"
 }
 
-# One image. Fails when it is over its budget.
+# Builds one image. Fails if it exceeds its budget.
 build_firmware() { # BOARD LIBC TLS ERROR_STORAGE
     local board=$1 libc=$2 tls=$3 storage=$4 name dir
     name=$(image_name "$@")
@@ -70,7 +70,7 @@ firmware_choice() { # OPTION VALUE CHOICE...
     usage_error "firmware: $option has no '$value'; ./tern firmware --help lists what it has"
 }
 
-# The proof: images in QEMU against the programs of this machine.
+# Tests images in QEMU against the programs of this machine.
 test_firmware() { # LABEL-LEFT-OUT IMAGE...
     local without=$1 image names=()
     shift

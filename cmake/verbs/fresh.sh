@@ -1,4 +1,4 @@
-# Runs the two commands of the README where nothing was installed by hand.
+# Runs the two commands of the README on a system without any installed packages.
 
 help_fresh() {
     cat <<'END'

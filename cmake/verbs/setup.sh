@@ -21,7 +21,7 @@ packages_of() { # GROUP...
     done
 }
 
-# The first of the alternatives that apt has, for releases of Debian that name things differently.
+# Prints the first alternative that apt has, as releases of Debian differ in names.
 available_of() { # PACKAGES...
     local packages package
     for packages in "$@"; do
@@ -46,7 +46,7 @@ is_installed() { # PACKAGE
     esac
 }
 
-# The first of the alternatives that is installed.
+# Prints the first installed alternative.
 installed_of() { # PACKAGES...
     local packages package
     for packages in "$@"; do
