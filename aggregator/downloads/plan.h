@@ -58,7 +58,7 @@ struct tern_plan_question {
     uint64_t chain_bytes;          // their total size
     bool starts[TERN_PLAN_STARTS]; // the client can begin there
     uint32_t start_bytes[TERN_PLAN_STARTS]; // size of the snapshot's blob; 0 for HELD and SEED
-    uint32_t downloads_max;                 // in one task; 0 = TERN_PLAN_MAX
+    uint32_t downloads_max;                 // most downloads in one task; 0 = TERN_PLAN_MAX
     double keep;  // largest residual at which the client keeps its replica
     double bound; // largest residual after downloads
 };

@@ -87,8 +87,8 @@ struct tern_budget {
 struct tern_steps_facts {
     float steps_per_second;  // measured; 0 = unknown
     uint64_t window_ms;      // time left until the round's deadline
-    uint32_t rounds;         // of the federation; 0 = no end
-    uint32_t values;         // of the model
+    uint32_t rounds;         // rounds of the federation; 0 = no end
+    uint32_t values;         // number of the model's values
     struct tern_codec codec; // codec of the round's updates
     bool density;            // the client supports `density` with that codec's coder
     struct tern_budget budget;

@@ -15,19 +15,19 @@ enum request_kind {
     REQUEST_ENROLL,
     REQUEST_CHECKIN,
     REQUEST_DOWNLOAD,
-    REQUEST_AUTHORIZE, // from a cache: whether a client may have a download
+    REQUEST_AUTHORIZE, // a cache asks whether a client may have a download
     REQUEST_UPDATE,
-    REQUEST_PROGRESS, // asks how much of an update has arrived
+    REQUEST_PROGRESS, // a client asks how much of its update has arrived
     REQUEST_STATISTICS,
-    REQUEST_SCALING, // asks how many statistics have arrived
-    REQUEST_JOB,     // from admin/
-    REQUEST_METER,   // from a follower: the bytes that it has counted
+    REQUEST_SCALING, // a client asks for the scaling, or whether its statistics are needed
+    REQUEST_JOB,     // work from admin/ for the service thread
+    REQUEST_METER,   // a follower reports the bytes that it has counted
 };
 
 struct download_request {
     uint8_t sha256[TERN_SHA256_SIZE];
     uint64_t from;          // first byte wanted
-    uint32_t request_bytes; // REQUEST_AUTHORIZE: of the client's request to the cache
+    uint32_t request_bytes; // REQUEST_AUTHORIZE: size of the client's request to the cache
 };
 
 struct progress_request {
@@ -51,7 +51,7 @@ struct relayed_request {
     char path[TERN_DB_PATH_MAX];
     char peer[TERN_DB_NAME_MAX];
     char certificate[TERN_DB_NAME_MAX];
-    uint32_t tries;       // transactions that failed with it
+    uint32_t tries;       // failed transactions that contained this request
     uint32_t over_rate_s; // over the rate limit: seconds until the next try; 0 = within the limit
     bool claimed;         // its row is deleted in this transaction
     bool named;           // answered by the hash of a download, which the follower must read
