@@ -73,7 +73,7 @@ static void report_loose(void *ctx, const char *path, mode_t mode, const char *c
 static bool is_right_user(struct doctor *doctor, const char *path, const struct stat *database)
 {
     const struct passwd *owner = getpwuid(database->st_uid);
-    char advice[PATH_MAX + 96] = "run this verb, like all others, as the owner";
+    char advice[PATH_MAX + 96] = "run this verb and all others as the owner";
     if (database->st_uid == geteuid()) {
         return true;
     }

@@ -90,12 +90,12 @@ TERN_MUST_USE enum tern_result tern_part_add(struct tern_part *part,
 #define TERN_PART_FAULTS(X)                                                                        \
     X(NONE, "none")                                                                                \
     X(CUT, "it ends too early")                                                                    \
-    X(LONG, "something follows its end")                                                           \
-    X(FORM, "it is no part, or of another release")                                                \
-    X(ROUND, "it is of another round")                                                             \
-    X(MODEL, "it is of another model")                                                             \
-    X(BASE, "it is of another base version")                                                       \
-    X(STRATEGY, "it is of another strategy, or of other parameters")                               \
+    X(LONG, "bytes follow its end")                                                                \
+    X(FORM, "it is not a part, or another release made it")                                        \
+    X(ROUND, "it belongs to another round")                                                        \
+    X(MODEL, "it belongs to another model")                                                        \
+    X(BASE, "it belongs to another base version")                                                  \
+    X(STRATEGY, "it belongs to another strategy, or to other parameters")                          \
     X(UPDATES, "its list of updates is damaged, or longer than the round's")                       \
     X(GROUPS, "its groups do not match the local steps of its updates")                            \
     X(SUMS, "its sums are larger than its updates can make them")                                  \

@@ -196,8 +196,9 @@ static struct request *recall_late(struct tern_follower *follower, uint64_t now_
 
 static void send_unavailable(struct request *request)
 {
-    tern_answer_refusal(request, 503, TERN_ERR_BUSY,
-                        "No aggregator leads, or the database cannot be reached. Try again.");
+    tern_answer_refusal(
+        request, 503, TERN_ERR_BUSY,
+        "No aggregator is the leader now, or the database cannot be reached. Try again.");
     tern_answer_reconnect(request, true);
     tern_answer_send(request);
 }
@@ -385,10 +386,9 @@ static void relay_all(struct tern_follower *follower, struct request **requests,
 static bool answer_here(struct tern_follower *follower, struct request *request)
 {
     if (request->kind == REQUEST_JOB) {
-        tern_answer_refusal(
-            request, 503, TERN_ERR_STATE,
-            "This aggregator follows another one, which leads the federation: ask that "
-            "one. `tern-aggregator status` names it.");
+        tern_answer_refusal(request, 503, TERN_ERR_STATE,
+                            "This aggregator is a follower. Send the request to the leader, which "
+                            "`tern-aggregator status` names.");
     } else if (request->unauthenticated) {
         atomic_fetch_add(&follower->service->unauthorized, 1);
         tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);

@@ -93,12 +93,11 @@ static void sleep_ms(struct tern_relay *relay, uint32_t ms)
 static void explain(const struct tern_relay *relay, enum tern_result result, char why[512])
 {
     if (result == TERN_ERR_UNAUTHORIZED) {
-        snprintf(
-            why, 512,
-            "the aggregator at relay.server does not know this gateway: it was revoked, or the "
-            "server is another one. Updates of its devices are kept in %s. To make a new gateway, "
-            "run tern-aggregator join with another state directory",
-            relay->config.folder);
+        snprintf(why, 512,
+                 "the aggregator at relay.server does not accept this gateway: it was revoked, or "
+                 "relay.server is another aggregator. Updates of the devices are kept in %s. To "
+                 "make a new gateway, run tern-aggregator join with another state directory",
+                 relay->config.folder);
     } else {
         snprintf(why, 512, "the upstream client stopped: %s", tern_result_sentence(result));
     }
@@ -197,7 +196,8 @@ enum tern_result tern_relay_start(struct tern_relay *relay, struct tern_service 
     TERN_TRY(prepare(relay, db, why));
     tern_relay_link_begin(relay);
     if (pthread_create(&relay->thread, NULL, run, relay) != 0) {
-        snprintf(why, 512, "there is no thread for the gateway");
+        snprintf(why, 512,
+                 "the gateway's thread cannot be started: memory or threads are exhausted");
         return TERN_ERR_NO_MEMORY;
     }
     relay->running = true;

@@ -114,11 +114,10 @@ static void log_upload(const struct tern_client_event *event)
                  event->duplicate ? "duplicate" : "accepted");
         return;
     }
-    tern_log(
-        TERN_LOG_WARN, "upstream-returned",
-        "round=%u sequence=%u result=%s advice=\"it is in the gateway's error buffer, and goes "
-        "with a later update\"",
-        event->round, event->sequence, tern_result_name(event->result));
+    tern_log(TERN_LOG_WARN, "upstream-returned",
+             "round=%u sequence=%u result=%s advice=\"the update is in the gateway's error buffer, "
+             "and is sent with a later one\"",
+             event->round, event->sequence, tern_result_name(event->result));
 }
 
 // Reports at once that upstream does not answer or only returns errors, and what happens to the devices' updates.
@@ -131,8 +130,8 @@ static void log_silence(struct tern_relay *relay, const struct tern_client_event
         "server=%s result=%s status=%d for_s=%" PRIu64 " wait_ms=%u why=%s detail=%s advice=%s",
         TERN_LOG_TEXT(relay->config.server), tern_result_name(event->result), event->status, for_s,
         event->wait_ms, TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(tern_curl_why(relay->curl)),
-        TERN_LOG_TEXT("updates of devices are kept, and go up once it answers; until then no "
-                      "round opens here but the one that may be open"));
+        TERN_LOG_TEXT("updates of devices are kept, and sent once it answers; until then no new "
+                      "round opens here"));
 }
 
 static void log_failure(struct tern_relay *relay, const struct tern_client_event *event)
@@ -360,8 +359,8 @@ static enum tern_result fetch_manifest(struct tern_relay *relay, struct tern_rel
         free(model->manifest);
         model->manifest = NULL;
         snprintf(why, 512,
-                 "the description of the model could not be fetched from %s: %s %s; join again to "
-                 "repeat that",
+                 "the description of the model could not be fetched from %s: %s %s; run "
+                 "tern-aggregator join again",
                  relay->config.server, tern_result_sentence(result), tern_curl_why(relay->curl));
     }
     return result;

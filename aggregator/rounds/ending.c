@@ -43,14 +43,12 @@ const char *tern_ending_advice(enum tern_ending ending)
 {
     static const char *const advice[] = {
         "",
-        "The federation has diverged and was ended. Look at a client's data (tern-client check: "
-        "are "
-        "columns unscaled?); begin anew with a lower train.learning_rate, from the best version "
-        "where there is one (export --best, init --model). round.divergence_rounds = 0 lets it go "
-        "on.",
-        "The loss of round.patience rounds was not lower than before: export --best writes the "
-        "best "
-        "version. A higher round.patience, or 0, lets it go on.",
+        "The federation has diverged and was ended. Check a client's data (tern-client check names "
+        "unscaled columns); start a new federation with a lower train.learning_rate, from the best "
+        "version if there is one (export --best, init --model). To continue this one, set "
+        "round.divergence_rounds = 0.",
+        "The training loss of the last round.patience rounds was no lower than before: export "
+        "--best writes the best version. To continue, raise round.patience, or set it to 0.",
     };
     return advice[ending];
 }

@@ -19,7 +19,7 @@ enum { RATE = 1 << 0, FINAL = 1 << 1, DECAY = 1 << 2, ROUNDS = 1 << 3, WARMUP = 
 
 static const struct tern_spec_parameter keys[] = {
     {.key = "rate",
-     .meaning = "learning rate of the first round, or of the first behind the warm-up",
+     .meaning = "learning rate of the first round after the warm-up",
      .range = "0.000001 to 1000",
      .kind = TERN_SPEC_REAL,
      .offset = offsetof(struct fields, rate),
@@ -27,13 +27,14 @@ static const struct tern_spec_parameter keys[] = {
      .most = 1000 * TERN_SPEC_MILLION,
      .preset = TERN_SPEC_MILLION / 20},
     {.key = "final",
-     .meaning = "learning rate that cosine nears in the last round; the lowest of step and plateau",
+     .meaning = "lowest learning rate: cosine approaches it in the last round, step and plateau do "
+                "not go below it",
      .range = "0 to 1000",
      .kind = TERN_SPEC_REAL,
      .offset = offsetof(struct fields, final),
      .most = 1000 * TERN_SPEC_MILLION},
     {.key = "decay",
-     .meaning = "factor on the learning rate",
+     .meaning = "factor by which a reduction multiplies the learning rate",
      .range = "0.001 to 0.999",
      .kind = TERN_SPEC_REAL,
      .offset = offsetof(struct fields, decay),
@@ -41,9 +42,8 @@ static const struct tern_spec_parameter keys[] = {
      .most = 999000,
      .preset = TERN_SPEC_MILLION / 2},
     {.key = "rounds",
-     .meaning =
-         "rounds after which the factor is applied again: of step, any; of plateau, those in a row "
-         "without a lower training loss than the lowest before",
+     .meaning = "step: rounds between two reductions; plateau: rounds in a row without a new "
+                "lowest training loss, after which the rate is reduced",
      .range = "1 to 1000000",
      .kind = TERN_SPEC_WHOLE,
      .offset = offsetof(struct fields, rounds),
@@ -51,9 +51,8 @@ static const struct tern_spec_parameter keys[] = {
      .most = 1000000,
      .preset = 10},
     {.key = "warmup",
-     .meaning =
-         "first rounds, whose learning rate rises evenly: round r of n has r / (n + 1) of rate; "
-         "then the course begins",
+     .meaning = "number n of first rounds in which the learning rate rises evenly: round r has r / "
+                "(n + 1) of rate; the schedule begins after them",
      .range = "0 to 1000000",
      .kind = TERN_SPEC_WHOLE,
      .offset = offsetof(struct fields, warmup),
@@ -78,8 +77,7 @@ static bool entry_at(size_t index, struct tern_spec_entry *entry)
     return exists;
 }
 
-const struct tern_spec_list tern_rate_specs = {.what = "course of the learning rate",
-                                               .at = entry_at};
+const struct tern_spec_list tern_rate_specs = {.what = "learning-rate schedule", .at = entry_at};
 
 #define RATE_SPEC_MAX 256 // bytes with the NUL
 

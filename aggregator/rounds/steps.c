@@ -33,12 +33,11 @@ static const struct tern_spec_parameter keys[] = {
      .most = 1000000,
      .preset = MAX_PRESET},
     {.key = "start",
-     .meaning =
-         "local steps of the first interval + 1 rounds, over train.local_steps; then fewer as the "
-         "loss "
-         "falls, half of train.local_steps at the least. With 4 and an interval of 5, all rounds "
-         "together take 4 times the steps of fixed when they are 6, at least 1.2 times up to 30 "
-         "(measured: 2.9 in 24 rounds, 1.9 in 40), and 0.8 to 1.5 times in tasks of 60 to 100",
+     .meaning = "factor on train.local_steps in the first interval + 1 rounds; later rounds have "
+                "fewer steps as the loss falls, at least half of train.local_steps. With start=4 "
+                "and interval=5, all rounds together take 4 times the steps of fixed in 6 rounds, "
+                "at least 1.2 times in up to 30 (measured: 2.9 in 24 rounds, 1.9 in 40), and 0.8 "
+                "to 1.5 times in 60 to 100",
      .range = "1 to 100",
      .kind = TERN_SPEC_REAL,
      .offset = FIELD(start),
@@ -62,7 +61,7 @@ static const struct tern_spec_parameter keys[] = {
      .most = 990000,
      .preset = TERN_SPEC_MILLION / 2},
     {.key = "fraction",
-     .meaning = "share of the time to the deadline that training may take",
+     .meaning = "fraction of the time to the deadline that training may take",
      .range = "0.01 to 1",
      .kind = TERN_SPEC_REAL,
      .offset = FIELD(fraction),
@@ -70,9 +69,8 @@ static const struct tern_spec_parameter keys[] = {
      .most = TERN_SPEC_MILLION,
      .preset = TERN_SPEC_MILLION / 2},
     {.key = "density",
-     .meaning = "least share of its values that a client's update is cut to; below, fewer updates "
-                "that carry "
-                "more are the better use of the bytes",
+     .meaning = "smallest density to which a client's update is reduced; below it, the bytes are "
+                "better spent on fewer and denser updates",
      .range = "0.000001 to 1",
      .kind = TERN_SPEC_REAL,
      .offset = FIELD(min_density),
@@ -129,20 +127,20 @@ static enum tern_result read_part(const char *spec, size_t len,
     size_t index = 0;
     const struct tern_steps_settings before = *settings;
     if (len >= sizeof part) {
-        return refuse("a part of it is too long", why);
+        return refuse("one of its parts is too long", why);
     }
     memcpy(part, spec, len);
     part[len] = '\0';
     TERN_TRY(tern_spec_read(&tern_steps_specs, part, settings, &index, why));
     if ((*seen >> index & 1) != 0) {
-        return refuse("a schedule stands twice; join different ones: adaptive+deadline+budget",
+        return refuse("a schedule occurs twice; join different ones, e.g. adaptive+deadline+budget",
                       why);
     }
     *seen |= 1u << index;
     settings->policy |= (unsigned)names[index].policy;
     if (!join_bound(before.min_steps, MIN_PRESET, &settings->min_steps) ||
         !join_bound(before.max_steps, MAX_PRESET, &settings->max_steps)) {
-        return refuse("min or max stands in two parts with different values; give it once", why);
+        return refuse("min or max has different values in two parts; give it once", why);
     }
     return TERN_OK;
 }
@@ -163,7 +161,8 @@ enum tern_result tern_steps_parse(const char *spec, struct tern_steps_settings *
         }
     }
     if ((seen & 3) == 3) {
-        return refuse("fixed and adaptive both set the first number of steps; take one", why);
+        return refuse("fixed and adaptive both set the first number of steps; give one of them",
+                      why);
     }
     if (parsed.min_steps > parsed.max_steps) {
         return refuse("min is above max", why);

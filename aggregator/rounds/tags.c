@@ -184,7 +184,8 @@ enum tern_result tern_tags_wanted_parse(const char *text, struct tern_tags_wante
         const struct tag *tag = &list.tags[i];
         if (!tag->has_value && parsed.spread[0] != '\0') {
             return refuse(why, tag->key,
-                          "is the second tag without a value; draws are spread over one");
+                          "is the second tag without a value; clients are spread over the values "
+                          "of one tag only");
         }
         if (!tag->has_value) {
             memcpy(parsed.spread, tag->key, tag->key_len); // fits: a key has at most 32 bytes

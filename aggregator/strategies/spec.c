@@ -52,8 +52,8 @@ static const char *const no_or_yes[] = {"no", "yes", NULL};
 static const struct tern_spec_parameter keys[KEYS + 1] = {
     TERN_STRATEGY_PARAMETER_LIST(NUMBER, WHOLE, YES_NO, GIVEN)[RATE] =
         {.key = "server_learning_rate",
-         .meaning = "factor on the change that the strategy computes; 0 = the strategy's "
-                    "own: 0.01 of fedadam, fedadagrad and fedyogi, 1 of the others",
+         .meaning = "factor on the change that the strategy computes; 0 = the strategy's default: "
+                    "0.01 for fedadam, fedadagrad and fedyogi, 1 for the others",
          .range = "0 to 1000",
          .kind = TERN_SPEC_REAL,
          .offset = FIELD(RATE),
@@ -61,9 +61,9 @@ static const struct tern_spec_parameter keys[KEYS + 1] = {
     [AVERAGE] =
         {.key = "average_versions",
          .meaning =
-             "versions in the averaged model of export --averaged: their plain mean until there "
-             "are so many, then a moving average in which each new version weighs 1 / this; "
-             "clients do not see it; 0 = no averaged model",
+             "N, the number of versions in the averaged model that export --averaged writes: the "
+             "plain mean of the first N versions, then a moving average in which each new version "
+             "has the weight 1 / N; clients do not receive it; 0 = no averaged model",
          .range = "0 to 1000000",
          .kind = TERN_SPEC_WHOLE,
          .offset = FIELD(AVERAGE),

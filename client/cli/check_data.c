@@ -46,7 +46,7 @@ static void describe_feature(const struct tern_csv_profile *profile,
     const char *suspect = tern_csv_suspect_text(column->suspect);
     const bool filled = choice->missing == TERN_CSV_MISSING_MEAN && column->missing.count > 0;
     if (why != NULL) {
-        snprintf(row->becomes, sizeof row->becomes, "a useless feature: %s", why);
+        snprintf(row->becomes, sizeof row->becomes, "a feature that predicts nothing: %s", why);
     } else if (column->bad.count > 0) {
         snprintf(row->becomes, sizeof row->becomes, "refused: '%s' in line %" PRIu64,
                  column->bad.text, column->bad.line);

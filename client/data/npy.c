@@ -395,7 +395,7 @@ static enum tern_result seek_member(const struct archive *archive, const struct 
     uint8_t local[LOCAL_SIZE];
     TERN_TRY(read_at(archive, entry->offset, local, sizeof local));
     if (!is_record(local, "\3\4")) {
-        return damaged(archive, "a member is not where its directory says");
+        return damaged(archive, "its directory has the wrong position of a member");
     }
     // read_at() has shown that offset + LOCAL_SIZE is in the file.
     const uint64_t start =
@@ -478,7 +478,8 @@ static enum tern_result begin(struct tern_zip_member *member, const struct archi
                                  entry->method);
     }
     if (entry->method == STORED && entry->packed != entry->size) {
-        return damaged(archive, "the two sizes of a stored member differ");
+        return damaged(archive,
+                       "a member that is not compressed has different packed and unpacked sizes");
     }
     TERN_TRY(seek_member(archive, entry));
     member->file = archive->file;

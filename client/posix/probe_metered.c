@@ -130,7 +130,7 @@ static bool can_connect(const char *address)
 static DBusConnection *open_bus(const char *address, DBusError *error)
 {
     if (!can_connect(address)) {
-        dbus_set_error_const(error, DBUS_ERROR_NO_SERVER, "it takes no more connections");
+        dbus_set_error_const(error, DBUS_ERROR_NO_SERVER, "it accepts no more connections");
         return NULL;
     }
     DBusConnection *bus = dbus_connection_open_private(address, error);
@@ -193,12 +193,13 @@ static void read_answer(DBusMessage *reply, struct tern_reading *metered)
         }
     }
     if (value == NM_UNKNOWN) {
-        tern_reading_unknown(metered, "NetworkManager does not know");
+        tern_reading_unknown(metered, "NetworkManager does not know whether the link is metered");
     } else if (value < NM_COUNT) {
         tern_reading_known(metered, value == NM_YES || value == NM_GUESS_YES,
                            "NetworkManager says %s", answers[value]);
     } else {
-        tern_reading_unknown(metered, "NetworkManager's reply is not one of its values");
+        tern_reading_unknown(
+            metered, "NetworkManager's reply is not one of the values of its documentation");
     }
 }
 

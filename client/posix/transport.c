@@ -401,16 +401,17 @@ static void advise_about_certificate(struct tern_curl *curl)
 static void explain_timeout(struct tern_curl *curl, const struct tern_request *request)
 {
     if (curl->stalled) {
-        snprintf(curl->error, sizeof curl->error, "timed out: nothing moved for %u ms while %s",
+        snprintf(curl->error, sizeof curl->error,
+                 "timed out: no byte was sent or received for %u ms while %s",
                  (unsigned)request->timeout_ms,
-                 curl->connecting ? "TLS was being set up" : "the client waited for its answer");
+                 curl->connecting ? "TLS was being set up" : "the client waited for the answer");
     } else if (curl->connecting) {
         snprintf(curl->error, sizeof curl->error,
                  "timed out: no connection with TCP and TLS within %u ms",
                  (unsigned)curl->connect_timeout_ms);
     } else if (curl->response->status != 0 || curl->body_begun) {
         snprintf(curl->error, sizeof curl->error,
-                 "timed out: less than %d bytes passed in a second", MIN_BYTES_PER_SECOND);
+                 "timed out: the link carried less than %d bytes a second", MIN_BYTES_PER_SECOND);
     } else if (curl->error[0] == '\0') {
         snprintf(curl->error, sizeof curl->error, "timed out");
     }

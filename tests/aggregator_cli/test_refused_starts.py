@@ -83,7 +83,7 @@ def a_schedule_or_a_selection_that_cannot_be_kept():
             (["train.learning_rate=step:final=0.1"], "final is above rate"),
             (["train.learning_rate=0.1,warmup=9", "round.rounds=9"], "warmup must be less than round.rounds = 9"),
             (["round.selection=site"], "tags:KEY | tags:KEY=VALUE"),
-            (["round.selection=tags:site,line"], "spread over one"), (["round.selection=tags:"], "names no tag"),
+            (["round.selection=tags:site,line"], "values of one tag only"), (["round.selection=tags:"], "names no tag"),
             (["round.selection=tags:site=a,=b"], "round.selection = tags:site=a,=b: \"=b\" has no key"),
             (["train.learning_rate=step:decay=1"], "step: decay is 0.001 to 0.999"),
             (["train.learning_rate=plateau:rounds=0"], "plateau: rounds is 1 to 1000000")):

@@ -89,7 +89,7 @@ def nobody_is_fair():
 
 def wrong_policies_are_refused():
     state = State(rounds=1)
-    for setting, says in (("train.schedule=fast", "adaptive"), ("train.schedule=adaptive+fixed", "take one"),
+    for setting, says in (("train.schedule=fast", "adaptive"), ("train.schedule=adaptive+fixed", "give one of them"),
                           ("train.schedule=", "deadline"), ("round.selection=fair", "budget-aware"),
                           ("train.schedule=adaptive:gamma=1", "gamma"),
                           ("train.schedule=budget:density=0", "density"), ("train.schedule=adaptive:interval=0", "interval"),

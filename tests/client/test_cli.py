@@ -84,7 +84,7 @@ class Check(unittest.TestCase):
         code, out, error = run("check", "--data", path, "--set", "data.source=csv:other.csv,label=state,classes=good|worn,drop=fixed")
         self.assertEqual((code, error), (0, ""))
         rows = {line.split()[0]: line for line in out.splitlines() if line}
-        self.assertRegex(rows["seconds"], r"time +0 .* a useless feature: its values are times or dates")
+        self.assertRegex(rows["seconds"], r"time +0 .* a feature that predicts nothing: its values are times or dates")
         self.assertRegex(rows["rpm"], r"number +1 +2950 +2952\.\d+ +2956 +7 +a feature, 1 filled with the mean")
         self.assertRegex(rows["fixed"], r"left out \(drop\)")
         self.assertRegex(rows["state"], r"text +0 +- +- +- +2 +the label")

@@ -61,13 +61,14 @@ TEST(every_answer_of_network_manager)
         double value;
         const char *said;
     } answers[] = {
-        {0, false, 0, "NetworkManager does not know"},
+        {0, false, 0, "NetworkManager does not know whether the link is metered"},
         {1, true, 1, "NetworkManager says yes"},
         {2, true, 0, "NetworkManager says no"},
         {3, true, 1, "NetworkManager says guess-yes"},
         {4, true, 0, "NetworkManager says guess-no"},
-        {5, false, 0, "NetworkManager's reply is not one of its values"},
-        {4294967295u, false, 0, "NetworkManager's reply is not one of its values"},
+        {5, false, 0, "NetworkManager's reply is not one of the values of its documentation"},
+        {4294967295u, false, 0,
+         "NetworkManager's reply is not one of the values of its documentation"},
     };
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
         fake_manager_set(FAKE_MANAGER_ANSWERS, answers[i].metered);
@@ -83,7 +84,8 @@ TEST(answers_that_make_no_sense)
 {
     fake_manager_set(FAKE_MANAGER_SENDS_TEXT, 1);
     ask();
-    assert_string_equal(reading.text, "NetworkManager's reply is not one of its values");
+    assert_string_equal(reading.text,
+                        "NetworkManager's reply is not one of the values of its documentation");
     assert_false(reading.known);
     fake_manager_set(FAKE_MANAGER_SENDS_NOTHING, 1);
     ask();
@@ -150,7 +152,7 @@ TEST(full_queue_is_given_up)
     setenv("DBUS_SYSTEM_BUS_ADDRESS", address, 1);
     ask();
     assert_false(reading.known);
-    assert_string_equal(reading.text, "the bus does not answer: it takes no more connections");
+    assert_string_equal(reading.text, "the bus does not answer: it accepts no more connections");
     setenv("DBUS_SYSTEM_BUS_ADDRESS", kept, 1);
     while (count > 0) {
         close(waiting[--count]);

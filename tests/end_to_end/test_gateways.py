@@ -593,7 +593,7 @@ def test_misfits():
         other.write_config()
         other.start()
         check(one.process.wait(timeout=PATIENCE) != 0, "the gateway ended as if all was well")
-        one.log_line("the aggregator at relay.server does not know this gateway")
+        one.log_line("the aggregator at relay.server does not accept this gateway")
 
         # Nobody is there: it waits, says for what, and goes on.
         other.kill()

@@ -22,11 +22,11 @@ CASE(test_names)
     assert_int_equal(tern_rate_parse("plateau", &policy, why), TERN_OK);
     assert_true(policy.schedule == TERN_RATE_PLATEAU && policy.decay_rounds == 10);
     static const char *const refused[][2] = {
-        {"linear", "there is no course of the learning rate \"linear\""},
+        {"linear", "there is no learning-rate schedule \"linear\""},
         {"cosine:decay=0.5", "cosine: unknown key \"decay=0.5\""},
         {"0", "constant: rate is 0.000001 to 1000, not \"0\""},
-        {"", "there is no course of the learning rate \"\""},
-        {"-1", "there is no course of the learning rate \"-1\""},
+        {"", "there is no learning-rate schedule \"\""},
+        {"-1", "there is no learning-rate schedule \"-1\""},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         assert_int_not_equal(tern_rate_parse(refused[i][0], &policy, why), TERN_OK);

@@ -103,9 +103,10 @@ CASE(test_keys_of_joined_schedules)
         {"adaptive+budgte", "there is no schedule \"budgte\"; did you mean \"budget\"? There are "
                             "fixed, adaptive, deadline, budget"},
         {"adaptive:min=3+budget:min=4",
-         "min or max stands in two parts with different values; give it once"},
+         "min or max has different values in two parts; give it once"},
         {"budget:min=9,max=8", "min is above max"},
-        {"budget+budget", "a schedule stands twice; join different ones: adaptive+deadline+budget"},
+        {"budget+budget",
+         "a schedule occurs twice; join different ones, e.g. adaptive+deadline+budget"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         assert_int_not_equal(tern_steps_parse(refused[i][0], &parsed, why), TERN_OK);

@@ -77,7 +77,7 @@ CASE(test_selections_are_read)
     assert_int_equal(tern_tags_wanted_parse("random", &wanted, why), TERN_ERR_UNKNOWN);
     assert_int_equal(tern_tags_wanted_parse("tags:", &wanted, why), TERN_ERR_CONFIG);
     assert_int_equal(tern_tags_wanted_parse("tags:site,line", &wanted, why), TERN_ERR_CONFIG);
-    assert_non_null(strstr(why, "spread over one"));
+    assert_non_null(strstr(why, "values of one tag only"));
     assert_string_equal(wanted.with, "kind=pump,line=3");
 
     assert_true(tern_tags_fit("kind=pump,line=3", &wanted));

@@ -385,7 +385,7 @@ cell = images | data.source=idx
         table = self.table("table.csv", {"x": 5})
         for bad, why in (("codec.codec=4lc", "codec.codec = 4lc"),
                          ("train.steps=3", "there is no key 'steps' in section [train]"),
-                         ("federation.model=mlp:256", "model 'mlp:256' is none of"),
+                         ("federation.model=mlp:256", "model 'mlp:256' is not softmax"),
                          ("fleet.store=tape", "store = 'tape' is not known"),
                          ("fleet.away=9:1-2", "fleet.away '9:1-2' is not a list"),
                          ("codec.codec=3lc,s=1", 'parameters: "3lc:s=1"'),

@@ -197,29 +197,29 @@ CASE_WITH(test_parts_of_something_else_are_refused, part_round_setup, fixture_te
     make_half(fixture, &part);
     part.round.base_version++;
     store_part(fixture, &part, "a");
-    assert_refused(fixture, "it is of another base version");
+    assert_refused(fixture, "it belongs to another base version");
     make_half(fixture, &part);
     part.round.base[31] ^= 1;
     store_part(fixture, &part, "a");
-    assert_refused(fixture, "it is of another base version");
+    assert_refused(fixture, "it belongs to another base version");
     make_half(fixture, &part);
     part.round.rule.strategy = tern_strategy_find("fedprox");
     store_part(fixture, &part, "a");
-    assert_refused(fixture, "it is of another strategy");
+    assert_refused(fixture, "it belongs to another strategy");
     make_half(fixture, &part);
     part.round.rule.parameters[TERN_STRATEGY_NORM_BOUND] = 3.0F;
     store_part(fixture, &part, "a");
-    assert_refused(fixture, "or of other parameters");
+    assert_refused(fixture, "or to other parameters");
     make_half(fixture, &part);
     part.round.rule.server_learning_rate = 1.0F;
     store_part(fixture, &part, "a");
-    assert_refused(fixture, "or of other parameters");
+    assert_refused(fixture, "or to other parameters");
     make_half(fixture, &part);
     struct tern_model other = model;
     other.hash[0] ^= 1;
     part.mean.model = &other;
     store_part(fixture, &part, "a");
-    assert_refused(fixture, "it is of another model");
+    assert_refused(fixture, "it belongs to another model");
 }
 
 // Another one that is open, too.
