@@ -22,7 +22,8 @@ struct tern_round_bytes {
 
 // A round costs a client all.up and all.down, divided by all.participants. tern-fleet computes the same from its own counts.
 struct tern_figures {
-    // Accuracy of the newest evaluated version (federation/accuracy.h): of its global model, or else of its replica.
+    // Accuracy of the newest evaluated version (federation/accuracy.h): of its global model or, if only the replica was
+    // evaluated, of the replica.
     // num_examples is 0 if no version was evaluated.
     struct tern_accuracy newest;
     struct tern_judged

@@ -21,7 +21,7 @@ enum tern_proposal_task {
 // A proposed setting of the aggregator.
 struct tern_proposed_setting {
     char assignment[400]; // "section.key=value"
-    const char *why;      // static: a comment above the setting; NULL: none
+    const char *why;      // a static string, written as a comment above the setting; NULL: none
 };
 
 #define TERN_PROPOSAL_SETTINGS_MAX 12

@@ -117,8 +117,8 @@ static enum tern_result apply_text(const char *text, size_t len, struct tern_mod
     if (!read_rule(text, len, glob, &rule)) {
         snprintf(
             why, RULES_WHY_MAX,
-            "'%.*s' is not a rule: write GLOB: compress, GLOB: fuse, GLOB: dense, GLOB: skip or "
-            "GLOB: local, and a comma or semicolon of a name as \\, or \\;",
+            "'%.*s' is not a rule: write GLOB: ACTION, where ACTION is compress, fuse, dense, skip "
+            "or local; in a name, write a comma as \\, and a semicolon as \\;",
             (int)(len < 300 ? len : 300), text);
         return TERN_ERR_CONFIG;
     }
@@ -203,7 +203,7 @@ static int make_manifest(const struct tern_cli *cli, struct tern_starting_model 
     start->manifest_len = tern_manifest_encode(&start->model, start->manifest);
     enum tern_result result =
         tern_model_from_manifest(&start->model, start->manifest, start->manifest_len);
-    TERN_CLI_TRY(tern_cli_check(cli, result, "the model cannot be described: %s",
+    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make a manifest of the model: %s",
                                 tern_result_sentence(result)));
     federation->manifest = start->manifest;
     federation->manifest_len = start->manifest_len;

@@ -56,7 +56,7 @@ static enum tern_result check_copy(void *ctx, struct tern_db *copy, char why[256
         return result;
     }
     if (memcmp(last.model_sha256, copying->found.report.model_sha256, TERN_SHA256_SIZE) != 0) {
-        snprintf(why, 256, "replaying the copy makes another model");
+        snprintf(why, 256, "replaying the copy gives a different model than the original has");
         return TERN_ERR_CORRUPT;
     }
     return TERN_OK;

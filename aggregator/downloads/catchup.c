@@ -673,7 +673,7 @@ static struct draft *new_draft(struct tern_own_replicas *own, const struct tern_
     return draft;
 }
 
-// Adds a draft of a complete blob, and applies it to the search's weights.
+// Adds a draft, which is a download that is not chosen yet, and applies its blob to the search's weights.
 static enum tern_result take_draft(const struct search *search, const struct tern_db_download *row,
                                    struct tern_blob *blob)
 {
@@ -929,8 +929,8 @@ static enum tern_result commit_from_start(struct search *search,
     return TERN_OK;
 }
 
-// Commits the drafts of the chosen passes. A single pass that was made last has left the search's weights as they must
-// be.
+// Commits the drafts of the chosen passes. If a single pass was chosen, and no other was tried, the search's weights are its
+// result already; otherwise the passes are applied again from their start.
 static enum tern_result commit_passes(struct search *search, const struct tern_plan_choice *plan,
                                       uint64_t now, struct tern_path *path)
 {

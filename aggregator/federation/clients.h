@@ -48,7 +48,7 @@ struct client {
     uint32_t refused;  // refused updates since the start
     uint32_t failed;   // trainings that it reported as failed, since the start
     uint32_t
-        refused_in; // 1 + number of the last cohort draw in which its update was refused for its values; 0 = none
+        refused_in; // 1 + the last cohort draw that led to an update refused for its values; 0 = none
 };
 
 struct clients {

@@ -163,7 +163,8 @@ enum tern_result tern_metrics_store(struct tern_federation *federation,
     return put_metrics(federation, &row, evaluation);
 }
 
-// Stores a member's evaluation of its base on its own held-out data, which came with its accepted update.
+// Stores the evaluation that came with a member's accepted update: of the weights that it trained from, on its own held-out
+// data.
 static enum tern_result store_member_metrics(struct tern_federation *federation, uint64_t client,
                                              const struct tern_member *member,
                                              const tern_Evaluation *evaluation)

@@ -384,7 +384,8 @@ static void authenticate(struct tern_admission *admission, struct tern_place *pl
     }
 }
 
-// Counts the connection for its address again. It is open already, so the address may exceed its limit.
+// From now on the connection counts for its address, no longer for its client. It is open already, so the address may exceed
+// its limit.
 static void clear_client(struct tern_admission *admission, struct tern_place *place)
 {
     unlist(admission, place);

@@ -169,7 +169,7 @@ static struct request *recall(struct tern_follower *follower, uint64_t number)
     return request;
 }
 
-// Removes and returns requests whose time is over, or whose rows or answers may be lost; if held, also all check-ins.
+// Removes and returns the requests that have timed out, or whose rows or answers may be lost. held: returns all check-ins, too.
 static struct request *recall_late(struct tern_follower *follower, uint64_t now_ms, bool held)
 {
     const uint64_t lost = atomic_load(&follower->lost);

@@ -84,8 +84,9 @@ void tern_access_log_request(struct tern_access_log *log, const char *listener,
              TERN_LOG_TEXT(request->path));
 }
 
-void tern_access_log_misnamed(struct tern_access_log *log, const struct tern_http_request *request,
-                              uint64_t client, uint64_t now_ms)
+void tern_access_log_other_certificate(struct tern_access_log *log,
+                                       const struct tern_http_request *request, uint64_t client,
+                                       uint64_t now_ms)
 {
     pthread_mutex_lock(&log->lock);
     const bool may = take_failure(log, &request->address, now_ms);

@@ -32,8 +32,9 @@ void tern_access_log_request(struct tern_access_log *log, const char *listener,
                              const struct tern_http_answered *answered, uint64_t now_ms);
 
 // Logs that a client sent its own token with a certificate of another name.
-void tern_access_log_misnamed(struct tern_access_log *log, const struct tern_http_request *request,
-                              uint64_t client, uint64_t now_ms);
+void tern_access_log_other_certificate(struct tern_access_log *log,
+                                       const struct tern_http_request *request, uint64_t client,
+                                       uint64_t now_ms);
 
 // Logs a failed TLS handshake of the clients' listener. why: the fault of the peer's certificate; "" = another cause.
 void tern_access_log_handshake(struct tern_access_log *log, const char *peer, const char *why,

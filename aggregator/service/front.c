@@ -124,7 +124,8 @@ static enum tern_result authenticate_by_token(struct tern_service *service,
         tern_gate_is_named(service->gate, *client, request->certificate)) {
         return TERN_OK;
     }
-    tern_access_log_misnamed(&service->access, request, *client, tern_service_monotonic(service));
+    tern_access_log_other_certificate(&service->access, request, *client,
+                                      tern_service_monotonic(service));
     return TERN_ERR_UNAUTHORIZED;
 }
 

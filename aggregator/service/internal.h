@@ -137,8 +137,8 @@ uint32_t tern_request_over_rate(struct tern_service *service, const struct tern_
 // Parses the path into request->u, by the request's kind. An error: the path is malformed.
 TERN_MUST_USE enum tern_result tern_request_parse_path(const char *path, struct request *request);
 
-// Parses the body into request->u and sets the tag, after tern_request_parse_path(). The service thread answers an
-// error when it handles the request.
+// Parses the body into request->u and sets the tag, after tern_request_parse_path(). After an error the service thread sends
+// the refusal, when it handles the request.
 TERN_MUST_USE enum tern_result tern_request_parse(struct tern_service *service,
                                                   struct request *request);
 

@@ -612,7 +612,7 @@ enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *
     return tern_query_post_one(&query);
 }
 
-// --- All rows
+// --- Reading and writing whole tables
 
 bool tern_table_is_of_bodies(const struct tern_table *table)
 {

@@ -287,7 +287,7 @@ enum tern_result tern_session_open_reader(struct session *session,
     return init_client(session, NULL);
 }
 
-bool tern_session_read_link(struct session *session)
+bool tern_session_open_transport(struct session *session)
 {
     return session->settings->client_server[0] != '\0' && tern_curl_global() == TERN_OK &&
            open_curl(session, NULL) == TERN_OK;

@@ -63,7 +63,7 @@ tern_session_open_reader(struct session *session, const struct tern_client_setti
 
 // Loads a reader's record of the last connection into session->curl. Sends nothing. Returns false on an error, e.g.
 // when client.server is not set.
-bool tern_session_read_link(struct session *session);
+bool tern_session_open_transport(struct session *session);
 
 // Loads the identity. TERN_ERR_NOT_FOUND (not enrolled), TERN_ERR_CORRUPT, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_session_identify(struct session *session);

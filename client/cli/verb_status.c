@@ -144,7 +144,7 @@ int tern_verb_status(struct tern_cli *cli)
     if (result != TERN_OK) {
         code = tern_cli_fail(cli, result, "%s", session.why);
     } else {
-        const bool linked = tern_session_read_link(&session);
+        const bool linked = tern_session_open_transport(&session);
         (void)linked; // on an error the certificates' dates are omitted
         code = cli->json ? status_json(cli, &session) : status_text(&session);
     }

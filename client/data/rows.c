@@ -123,11 +123,11 @@ static enum tern_result read_row(struct scaling *scaling)
             (unsigned long long)csv->line, tern_csv_field(csv, 0), scaling->train->features);
     }
     if (scaling->name != NULL && strcmp(scaling->name, tern_csv_field(csv, 0)) != 0) {
-        return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                 "line %llu: column '%.40s', where the table has '%.40s': every "
-                                 "client needs the same columns in the same order" LEAVE_OUT,
-                                 (unsigned long long)csv->line, tern_csv_field(csv, 0),
-                                 scaling->name);
+        return tern_input_refuse(
+            csv->input, TERN_ERR_CORRUPT,
+            "line %llu: column '%.40s', where this client's data has '%.40s': every "
+            "client needs the same columns in the same order" LEAVE_OUT,
+            (unsigned long long)csv->line, tern_csv_field(csv, 0), scaling->name);
     }
     tern_rows_scale(scaling->train, scaling->feature, mean, deviation);
     tern_rows_scale(scaling->test, scaling->feature, mean, deviation);

@@ -1,6 +1,6 @@
 // Rounds whose clients send values at the indices that one of them chose (ScaleCom, section 3). The pending update keeps its
-// indices, since giving it back needs them; the request body is made from it before each attempt, and is always the same
-// bytes.
+// indices, which are needed to add its values back to the error buffer if it is refused. The request body is made from it
+// before each attempt, and is always the same bytes.
 #include "core.h"
 
 #include "codec/sparse_share.h"

@@ -1,5 +1,5 @@
-// Queries NetworkManager over D-Bus whether the link is paid by the byte. Both the bus and NetworkManager may hang, so
-// connecting and querying have time limits.
+// Asks NetworkManager over D-Bus whether the link is paid by the byte. Both the bus and NetworkManager may hang, so
+// connecting and asking have time limits.
 #define _GNU_SOURCE
 #include "hosted/system.h"
 #include "posix/conditions.h"

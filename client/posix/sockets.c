@@ -155,7 +155,7 @@ static void estimate(struct tern_sockets *sockets, enum tern_purpose purpose)
     }
 }
 
-// Adds a connection without a complete handshake: two SYNs, or a whole handshake when it was refused.
+// Adds the estimate for a connection that failed to open: two SYNs if TCP did not connect, else a full TLS handshake.
 static void estimate_failure(struct tern_sockets *sockets, int fd, enum tern_purpose purpose)
 {
     struct sockaddr_storage peer;

@@ -1,5 +1,5 @@
-// Implements the transport port on libcurl: one easy handle, one kept connection, TLS always verified, every byte read from
-// the socket's counters (TCP_INFO). Used by tern-client, gateways and tern-fleet. One transport belongs to one thread.
+// Implements the transport port on libcurl: one easy handle, one kept connection, TLS always verified, all bytes counted by
+// the socket's own counters (TCP_INFO). Used by tern-client, gateways and tern-fleet. One transport belongs to one thread.
 //
 // Meter: http counts the bytes that libcurl wrote and read; tls and wire come from the kernel. A new connection up to its
 // first request counts as "handshake"; late bytes on a kept connection (acknowledgements, a close) count for the previous
@@ -28,7 +28,7 @@ struct tern_curl_config {
     const char *ca_file;     // PEM; NULL or "" = the system's certificates
     const char *certificate; // PEM, the client's own, and its key; NULL or "" = none
     const char *key;
-    const char *tls; // versions: "1.2", "1.3" or "auto", both; NULL = 1.2
+    const char *tls; // version: "1.2", "1.3", or "auto" (either); NULL = "1.2"
     const char
         *session_file; // keeps the TLS session when the process ends; NULL or "" = it does not
     uint32_t connect_timeout_ms; // 0 = 20,000

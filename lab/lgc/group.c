@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Which velocities a client clears after a round (section 3.3 of Lin et al.): those of all its picks, or only where
-// `sent` is not 0. Old gradients then do not persist in the momentum.
+// Which velocities a client clears after a round, so that old gradients do not persist in the momentum (Lin et al., Deep
+// Gradient Compression, section 3.3): those of all values that it picked, or of those for which it sent a value other than 0.
 enum tern_lgc_mask { TERN_LGC_MASK_ALL, TERN_LGC_MASK_SENT };
 
 static inline struct tern_lgc_tally *tally_of(struct tern_lgc_group *group)

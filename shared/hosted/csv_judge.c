@@ -71,7 +71,7 @@ const char *tern_csv_why_useless(const struct tern_csv_profile *profile,
         return "most of its values are numbers with commas, units or marks (write 1234.5 alone)";
     }
     if (!tern_csv_is_numeric(column) && column->texts == 2 && column->numbers == 0) {
-        return "it has two texts (write 0 and 1 to learn from it)";
+        return "its values are two different texts (write 0 and 1 to learn from it)";
     }
     if (!tern_csv_is_numeric(column)) {
         return "most of its values are texts";
@@ -80,7 +80,7 @@ const char *tern_csv_why_useless(const struct tern_csv_profile *profile,
         return "most of its values are missing";
     }
     if (2 * column->huge.count > profile->rows) {
-        return "most of its values are 1e15 or more, which mark missing ones (change the unit)";
+        return "most of its values are 1e15 or more, which count as missing (change the unit)";
     }
     if (column->low == column->high) {
         return "it has one value in every row";

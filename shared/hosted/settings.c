@@ -1053,7 +1053,7 @@ static void print_documented(const struct tern_setting *setting, bool stays, FIL
     bool unset = setting->fallback[0] == '\0';
     tern_setting_allowed(setting, allowed);
     snprintf(line, sizeof(line), "Allowed: %s. Default: %s.%s", allowed,
-             unset ? "not set" : setting->fallback, stays ? " Another one needs a restart." : "");
+             unset ? "not set" : setting->fallback, stays ? " A change needs a restart." : "");
     print_comment(setting->doc, out);
     print_comment(line, out);
     if (setting->type == TERN_SETTING_SPEC) {

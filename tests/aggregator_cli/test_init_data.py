@@ -37,7 +37,7 @@ def a_sample_becomes_a_model_and_settings():
     folder = Folder(table())
     said = folder.run("init", *OPTIONS, "--label", "state").text
     assert folder.written() == ["aggregator.ini", "client.ini", "scaling.csv", "tern-state"]
-    for part in ("'time' is left out: its values are times or dates", "'site' is left out: it has two texts", "'fixed' is left out: it has one value",
+    for part in ("'time' is left out: its values are times or dates", "'site' is left out: its values are two different texts", "'fixed' is left out: it has one value",
                  "60 rows, 2 columns to learn from, 3 classes"):
         assert part in said, (part, said)
     assert "model = mlp:2-32-3\n" in (folder.root / "aggregator.ini").read_text()

@@ -470,9 +470,10 @@ TABLE(text_columns_that_may_be_the_label_are_named)
         assert_true(tern_csv_hint_label(&profile, hint, sizeof hint));
         assert_non_null(strstr(hint, "predict the last column, 'x'"));
         assert_non_null(strstr(hint, "use --label state"));
-        assert_string_equal(tern_csv_why_useless(&profile, &profile.column[0]),
-                            t == 0 ? "it has two texts (write 0 and 1 to learn from it)"
-                                   : "most of its values are texts");
+        assert_string_equal(
+            tern_csv_why_useless(&profile, &profile.column[0]),
+            t == 0 ? "its values are two different texts (write 0 and 1 to learn from it)"
+                   : "most of its values are texts");
         choice = (struct tern_csv_choice){.label = "state"};
         assert_int_equal(read_text(), TERN_OK);
         assert_false(tern_csv_hint_label(&profile, hint, sizeof hint));

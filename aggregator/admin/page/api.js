@@ -70,7 +70,7 @@ export async function columnsAfter(list, key, after) {
   }
 }
 
-// Returns the same rows as objects, with some of the columns.
+// Returns all rows of `list` whose `key` is above `after`, as objects with these columns.
 export async function rowsAfter(list, key, after, columns) {
   const all = [];
   for (;;) {
