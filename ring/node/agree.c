@@ -10,7 +10,7 @@
 
 #define SOME_DIFFER "its peers, model, seed, codec or learning rate differ"
 #define SET_ALIKE                                                                                  \
-    "give ring.peers, model, seed, codec and learning_rate the same values on all peers"
+    "set ring.peers, model, seed, codec and learning_rate to the same values on all peers"
 #define POLL_MS 100u
 #define HANDSHAKE_WAIT_MS 1000u // longest wait for a peer whose connection is in its handshake
 #define EXCLUDED_MOST 8u        // epochs before excluded peers have another chance
