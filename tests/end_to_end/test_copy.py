@@ -311,7 +311,7 @@ def beside_others(sources):
     refused("is there already", sources.file, "--state", sources.state)
     check(sources.file.read_text() == "something else", "it was written over")
     sources.file.unlink()
-    refused("holds a password", "postgresql://tern:secret@localhost/tern", "--state", sources.state, code=2)
+    refused("has a password", "postgresql://tern:secret@localhost/tern", "--state", sources.state, code=2)
 
 def test():
     if cluster.folder_of_programs() is None:
