@@ -135,7 +135,7 @@ def take_over_from(hung, others, first):
         said += [node.ready() for node in others]
         new = [node for node in others if (node.name, "leads") in roles(first)]
     took = time.monotonic() - began
-    check(any(status == 503 and f"it follows, but {hung.name} (" in why and "has sent no heartbeat" in why
+    check(any(status == 503 and f"cannot relay requests: {hung.name} (" in why and "has sent no heartbeat" in why
               for status, why in said), f"nobody names it: {said}")
     check(any("event=leader-ended" in node.said() for node in others), "it was not ended by the others")
     wait_until("the one that leads is not ready", lambda: new[0].ready() == (200, "ok"))
