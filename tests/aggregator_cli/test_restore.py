@@ -110,7 +110,7 @@ def what_is_no_backup_of_it_changes_nothing():
     refuses(state, other.path / "tern.db", says="belongs to another federation")
     beside = backup.with_name("backup.db-wal")
     beside.write_bytes(b"x")
-    refuses(state, backup, says="it is in use")
+    refuses(state, backup, says="the database is in use")
 
 def whoever_holds_the_state_is_let_alone():
     state, backup = backed_up(2)

@@ -1,11 +1,9 @@
 """The papers' claims beside figures: on values drawn here, and what docs/BENCHMARKS.md says of both."""
-import json
 import os
 import pathlib
 import random
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -163,13 +161,6 @@ class Papers(unittest.TestCase):
                                           hardware).groups()
         self.assertIn("| 9.39 | %s |" % cycle, section("HARDWARE.md", "Figures"))
         self.assertEqual([of["`tern_inceptionn_%s`" % block][10] for block in ("encode", "decode")], [encode, decode])
-
-    def test_the_document_says_what_codecs_are_good_for(self):
-        done = subprocess.run([CODEC, "codecs", "--json"], check=True, stdout=subprocess.PIPE)
-        known = json.loads(done.stdout)
-        codecs = known["codecs"] if isinstance(known, dict) else known
-        self.assertEqual(documented("Which codec"),
-                         [["`%s`" % codec["name"], codec["good_for"], codec["not_for"]] for codec in codecs])
 
 
 if __name__ == "__main__":
