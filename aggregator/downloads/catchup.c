@@ -798,15 +798,16 @@ static bool density_for(const struct tern_catchup *catchup, const struct tern_ab
     return tern_abilities_decode(able, codec);
 }
 
-// Sets *codec to uniform with the error that leaves this share of the squared norm. Its error is of the least-squares
-// scale; the scale that it sends keeps the sum of the magnitudes, and leaves e / (1 - e) where that leaves e
-// (quantizers/uniform.c). Returns false if the codec cannot leave so little, or the client cannot decode it.
+// Sets *codec to uniform with the error that leaves this share of the squared norm, or with its least error if that leaves
+// more. Its error is of the least-squares scale; the scale that it sends keeps the sum of the magnitudes, and leaves
+// e / (1 - e) where that leaves e (quantizers/uniform.c). Returns whether the client decodes it.
 static bool uniform_for(const struct tern_abilities *able, double share, struct tern_codec *codec)
 {
-    const double millionths = share / (1.0 + share) * 1e6;
-    *codec =
-        (struct tern_codec){.id = TERN_CODEC_UNIFORM, .error = (float)(floor(millionths) / 1e6)};
-    return millionths >= TERN_UNIFORM_ERROR_LEAST && tern_abilities_decode(able, codec);
+    const double wanted = floor(share / (1.0 + share) * 1e6);
+    const double least = TERN_UNIFORM_ERROR_LEAST;
+    *codec = (struct tern_codec){.id = TERN_CODEC_UNIFORM,
+                                 .error = (float)((wanted > least ? wanted : least) / 1e6)};
+    return tern_abilities_decode(able, codec);
 }
 
 static struct tern_codec with_share(struct tern_codec ternary, uint32_t millionths)
@@ -832,12 +833,12 @@ static enum tern_result codec_for(const struct search *search, const float *diff
     if (density_for(catchup, able, &ternary)) {
         TERN_TRY(tern_fit_share(&catchup->merge->model, difference, left, LEAST_VALUES, &fit));
     }
-    const bool fine = uniform_for(able, left / (norm * norm), &uniform);
+    const bool reads_uniform = uniform_for(able, left / (norm * norm), &uniform);
     *codec = *trunk_codec(catchup);
     const bool reads_trunk = tern_abilities_decode(able, codec);
-    if (fit.share > 0 && (fit.share <= TERNARY_MOST || !fine)) {
+    if (fit.share > 0 && (fit.share <= TERNARY_MOST || !reads_uniform)) {
         *codec = with_share(ternary, fit.share);
-    } else if (fine) {
+    } else if (reads_uniform) {
         *codec = uniform;
     } else if (fit.best > 0 && (tern_codec_is_ternary(codec) || !reads_trunk)) {
         *codec = with_share(ternary, fit.best);
@@ -883,7 +884,9 @@ static enum tern_result pass(void *ctx, uint32_t *bytes, double *residual)
     for (uint32_t i = 0; i < merge->model.count; i++) {
         own->made.scratch[i] = merge->global[i] - own->weights[i];
     }
-    TERN_TRY(codec_for(search, own->made.scratch, *residual, &codec));
+    // Dense values arrive exactly, so they have no part in what a codec may leave.
+    const double norm = distance(own->made.scratch, NULL, merge->model.coded);
+    TERN_TRY(codec_for(search, own->made.scratch, norm, &codec));
     // Version 0 has no delta. A search for it occurs only for models without a seed.
     if (merge->version == 0 || costs_too_much(search, &codec)) {
         return TERN_ERR_NON_FINITE;

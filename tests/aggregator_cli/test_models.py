@@ -223,7 +223,7 @@ def separators_in_names_are_escaped():
     settings.write_text("[tensors]\nrules = c\\;d*: skip, a\\,b: fuse\n")
     made = init(state, st.make(odd), "--config", settings)
     assert [rules(made)[name] for name in ("a,b", "c;d*", "c;dx")] == ["fuse", "skip", "skip"]
-    refuse(st.make(odd), r"of a name as \, or \;", "--rules", "a,b: skip", code=USAGE)
+    refuse(st.make(odd), r"write a comma as \, and a semicolon as \;", "--rules", "a,b: skip", code=USAGE)
     refuse(st.make(odd), "no tensor of the model matches", "--rules", "back\\: skip", code=USAGE)
 
 def built_in_models_take_rules():

@@ -423,13 +423,14 @@ IN_FOLDER(a_file_of_other_columns_is_refused)
         const char *part;
     } cases[] = {
         {"column,mean,deviation\nflow,5,1\nrpm,2950,10\n",
-         "line 2: column 'flow', where the table"},
+         "line 2: column 'flow', where this client's data"},
         {"column,mean,deviation\nrpm,2950,10\n", "'flow' is missing"},
         {"column,mean,deviation\nrpm,2950,10\nflow,5,1\nx,1,1\n",
          "'x' is one more than the 2 of the table (to drop a column, run `tern-aggregator init "
          "--data` with --drop again"},
         {"column,mean,deviation\nx,1,1\nrpm,2950,10\nflow,5,1\n",
-         "column 'x', where this client's data has 'rpm': every client needs the same columns in the same "
+         "column 'x', where this client's data has 'rpm': every client needs the same columns in "
+         "the same "
          "order (to drop a column, run `tern-aggregator init --data` with --drop again"},
         {"column,mean,deviation\nrpm,2950,0\nflow,5,1\n", "line 2 is not a column's name"},
         {"column,mean,deviation\nrpm,2950,10\nflow,nan,1\n", "line 3 is not a column's name"},
