@@ -11,7 +11,7 @@
 
 #define TERN_PROPOSAL_LIST_MAX 900 // bytes of a list of columns or classes
 
-// What the model learns.
+// The tasks that a model can learn.
 enum tern_proposal_task {
     TERN_TASK_CLASSIFICATION = 0,
     TERN_TASK_REGRESSION, // the values of the label column

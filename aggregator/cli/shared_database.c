@@ -234,7 +234,7 @@ struct tern_leader_watch {
     uint32_t node;
     struct ticker ticker;
 
-    // Of the thread.
+    // Used by the ticker's thread alone.
     struct tern_db *db;  // NULL: not connected
     uint32_t silent;     // number of the leader that sent no heartbeat at the last look; 0: none
     uint32_t ended;      // number of the leader whose end was last logged

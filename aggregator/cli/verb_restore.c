@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// What a restore may lose or bring back.
+// The state of a database, to compare the present one with its backup.
 struct contents {
     bool known;
     struct tern_db_federation federation; // its pointers are invalid once the connection is closed

@@ -242,7 +242,7 @@ static enum tern_result find_newest_judged(struct tern_db *db, struct tern_judge
     return result;
 }
 
-// What a vote is about (tern_vote.figure): one of the first four, or METRICS + the metric's index.
+// Values of tern_vote.figure: one of the first four, or METRICS + the metric's index.
 enum { ACCURACY, LOSS, NO_ACCURACY, EXAMPLES, METRICS };
 
 // An evaluator's number of examples adds at most this many times the median number to the sum.

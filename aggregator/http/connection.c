@@ -53,7 +53,7 @@ enum state {
     STATE_DRAINING,  // this side has closed; deadline: DRAIN_MS
 };
 
-// What the connection does after a reply: reads the next request, reads the present request's body, or closes.
+// After a reply the connection reads the next request, reads the body of the present one, or closes.
 enum after { AFTER_NEXT, AFTER_BODY, AFTER_CLOSE };
 
 // The result of a step. STEP_GONE: the connection is destroyed.

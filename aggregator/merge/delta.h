@@ -21,7 +21,7 @@ struct tern_download_made {
     uint8_t replica[TERN_SHA256_SIZE]; // id of the replica that the download leads to
 };
 
-// What is stored of an existing download beside its bytes.
+// The stored facts of a download, without its bytes.
 struct tern_download_facts {
     uint32_t size;    // bytes of the blob
     uint32_t payload; // bytes of its container

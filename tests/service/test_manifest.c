@@ -203,6 +203,62 @@ CASE_WITH(test_no_claim_moves_statistics_from_their_median, setup, teardown)
     assert_true(moved_dense(&tern_strategy_fednova) > 49.0F);
 }
 
+// The version's and the task's base's residual after rounds that `one` missed.
+static void read_residuals(const tern_Task *task, float *trunk, float *base)
+{
+    struct tern_db *db = harness_look(&harness);
+    struct tern_db_version newest;
+    struct tern_db_replica row;
+    uint8_t id[TERN_SHA256_SIZE];
+    assert_int_equal(tern_db_version_last(db, &newest), TERN_OK);
+    assert_int_equal(tern_db_replica_get(db, newest.replica, &row), TERN_OK);
+    *trunk = row.residual;
+    assert_true(whole_id(db, task->base.bytes, id));
+    assert_int_equal(tern_db_replica_get(db, id, &row), TERN_OK);
+    *base = row.residual;
+    tern_db_close(db);
+}
+
+// Statistics move a thousand times as far as weights. Downloads have them exactly, so a download must still leave its bound
+// of the weights, and not send more of these.
+CASE_WITH(test_statistics_have_no_part_in_what_a_download_leaves, setup, teardown)
+{
+    const double bound = 1.0;
+    float weights[COUNT];
+    uint8_t replica[TERN_SHA256_SIZE];
+    float trunk = 0.0F;
+    float base = 0.0F;
+    struct tern_catchup_config *downloads = &harness.config.federation.downloads;
+    downloads->plan = TERN_DOWNLOADS_CHEAPEST;
+    downloads->residual = bound;
+    assert_int_equal(tern_codec_parse("density:p=0.1,coder=range", &downloads->codec, NULL),
+                     TERN_OK);
+    harness.config.federation.round.cohort = 1;
+    harness.config.federation.round.over_selection = 1.0;
+    harness_start(&harness);
+    uint64_t busy = enroll(&harness, false);
+    uint64_t one = enroll(&harness, false);
+    begin(one, weights, replica);
+    for (uint32_t round = 1; round <= 6; round++) {
+        float values[COUNT] = {0};
+        uint8_t *body;
+        tern_CheckinReply reply = checkin(&harness, busy, NULL);
+        for (uint32_t i = 0; i < CODED + DENSE; i++) {
+            values[i] = i < CODED ? 0.001F * (float)(i * (i + 37 * round) % 1000) : 1000.0F;
+        }
+        const size_t len = encode_values(&harness, &reply.task, values, 10, &body);
+        struct answer answer = put_update(&harness, busy, reply.task.round, 1, body, len);
+        assert_int_equal(answer.status, 200);
+        answer_free(&answer);
+        free(body);
+    }
+    tern_CheckinReply reply = checkin(&harness, one, replica);
+    assert_int_equal(reply.task.downloads_count, 1);
+    read_residuals(&reply.task, &trunk, &base);
+    assert_true((double)base <= bound * (double)trunk);
+    assert_true((double)base > 0.8 * bound * (double)trunk);
+}
+
 // An update that is one version old weighs 1 / sqrt(2) under FedBuff, for statistics too.
 CASE_WITH(test_old_statistics_weigh_less, setup, teardown)
 {
