@@ -97,8 +97,8 @@ struct tern_client_event {
     uint64_t budget_left;
     float loss;
     float accuracy;
-    const struct tern_evaluate_result
-        *found; // evaluated: the complete result; valid during the call
+    // evaluated: the complete result; valid during the call
+    const struct tern_evaluate_result *found;
     bool duplicate;
     bool global;
     int status;
@@ -118,8 +118,8 @@ struct tern_client_config {
 
     // A duration of 0 means the default of defaults.h, except in wait_ms.
     uint32_t wait_ms; // longest time that a check-in waits for a task; 0 = none
-    uint32_t
-        timeout_ms; // cancels a request after this time without progress; a check-in gets wait_ms and at least 30,000 more
+    // cancels a request after this time without progress; a check-in gets wait_ms and at least 30,000 more
+    uint32_t timeout_ms;
     uint32_t retry_min_ms; // first wait after a failure; each further failure doubles it
     uint32_t retry_max_ms; // longest wait after a failure
     // A longer update resumes after a broken attempt, which needs a request for the number of received bytes;
@@ -171,8 +171,8 @@ struct tern_client_workspace {
     float *local;
 
     uint8_t *blob; // one update or one download at a time
-    size_t
-        blob_size; // tern_client_blob_bound() suffices for everything. With less, the client does not announce codecs
+    // tern_client_blob_bound() suffices for everything. With less, the client does not announce codecs
+    size_t blob_size;
     // that do not fit, and refuses larger downloads.
 };
 
@@ -191,8 +191,8 @@ struct tern_client_identity {
     uint64_t model_seed;
     uint8_t model_hash[TERN_SHA256_SIZE];
     bool evaluator;
-    uint32_t
-        manifest; // size of the model's manifest in bytes, as given at enrolment; 0: none, or unknown
+    // size of the model's manifest in bytes, as given at enrolment; 0: none, or unknown
+    uint32_t manifest;
 };
 
 enum tern_client_phase {
@@ -214,8 +214,8 @@ const char *tern_client_phase_name(enum tern_client_phase phase);
 struct tern_client_budget {
     uint32_t month;       // year * 12 + month - 1, never decreases; 0 while the date is unknown
     uint64_t month_spent; // bytes on the wire in that month
-    uint64_t
-        month_counted; // month_spent in the store, which counts bytes before they are sent: >= month_spent
+    // month_spent in the store, which counts bytes before they are sent: >= month_spent
+    uint64_t month_counted;
     uint64_t round_mean;  // mean bytes on the wire of a round; 0 before the first
     uint64_t update_mean; // mean bytes of an encoded update; 0 before the first
     uint64_t rounds;      // updates since enrolment that the aggregator has answered
@@ -268,8 +268,8 @@ struct tern_client {
     tern_Task task;
     uint64_t task_taken_ms;
     uint32_t download_index;
-    size_t
-        download_received; // bytes of the current download, in the blob or, with a partial port, in the store
+    // bytes of the current download, in the blob or, with a partial port, in the store
+    size_t download_received;
     size_t inline_at;         // offset in the blob of the next download that came with the task
     struct tern_span indices; // the task's indices, in the blob until the update is encoded
     bool download_resumed;    // an earlier request brought a part of the download
@@ -285,8 +285,8 @@ struct tern_client {
     bool anchor_has_step;    // the record has the difference of the next version to the anchor
     bool at_anchor_done;     // the current task was trained at the anchor
     bool training;
-    float
-        carried; // fraction of the error buffer to add to the change; training started ahead by the rest
+    // fraction of the error buffer to add to the change; training started ahead by the rest
+    float carried;
     uint64_t train_started_ms;
     uint32_t train_ms;
     float *trained; // the trainer's memory: the sum t, later the residual error
@@ -306,8 +306,8 @@ struct tern_client {
     bool final_refused; // the received global model did not match final_hash
     uint8_t final_hash[TERN_SHA256_SIZE]; // SHA-256 of the global model's weights
     bool meter_loaded;                    // the store's record of the meter was loaded
-    size_t
-        manifest_received; // bytes of the manifest in the caller's memory after a broken connection
+    // bytes of the manifest in the caller's memory after a broken connection
+    size_t manifest_received;
 
     // The request in flight.
     bool in_flight;

@@ -189,8 +189,8 @@ struct tern_train_result {
     uint32_t num_examples; // examples of the local data set: the FedAvg weight
     uint32_t local_steps;  // completed
     float loss;            // mean over the steps
-    bool
-        is_change; // *weights has the change to add to base instead of the sum, except for local tensors
+    // *weights has the change to add to base instead of the sum, except for local tensors
+    bool is_change;
 };
 
 #define TERN_METRICS_MAX 4      // besides loss and accuracy

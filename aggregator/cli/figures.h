@@ -26,10 +26,10 @@ struct tern_figures {
     // evaluated, of the replica.
     // num_examples is 0 if no version was evaluated.
     struct tern_accuracy newest;
-    struct tern_judged
-        pending; // a later version that too few evaluators reported; reports is 0: none
-    struct tern_round_bytes
-        outside;                 // outside of rounds: enrolment, first handshakes, idle check-ins
+    // a later version that too few evaluators reported; reports is 0: none
+    struct tern_judged pending;
+    // outside of rounds: enrolment, first handshakes, idle check-ins
+    struct tern_round_bytes outside;
     struct tern_round_bytes all; // in and outside of rounds
 };
 

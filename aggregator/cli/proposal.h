@@ -41,8 +41,8 @@ struct tern_proposal {
     struct tern_csv_profile profile;
     struct tern_proposed_setting settings[TERN_PROPOSAL_SETTINGS_MAX];
     size_t setting_count;
-    bool
-        shares; // statistics.columns = clients: clients compute the scaling, so that there is no scaling.csv
+    // statistics.columns = clients: clients compute the scaling, so that there is no scaling.csv
+    bool shares;
     bool writes_server; // no --config was given, so that aggregator.ini is written
 };
 

@@ -26,8 +26,8 @@ enum tern_quality_trend {
 
 struct tern_quality {
     struct tern_accuracy newest; // num_examples is 0: no version was evaluated
-    struct tern_judged
-        pending;      // a later version that too few evaluators reported; reports is 0: none
+    // a later version that too few evaluators reported; reports is 0: none
+    struct tern_judged pending;
     uint32_t clients; // training clients that reported `newest`; 0: evaluators reported it
     enum tern_quality_trend trend;
     const char *trend_of;  // static: "accuracy" or "loss"

@@ -15,8 +15,8 @@ struct job {
     struct tern_db_round round; // the round that made the version; number 0: none, it is version 0
     bool replica;
     bool averaged;
-    bool
-        by_metrics; // evaluators' metrics choose between global model and replica, because no option does
+    // evaluators' metrics choose between global model and replica, because no option does
+    bool by_metrics;
     struct tern_best models[TERN_BEST_MODELS]; // these metrics
     struct tern_export_file format;
     uint8_t *kept_bytes; // untrained tensors, as a safetensors file

@@ -41,8 +41,8 @@ struct tern_failing {
 struct tern_unreported {
     uint64_t unreliable; // clients that rounds do not count on (rounds/reliability.h)
     double share;        // estimated share of the other clients' tasks that are not reported
-    double
-        over_selection; // round.over_selection that would compensate for them; 0: the setting suffices
+    // round.over_selection that would compensate for them; 0: the setting suffices
+    double over_selection;
     uint64_t failing;                              // clients whose last training failed
     struct tern_failing named[TERN_FAILING_NAMED]; // the newest of these
 };

@@ -12,8 +12,8 @@
 
 // A client's update in the open round.
 struct drift {
-    double
-        square; // sum of its squared values; after the merge, of the values as scaled by the mean
+    // sum of its squared values; after the merge, of the values as scaled by the mean
+    double square;
     float loss;
     uint32_t num_examples;
     uint32_t local_steps;
@@ -47,8 +47,8 @@ struct client {
     uint32_t refusals; // refused requests since its last accepted update
     uint32_t refused;  // refused updates since the start
     uint32_t failed;   // trainings that it reported as failed, since the start
-    uint32_t
-        refused_in; // 1 + the last cohort draw that led to an update refused for its values; 0 = none
+    // 1 + the last cohort draw that led to an update refused for its values; 0 = none
+    uint32_t refused_in;
 };
 
 struct clients {

@@ -51,8 +51,8 @@ enum tern_final_model {
 // Settings of the scaling of columns, which is made of statistics that clients send before the first round.
 struct tern_federation_statistics {
     bool wanted;
-    uint32_t
-        min_clients;  // clients whose statistics a scaling needs; 0 = as many as the first round
+    // clients whose statistics a scaling needs; 0 = as many as the first round
+    uint32_t min_clients;
     uint64_t wait_ms; // time to wait for further statistics after the first arrived
 };
 
@@ -209,8 +209,8 @@ struct tern_next {
     tern_CheckinReply reply;
     bool idle;    // the client has nothing to do; its check-in may be held
     bool merging; // the client has nothing to do until the open round is merged, which is soon
-    bool
-        own_downloads; // the task's downloads were made for this client; the reply may contain them
+    // the task's downloads were made for this client; the reply may contain them
+    bool own_downloads;
 };
 
 TERN_MUST_USE enum tern_result tern_federation_next(struct tern_federation *federation,
@@ -324,8 +324,8 @@ struct tern_federation_course {
     float momentum;
     float weight_decay;
     float prox_mu;
-    uint32_t
-        window_ms; // time for devices to train, if shorter than round.deadline; 0 = round.deadline
+    // time for devices to train, if shorter than round.deadline; 0 = round.deadline
+    uint32_t window_ms;
 };
 // Writes the course into config; the strategy becomes the plain mean, without bounds or scaling.
 void tern_federation_take_course(struct tern_federation_config *config,

@@ -126,8 +126,8 @@ struct tern_http_reply {
     uint32_t retry_after_s; // 0 = no header
     bool closes;            // sends "Connection: close" and closes the connection
     // Static strings; NULL = no header. cache and type have at most 200 bytes together, headers at most 250.
-    const char
-        *cache; // Cache-Control. The reply then has ETag "1", too: a cached path never changes
+    // Cache-Control. The reply then has ETag "1", too: a cached path never changes
+    const char *cache;
     const char *type;                      // Content-Type
     const char *headers;                   // further lines, each with its CRLF
     char set_cookie[TERN_HTTP_COOKIE_MAX]; // value of Set-Cookie; "" = no header

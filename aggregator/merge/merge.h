@@ -68,8 +68,8 @@ struct tern_merge {
     struct tern_model model;
     uint64_t seed; // the federation's, for codecs that draw random numbers
     uint32_t version;
-    uint32_t
-        checkpoint; // version whose weights are in the store: loaded from there, or stored last
+    // version whose weights are in the store: loaded from there, or stored last
+    uint32_t checkpoint;
     uint32_t checkpoint_parts; // of the present version's checkpoint that were stored
     uint8_t replica_id[TERN_SHA256_SIZE];
     uint8_t model_sha256[TERN_SHA256_SIZE];
@@ -90,9 +90,9 @@ struct tern_merge {
     bool arrives;                   // updates are added as they arrive
     struct tern_deferred *deferred; // updates whose values are not added yet; malloc'ed
     uint32_t deferred_count;
-    struct tern_update_bounds
-        bounds; // of arrived updates, late ones included; after a merge, of the round's updates
-    bool noted; // the bounds belong to a round that is not merged yet
+    // of arrived updates, late ones included; after a merge, of the round's updates
+    struct tern_update_bounds bounds;
+    bool noted;      // the bounds belong to a round that is not merged yet
     uint64_t memory; // bytes of sums, or of the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
     struct tern_vectors vectors; // owns the weights, acc, the states and the average

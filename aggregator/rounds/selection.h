@@ -50,8 +50,8 @@ double tern_selection_availability(const struct tern_availability *client);
 
 struct tern_selection_chance {
     double welcome; // preference over other clients; ignored when clients are scarce
-    double
-        affords; // protects the client's byte budget; raised only if the round would miss its quorum
+    // protects the client's byte budget; raised only if the round would miss its quorum
+    double affords;
 };
 
 struct tern_need {

@@ -107,8 +107,8 @@ struct postgres {
     struct queued queue[QUEUE_MAX];
     size_t queued;
     bool is_checked; // a queued write fails if it changes no row
-    enum tern_result
-        given_up;    // the failure of a queued write, after which the transaction cannot continue
+    // the failure of a queued write, after which the transaction cannot continue
+    enum tern_result given_up;
     int64_t commits; // of all writers, when this transaction began
     int64_t seen;    // commits of all writers at the last look
     int64_t own;     // commits of this connection since then

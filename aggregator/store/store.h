@@ -862,8 +862,8 @@ struct tern_db_copied_table {
     const char *name;
     uint64_t rows;
     uint64_t bytes; // of their values
-    uint8_t
-        sha256[TERN_SHA256_SIZE]; // of all rows in the order of their keys; equal in every database
+    // of all rows in the order of their keys; equal in every database
+    uint8_t sha256[TERN_SHA256_SIZE];
 };
 struct tern_db_copying {
     // Reports progress while a table is copied or compared. NULL: no report

@@ -152,8 +152,8 @@ struct tern_strategy {
     float server_learning_rate; // the default
     bool normalises;            // always, without the parameter `normalise`
     bool takes_late;            // updates of closed rounds count in the open one
-    bool
-        has_epochs; // an epoch begins with a full gradient, which its other rounds use (federation/round.c)
+    // an epoch begins with a full gradient, which its other rounds use (federation/round.c)
+    bool has_epochs;
     // Returns the factor on an update's weight for its age, at most 1; NULL: 1.
     double (*age_weight)(const struct tern_contribution *contribution);
     struct tern_strategy_state states[TERN_STRATEGY_STATES];

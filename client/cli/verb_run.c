@@ -129,8 +129,8 @@ struct narrator {
     uint64_t expiry_warned_s; // time of the last warning about a certificate; 0 = none
     struct progress *progress;
     uint32_t failures;
-    uint32_t
-        global_version; // the device started with this version's global model; 0 = with a replica
+    // the device started with this version's global model; 0 = with a replica
+    uint32_t global_version;
     bool evaluated;
     struct tern_client_event last; // once: the event that ended it; its `why` is below
     char why[256];

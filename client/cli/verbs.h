@@ -34,8 +34,8 @@ struct check_federation {
         CHECK_SCALING_MADE,    // the scaling exists; this client has not fetched it
         CHECK_SCALING_HELD,    // this client holds the scaling
     } shared;
-    bool
-        other_columns; // the aggregator reports column names that differ from those of most clients
+    // the aggregator reports column names that differ from those of most clients
+    bool other_columns;
     struct tern_span scaling; // CHECK_SCALING_HELD: the columns' means and deviations
 };
 

@@ -18,8 +18,8 @@ struct tern_table {
     struct tern_rows rows; // with values, not bytes
     char *names; // names of the features, each with a NUL, malloc'ed; NULL: no header line
     size_t names_len;
-    uint8_t
-        *labelled;    // [rows.count] whether a row has its label or target, malloc'ed; NULL: all do
+    // [rows.count] whether a row has its label or target, malloc'ed; NULL: all do
+    uint8_t *labelled;
     bool unlabelled;  // the label or target column, or all its values, are missing: all are 0
     uint64_t missing; // values that are NAN in rows.values
     char *notes;      // warnings for the user, one sentence a line, malloc'ed; NULL: none

@@ -79,15 +79,15 @@ void tern_data_spec_move(const char *source, const char *place, char spec[TERN_D
 
 // The part of a data set that a client keeps.
 struct tern_data_part {
-    const struct tern_partition_config
-        *partition;  // splits the training examples; NULL: keep them all
+    // splits the training examples; NULL: keep them all
+    const struct tern_partition_config *partition;
     uint32_t client; // keep this client's shard, < partition->clients
     bool test;       // keep the test examples
     // New data to predict: rows keep their order, none is moved to a test part, and labels may be missing. Sources with a
     // test part of their own still have it.
     bool whole;
-    struct tern_csv_names
-        *trained; // with whole: selects a table's columns by these names; NULL: by index
+    // with whole: selects a table's columns by these names; NULL: by index
+    struct tern_csv_names *trained;
 };
 
 // Like tern_dataset_open(), but keeps only the part's training examples, in the partition's order; without part->test, test

@@ -21,8 +21,8 @@
 #define TERN_CHILD_ANSWER_MAX 512 // bytes of an answer with its newline; a longer answer is cut
 
 struct tern_child_limits {
-    uint64_t
-        time_ms; // running time without pauses, since the start or the last sent line; 0 = no limit
+    // running time without pauses, since the start or the last sent line; 0 = no limit
+    uint64_t time_ms;
     uint64_t grace_ms; // between SIGTERM and SIGKILL
 };
 

@@ -22,8 +22,8 @@ struct tern_curl_tls_config {
     const char *certificate; // PEM, the client's own; NULL or "" = none
     const char *key;         // PEM, the certificate's key
     const char *versions;    // "1.2", "1.3" or "auto", both; NULL = 1.2
-    const char
-        *session_file; // file for the session, as secret as the token; NULL or "" = memory only
+    // file for the session, as secret as the token; NULL or "" = memory only
+    const char *session_file;
 };
 
 // why: describes the error and the correct setting.

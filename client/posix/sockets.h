@@ -25,8 +25,8 @@ struct tern_sockets {
     bool counted;                          // the kernel counts bytes; else they are estimated
     uint32_t header;                       // estimated header bytes of a segment
     uint64_t handed[TERN_DIRECTION_COUNT]; // bytes to and from TLS on all sockets
-    uint64_t
-        estimated[TERN_DIRECTION_COUNT]; // bytes of handed[] that the meter's estimate includes
+    // bytes of handed[] that the meter's estimate includes
+    uint64_t estimated[TERN_DIRECTION_COUNT];
 };
 
 // Whether this kernel counts the bytes of its sockets.

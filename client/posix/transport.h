@@ -29,8 +29,8 @@ struct tern_curl_config {
     const char *certificate; // PEM, the client's own, and its key; NULL or "" = none
     const char *key;
     const char *tls; // version: "1.2", "1.3", or "auto" (either); NULL = "1.2"
-    const char
-        *session_file; // keeps the TLS session when the process ends; NULL or "" = it does not
+    // keeps the TLS session when the process ends; NULL or "" = it does not
+    const char *session_file;
     uint32_t connect_timeout_ms; // 0 = 20,000
     const volatile sig_atomic_t
         *abort; // the exchange ends within a second after *abort becomes nonzero; NULL = never

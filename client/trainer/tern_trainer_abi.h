@@ -64,8 +64,8 @@ struct tern_trainer_task {
 
 struct tern_trainer_train_result {
     uint32_t size;
-    uint32_t
-        num_examples;     // examples of the local data set, 1 to 1,000,000,000: the client's weight
+    // examples of the local data set, 1 to 1,000,000,000: the client's weight
+    uint32_t num_examples;
     uint32_t local_steps; // completed, 1 to the task's
     float loss;           // mean over the steps
 };

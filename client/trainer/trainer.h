@@ -24,9 +24,8 @@ struct tern_builtin_config {
     struct tern_view test;          // local evaluation data; may be empty
     uint32_t max_batch;             // examples processed at once, >= 1: more is faster and takes
                                     // more memory; larger batches of a task are processed in parts
-    float
-        anomaly_quantile; // quantile of the training examples' errors above which an example is an
-                          // anomaly; 0: TERN_ANOMALY_QUANTILE
+    // quantile of the training examples' errors above which an example is an anomaly; 0: TERN_ANOMALY_QUANTILE
+    float anomaly_quantile;
 };
 
 // An autoencoder trains on the examples of class 0 alone, the normal ones; without labels all are of class 0. Examples of
@@ -59,8 +58,8 @@ struct tern_builtin_trainer {
     float *velocity;                   // [count]
     uint32_t *order;                   // [train.count], examples in the epoch's order
     struct tern_class_counts *classes; // [classes], scratch of an evaluation
-    uint32_t
-        normal_count; // examples in order[]; all training examples unless the model is an autoencoder
+    // examples in order[]; all training examples unless the model is an autoencoder
+    uint32_t normal_count;
     float anomaly_quantile;
     struct tern_example_error *errors; // [max(train.count, test.count)], scratch of an evaluation
     uint32_t next;                     // index into order[]

@@ -9,8 +9,8 @@
 struct esp_tls;
 
 struct tern_esp_connection {
-    const char *
-        host; // of the aggregator, which its certificate must carry; the caller sets the first four
+    // of the aggregator, which its certificate must carry; the caller sets the first four
+    const char *host;
     uint16_t port;
     const char *ca;      // the only trusted CA, PEM with a NUL
     size_t ca_len;       // bytes, including the NUL

@@ -17,8 +17,8 @@
 #include <string.h>
 
 struct tern_client_figures {
-    struct tern_evaluate_result
-        *of;          // [clients]; num_examples 0: no test example is from the client's groups
+    // [clients]; num_examples 0: no test example is from the client's groups
+    struct tern_evaluate_result *of;
     uint32_t clients; // 0: the partition is not natural
 };
 

@@ -21,8 +21,8 @@ struct tern_client_score {
 
 // Figures for the one-line report.
 struct tern_global_model {
-    struct tern_evaluate_result
-        whole; // result of a model that is not a classifier; then the members below are unused
+    // result of a model that is not a classifier; then the members below are unused
+    struct tern_evaluate_result whole;
     double accuracy;
     double macro_f1;
     struct tern_client_score worst;

@@ -11,8 +11,8 @@
 
 struct tern_pooled {
     pthread_mutex_t mutex;
-    struct tern_train_task
-        *rounds; // by round, from 1: the longest task of any client; local_steps 0: no task
+    // by round, from 1: the longest task of any client; local_steps 0: no task
+    struct tern_train_task *rounds;
     uint32_t count;
     uint64_t steps; // steps of tern_pooled_train()
 };

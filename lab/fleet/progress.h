@@ -15,8 +15,8 @@ struct tern_progress_version {
     uint64_t trunk;    // bytes of the evaluator's downloads from the version before
     double accuracy;   // NaN: not measured
     double loss;       // valid if measured
-    struct tern_evaluate_result
-        found; // of a model that is not a classifier; num_examples 0: not measured
+    // of a model that is not a classifier; num_examples 0: not measured
+    struct tern_evaluate_result found;
     bool evaluated;
     uint64_t evaluated_ms; // monotonic
 };

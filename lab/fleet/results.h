@@ -38,8 +38,8 @@ struct tern_fleet_results {
     // version before. Accuracy is that of the replica which the evaluator holds, NaN where it
     // passed the version over. All but accuracy are NULL in results read from a file.
     double *accuracy;
-    struct tern_evaluate_result
-        *found; // of models that are not classifiers; num_examples 0: not measured
+    // of models that are not classifiers; num_examples 0: not measured
+    struct tern_evaluate_result *found;
     double *round_up;
     double *round_down;
     double *round_trunk;
@@ -53,8 +53,8 @@ struct tern_fleet_results {
     // trained. Otherwise, or when read from a file, NULL.
     double *personal_accuracy;
     char *manifest; // hex; of a model whose tensors have rules; else NULL
-    char *
-        scaling; // the columns' scaling as the hex of a Scaling message (wire/tern.proto), malloc'ed; NULL: none
+    // the columns' scaling as the hex of a Scaling message (wire/tern.proto), malloc'ed; NULL: none
+    char *scaling;
 
     struct tern_evaluate_result pooled; // pooled training; num_examples 0: not made
     uint64_t pooled_steps;

@@ -10,8 +10,8 @@ struct tern_scores {
     uint32_t *confusion;     // [classes][classes] test examples: row = class, column = answer
     double *class_accuracy;  // [classes] recall; NAN: the test set has no such example
     double *class_precision; // [classes] share of correct answers; NAN: never answered
-    double *
-        class_f1; // [classes] harmonic mean of recall and precision; NAN: neither an example nor an answer
+    // [classes] harmonic mean of recall and precision; NAN: neither an example nor an answer
+    double *class_f1;
     double macro_f1;         // mean of the class_f1 that are not NAN
     double *client_accuracy; // [clients], see below; NAN: unknown
     double *client_examples; // [clients] training examples

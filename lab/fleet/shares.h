@@ -19,10 +19,10 @@ struct tern_shares {
     pthread_mutex_t mutex; // guards the members below, and values that are measured or scaled
     uint32_t scaling;      // tag of the applied scaling; 0: none
     uint8_t *columns;      // the applied scaling
-    bool
-        standardises; // the fleet standardises the table: neither the federation nor the source scales it
-    bool
-        trains; // a first task has arrived, so that it is known whether the federation scales columns
+    // the fleet standardises the table: neither the federation nor the source scales it
+    bool standardises;
+    // a first task has arrived, so that it is known whether the federation scales columns
+    bool trains;
     bool warned; // a warning or a note about scales was printed
 };
 

@@ -56,8 +56,8 @@ struct tern_autoencoder {
     struct tern_autoencoder_layer encoder[TERN_AUTOENCODER_ENCODER_LAYERS];
     struct tern_autoencoder_layer decoder[TERN_AUTOENCODER_DECODER_LAYERS];
     uint32_t encoder_count; // weights of the encoder
-    uint32_t
-        decoder_count; // weights of one decoder; with a parameter server the last one is the innovation's
+    // weights of one decoder; with a parameter server the last one is the innovation's
+    uint32_t decoder_count;
     uint32_t count; // all weights
 };
 
@@ -121,9 +121,9 @@ struct tern_autoencoder_training {
     float learning_rate; // >= 0
     float momentum;      // [0, 1); 0 in the paper
     float clip;          // largest norm of the gradient; 0: no limit
-    float
-        similarity; // weight of the similarity loss beside the reconstruction loss, lambda_2 of equation 7;
-                    // the paper's: 0.5. Unused in a ring
+    // weight of the similarity loss beside the reconstruction loss, lambda_2 of equation 7; the paper's: 0.5. Unused in a
+    // ring
+    float similarity;
 };
 
 // Data of one step: the values of all nodes in one round.
@@ -132,14 +132,14 @@ struct tern_autoencoder_round {
     size_t length;                   // values of each node
     const float *const *values;      // [nodes][length]
     const float *const *innovations; // [nodes][length]; NULL in a ring
-    size_t
-        common; // node whose code is decoded for all (parameter server), or whose scale all nodes use (ring)
+    // node whose code is decoded for all (parameter server), or whose scale all nodes use (ring)
+    size_t common;
 };
 
 // Losses as mean squares, relative to the mean square of a node's values (ring: of the node `common`).
 struct tern_autoencoder_losses {
-    float
-        reconstruction; // over nodes and values (equation 6); in a ring over the mean values (equation 11)
+    // over nodes and values (equation 6); in a ring over the mean values (equation 11)
+    float reconstruction;
     float similarity; // over pairs of nodes and numbers of their codes (equation 5); 0 in a ring
 };
 

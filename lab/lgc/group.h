@@ -50,14 +50,14 @@ struct tern_lgc_settings {
     enum tern_lgc_form form;
     enum tern_lgc_feedback feedback;
     float density; // share of each tensor that is picked; 0.001 in the paper
-    float
-        innovation; // share of the learned picks sent as innovation (parameter server); 0.1 in the paper, algorithm 1
+    // share of the learned picks sent as innovation (parameter server); 0.1 in the paper, algorithm 1
+    float innovation;
     float momentum;           // of the clients' velocities, 0 <= momentum < 1
     struct tern_codec code;   // codec of codes: float32, float16, bfloat16, int8
     uint32_t exact_rounds;    // 200 in the paper
     uint32_t training_rounds; // at least; 300 in the paper
-    float
-        accept; // largest reconstruction loss, as share of the mean square, to start the coded phase
+    // largest reconstruction loss, as share of the mean square, to start the coded phase
+    float accept;
     uint32_t width;    // of the autoencoder; 64 in the paper
     uint32_t channels; // 4 in the paper
     struct tern_autoencoder_training training;

@@ -64,8 +64,8 @@ struct tern_ring_part {
 // Callers use only out, out_len, in and in_size.
 struct tern_ring_exchange {
     struct tern_ring_part part;
-    float *
-        values; // [exchanged] at the start: this member's values; at the end: the errors of its encodings
+    // [exchanged] at the start: this member's values; at the end: the errors of its encodings
+    float *values;
     float *sum;   // [exchanged] at the end: the sum
     uint8_t *out; // bytes to send, set by tern_ring_exchange_encode()
     size_t out_len;

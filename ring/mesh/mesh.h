@@ -21,8 +21,8 @@ struct tern_ring_mesh_config {
     struct tern_ring_tls *tls;
     struct tern_ring_limits limits;
     const char *listen; // address; "" = this peer's address in the list
-    const char *
-        terms; // this peer's settings, sent first on each connection; 1 to TERN_RING_TERMS_MAX bytes
+    // this peer's settings, sent first on each connection; 1 to TERN_RING_TERMS_MAX bytes
+    const char *terms;
     uint64_t handshake_ms; // time limit for connecting and the TLS handshake
 };
 

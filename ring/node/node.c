@@ -13,8 +13,8 @@
 // Some or all members, in the order in which they pass blocks on.
 struct circle {
     uint32_t count;
-    uint32_t
-        position; // this peer's index in peers[]; TERN_RING_MEMBERS_MAX if it is not in the circle
+    // this peer's index in peers[]; TERN_RING_MEMBERS_MAX if it is not in the circle
+    uint32_t position;
     uint32_t peers[TERN_RING_MEMBERS_MAX];
 };
 

@@ -14,8 +14,8 @@ struct tern_ring_state {
     uint32_t count;   // values of the model
     uint32_t peers;
     float *weights; // [count]
-    float *
-        residual; // [count] error buffer: the errors of this peer's encodings, added to its next values
+    // [count] error buffer: the errors of this peer's encodings, added to its next values
+    float *residual;
     // The last version of the model to which each peer contributed; 0 = none.
     uint32_t contributed[TERN_RING_MEMBERS_MAX];
     uint8_t hash[TERN_SHA256_SIZE]; // tern_ring_state_hash()

@@ -33,8 +33,8 @@ struct tern_codec {
     enum tern_codec_id id;
     float sparsity; // 3lc: the multiplier s of section 3.1, 1 <= s < 2
     float clip;     // 3lc: the scale is at most s * clip times the mean magnitude; 0 = no bound
-    float
-        density; // density, sparse, dgc, scalecom: fraction of the values that is sent, 0 < p <= 1
+    // density, sparse, dgc, scalecom: fraction of the values that is sent, 0 < p <= 1
+    float density;
     uint32_t least;    // density: minimum number of values to send, if there are so many
     uint32_t fit;      // density: 1 = send fewer values if that leaves a smaller error
     float momentum;    // dgc: mu, 0 <= mu < 1
@@ -208,8 +208,8 @@ struct tern_codec_info {
     size_t runs;       // run codes of zero-run payloads
     double sum_square; // sum of the squares of the decoded values
     float maximum;     // largest decoded magnitude
-    size_t
-        skipped_nonzero; // container: decoded values that are not 0 in segments that are never sent (tensor/model.h)
+    // container: decoded values that are not 0 in segments that are never sent (tensor/model.h)
+    size_t skipped_nonzero;
 };
 
 // Checks a payload like tern_codec_decode() and describes it, without writing values.

@@ -27,14 +27,14 @@ struct tern_csv_choice {
     const char *label; // column of the label or target; NULL: the last column
     bool unlabelled;   // the table has no label
     bool numeric;      // the label is a target: a number to predict
-    const char *
-        drop; // columns to leave out, separated by '|', or by ',' where no name has one; NULL: none
+    // columns to leave out, separated by '|', or by ',' where no name has one; NULL: none
+    const char *drop;
     const char *group;  // column with the owner of each row, not a feature; NULL: none
     bool features_only; // new data: named label, drop and group columns may be missing
     enum tern_csv_header header;
     enum tern_csv_missing missing;
-    const char *
-        classes; // allowed labels, separated by '|'; a last "*" means all others; NULL: class numbers
+    // allowed labels, separated by '|'; a last "*" means all others; NULL: class numbers
+    const char *classes;
     bool scaled; // a file has each column's mean and deviation
     // The names of the training table. They find the columns of a table with a header line; `label`, `drop` and `group`
     // then have no effect. NULL: columns are found by position.
@@ -43,8 +43,8 @@ struct tern_csv_choice {
 
 struct tern_csv_columns {
     bool *skipped; // [count] the column is not a feature; malloc'ed
-    uint32_t
-        *place; // [count] index of each column's feature in the model; malloc'ed; NULL: in order
+    // [count] index of each column's feature in the model; malloc'ed; NULL: in order
+    uint32_t *place;
     uint32_t count;    // columns of a line
     uint32_t features; // columns that are not skipped
     uint32_t label;    // TERN_CSV_NO_COLUMN: none

@@ -55,8 +55,8 @@ struct tern_csv_column {
     struct tern_csv_found bad;      // texts, and numbers that are not finite in float32
     struct tern_csv_found like;     // bad texts that were meant as numbers: "<0.5", "1,5"
     struct tern_csv_found huge;     // numbers from TERN_CSV_HUGE on
-    struct tern_csv_found
-        flags;      // true, no and the like in a feature's column (tern_csv_has_flags())
+    // true, no and the like in a feature's column (tern_csv_has_flags())
+    struct tern_csv_found flags;
     uint64_t yes;   // flags that mean 1
     uint32_t texts; // different texts of bad and flags; TERN_CSV_TEXTS_MAX + 1: too many to count
     struct tern_csv_distinct *seen; // private

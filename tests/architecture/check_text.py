@@ -3,7 +3,7 @@
 Usage: check_text.py SOURCE_DIR
 No notes to self, no machine's paths, no registry hosts, no trailing blanks or tabs in C, every
 header guarded and opened by a comment, no word of C++ as a name in headers that C++ programs include, no
-headings or tables in comments that were torn across lines; and the shared library's version script has each
+headings or tables in comments and no declarations that were torn across lines; and the shared library's version script has each
 function of the headers that it is for. Prints one line per finding; exits with 1 on any.
 """
 import os
@@ -37,6 +37,10 @@ def tracked(root):
 RULER = re.compile(r"^\s*//.*-{5,}$")
 # `TERN_ERR_X  meaning` is a row of a table and begins a line; another may follow behind a semicolon.
 TORN_ROW = re.compile(r"^\s*// .*[^;|,:\s] +TERN_(OK|AGAIN|ERR_\w+) {2,}\S")
+
+# clang-format does this where a comment behind the declaration is too long; then the comment belongs above it.
+TORN_DECLARATION = re.compile(r"^ +(?:const )?(?:(?:struct|enum) )?\w+(?: \*)?\n"
+                              r" +(?!return|break|continue)\**\w+(?:\[\w*\])?; +//", re.M)
 
 
 def line_findings(path, line):
@@ -119,6 +123,10 @@ def findings(root):
         for number, line in enumerate(text.splitlines(), 1):
             for why in line_findings(path, line):
                 yield f"{path}:{number}: {why}"
+        if path.endswith((".c", ".h")):
+            for torn in TORN_DECLARATION.finditer(text):
+                number = 1 + text.count("\n", 0, torn.start())
+                yield f"{path}:{number}: a declaration in two lines; its comment goes above it"
         if path.endswith(".h") and not path.startswith("tests/"):
             for why in header_findings(path, text):
                 yield f"{path}:1: {why}"

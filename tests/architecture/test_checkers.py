@@ -123,7 +123,9 @@ class Planted(unittest.TestCase):
                      "// --- Store: a few named\n// records ---------\n"):
             with self.subTest(text=text):
                 self.assertEqual(len(self.text("shared/torn.c", text)), 1)
-        for text in ("// --- Store\n", "// TERN_OK  done\n//   TERN_OK         done\n",
+        torn = "struct a {\n    struct b\n        c; // long\n};\n"
+        self.assertEqual(len(self.text("shared/torn.c", torn)), 1)
+        for text in (torn.replace("\n        c", " c"), "// --- Store\n", "// TERN_OK  done\n//   TERN_OK         done\n",
                      "// TERN_ERR_A  so; TERN_ERR_B  not so\n", "// Returns TERN_OK when done\n"):
             with self.subTest(text=text):
                 self.assertEqual(self.text("shared/torn.c", text), [])

@@ -17,8 +17,8 @@
 // The probability of a decision in one context.
 struct tern_chance {
     uint16_t zero; // probability of 0, in 1 / TERN_RANGE_ONE
-    uint16_t
-        weight; // weight of the past, in 1 / 16: a decision moves `zero` by 1 / 2^weight towards 0 or 1
+    // weight of the past, in 1 / 16: a decision moves `zero` by 1 / 2^weight towards 0 or 1
+    uint16_t weight;
 };
 
 // Adapts a probability to a decision. ones: all bits set for a 1, none for a 0.

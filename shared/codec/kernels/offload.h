@@ -19,8 +19,8 @@ struct tern_offload_job {
     uint8_t *dst;             // as large as the longest payload of the mode
 
     float scale; // ternary modes: m > 0
-    uint32_t
-        threshold; // ternary modes: magnitudes whose bits are above it have q != 0; at least one is
+    // ternary modes: magnitudes whose bits are above it have q != 0; at least one is
+    uint32_t threshold;
     uint32_t bound; // TERN_MODE_INCEPTIONN_...: the exponent c of the error bound 2^-c
 };
 

@@ -70,11 +70,11 @@ struct fake_server {
     // The script.
     enum fault faults[WORLD_ROUNDS + 1]; // by round
     const char *codec;
-    tern_ErrorDirective
-        directives[WORLD_ROUNDS + 1]; // by round; decay and error_limit are 0.5, step_ahead 0.25
-    bool next_in_reply;               // the update's answer brings the next task
-    bool snapshots;                   // catch up by snapshot
-    bool inlines; // downloads come with the answer to a check-in, if it has room
+    // by round; decay and error_limit are 0.5, step_ahead 0.25
+    tern_ErrorDirective directives[WORLD_ROUNDS + 1];
+    bool next_in_reply; // the update's answer brings the next task
+    bool snapshots;     // catch up by snapshot
+    bool inlines;       // downloads come with the answer to a check-in, if it has room
     bool evaluate;
     bool asks;              // tasks to train ask for an evaluation before
     tern_Gradient gradient; // of tasks to train; reduced: anchor is the round before
