@@ -73,6 +73,38 @@ void tern_admin_reply_error(struct tern_http_reply *reply, int status, enum tern
     reply->retry_after_s = reply->status == 503 ? 1 : 0;
 }
 
+// --- Requests
+
+// Whether JSON has the escape of U+0000, at which a C string would end.
+static bool has_nul(const char *text, size_t len)
+{
+    static const char nul[] = "\\u0000";
+    const size_t size = sizeof nul - 1;
+    for (size_t i = 0; i + size <= len; i += text[i] == '\\' ? 2 : 1) {
+        if (memcmp(text + i, nul, size) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+cJSON *tern_admin_read_object(const struct tern_http_request *request)
+{
+    const char *text = (const char *)request->body;
+    const char *end = NULL;
+    cJSON *json = cJSON_ParseWithLengthOpts(text, request->body_len, &end, 0);
+    while (end != NULL && end < text + request->body_len && strchr(" \t\r\n", *end) != NULL &&
+           *end != '\0') {
+        end++;
+    }
+    if (!cJSON_IsObject(json) || end != text + request->body_len ||
+        has_nul(text, request->body_len)) {
+        cJSON_Delete(json);
+        return NULL;
+    }
+    return json;
+}
+
 // --- Status
 
 // Adds the values that only the running service has.

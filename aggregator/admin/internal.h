@@ -4,7 +4,6 @@
 
 #include "admin/admin.h"
 #include "admin/sessions.h"
-#include "admin/tools.h"
 #include "rounds/tags.h"
 #include "views/view.h"
 #include <cjson/cJSON.h>
@@ -12,6 +11,22 @@
 #include <stdbool.h>
 
 #define TERN_ADMIN_BODY_MAX 4096
+
+// --- Child processes (admin.c)
+
+// A request can run a verb of this program as a child process: `doctor`, or `export` of the newest model. The child opens the
+// database itself and takes no time of the service. One child runs at a time, for at most a minute; its output is held in
+// memory until it is sent.
+enum tern_tool {
+    TERN_TOOL_DOCTOR, // replies a JSON array of findings
+    TERN_TOOL_EXPORT, // replies a .safetensors file
+};
+
+struct tern_tools {
+    const char *const
+        *options; // options for every verb, NULL-terminated, borrowed; NULL: no tool can run
+    struct tern_tools_state *state;
+};
 
 // --- The listener's state, which its one thread uses
 
@@ -40,12 +55,6 @@ void tern_admin_login(struct tern_admin *admin, const struct tern_http_request *
 void tern_admin_logout(struct tern_admin *admin, const struct tern_http_request *request,
                        struct tern_http_reply *reply);
 
-// --- The dashboard's files (page.c)
-
-bool tern_admin_has_page(const char *path);
-void tern_admin_page(struct tern_admin *admin, const struct tern_http_request *request,
-                     struct tern_http_reply *reply);
-
 // --- Jobs: see tern_service_job
 
 // The arguments of a job; malloc'ed, freed by the service.
@@ -66,15 +75,7 @@ struct admin_job {
     bool evaluator;
 };
 
-// --- Bodies of requests (bodies.c)
-
 #define TERN_ADMIN_WHY_MAX 320
-
-// Parses a body that is one JSON object; the caller deletes it. NULL: it is something else, or has a text with U+0000.
-cJSON *tern_admin_read_object(const struct tern_http_request *request);
-// Parses the body of POST /enroll-codes; absent keys have defaults. False: `why` has the fault.
-bool tern_admin_read_code(const struct tern_http_request *request, struct admin_job *job,
-                          char why[TERN_ADMIN_WHY_MAX]);
 
 #define TERN_ADMIN_JOB(name)                                                                       \
     enum tern_result name(struct tern_service *service, struct tern_db *db, uint64_t now_ms,       \
@@ -90,7 +91,10 @@ TERN_ADMIN_JOB(tern_admin_cancel_code);
 TERN_ADMIN_JOB(tern_admin_revoke);
 TERN_ADMIN_JOB(tern_admin_close_round);
 
-// --- Replies (api.c)
+// --- Requests and replies (api.c)
+
+// Parses a body that is one JSON object; the caller deletes it. NULL: it is something else, or has a text with U+0000.
+cJSON *tern_admin_read_object(const struct tern_http_request *request);
 
 // Replies with the JSON, which it takes over; with 503 if memory is short. Returns TERN_OK always, since a failed read
 // must not fail the transaction, which also has clients' updates.
@@ -101,6 +105,8 @@ enum tern_result tern_admin_reply_read(struct tern_http_reply *reply, cJSON *jso
 // Replies with {"error": name, "message": sentence}. A tern_service_refuse.
 void tern_admin_reply_error(struct tern_http_reply *reply, int status, enum tern_result result,
                             const char *message);
+
+// --- Metrics (metrics.c)
 
 // Returns the metrics as Prometheus text. NULL: memory is short.
 struct tern_blob *tern_admin_metrics(const struct tern_service_facts *facts,
