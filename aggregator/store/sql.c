@@ -192,7 +192,8 @@ static enum tern_result make_temporary_statement(struct tern_sql *sql, const cha
     return TERN_OK;
 }
 
-struct tern_query tern_query_read(struct tern_sql *sql, const char *text)
+struct tern_query tern_query_read(struct tern_sql *sql, const char *text,
+                                  const struct tern_sql_value *parameters)
 {
     struct tern_query query = {.sql = sql};
     query.result = take_kept(sql, text, &query.statement);
@@ -202,17 +203,21 @@ struct tern_query tern_query_read(struct tern_sql *sql, const char *text)
     if (query.result == TERN_OK) {
         query.statement->in_use = true;
     }
+    for (; parameters != NULL && parameters->type != TERN_SQL_TYPES; parameters++) {
+        tern_query_bind(&query, *parameters);
+    }
     return query;
 }
 
-struct tern_query tern_query_write(struct tern_sql *sql, const char *text)
+struct tern_query tern_query_write(struct tern_sql *sql, const char *text,
+                                   const struct tern_sql_value *parameters)
 {
     if (!sql->in_transaction) {
         return (struct tern_query){
             .sql = sql,
             .result = tern_sql_fail(sql, TERN_ERR_STATE, "a write outside a transaction")};
     }
-    struct tern_query query = tern_query_read(sql, text);
+    struct tern_query query = tern_query_read(sql, text, parameters);
     query.writes = true;
     return query;
 }
@@ -262,57 +267,38 @@ static enum tern_result end_load(struct tern_query *query)
 
 // --- Parameters
 
-static void refuse(struct tern_query *query, enum tern_result result, const char *sentence)
+static enum tern_result check_value(struct tern_sql *sql, const struct tern_sql_value *value)
 {
-    query->result = tern_sql_fail(query->sql, result, sentence);
+    if (value->type == TERN_SQL_REAL && !isfinite(value->real)) {
+        return tern_sql_fail(sql, TERN_ERR_NON_FINITE, "a number is not finite");
+    }
+    if (!value->overflows) {
+        return TERN_OK;
+    }
+    switch (value->type) {
+    case TERN_SQL_TEXT:
+        return tern_sql_fail(sql, TERN_ERR_ARGUMENT, "a text is longer than its field");
+    case TERN_SQL_BLOB:
+        return tern_sql_fail(sql, TERN_ERR_TOO_LARGE, "more than 1,000,000,000 bytes in one value");
+    case TERN_SQL_ID:
+    case TERN_SQL_INTEGER:
+    case TERN_SQL_REAL:
+    case TERN_SQL_TYPES:
+        break;
+    }
+    return tern_sql_fail(sql, TERN_ERR_ARGUMENT, "a number is above 2^63 - 1");
 }
 
-static void bind(struct tern_query *query, const struct tern_sql_value *value)
+void tern_query_bind(struct tern_query *query, struct tern_sql_value value)
 {
+    struct tern_sql *sql = query->sql;
     const int at = ++query->next;
     if (query->result == TERN_OK) {
-        query->result = query->sql->driver->bind(query->sql, query->statement->handle, at, value);
+        query->result = check_value(sql, &value);
     }
-}
-
-void tern_query_bind(struct tern_query *query, uint64_t value)
-{
-    if (query->result == TERN_OK && value > INT64_MAX) {
-        refuse(query, TERN_ERR_ARGUMENT, "a number is above 2^63 - 1");
+    if (query->result == TERN_OK) {
+        query->result = sql->driver->bind(sql, query->statement->handle, at, &value);
     }
-    tern_query_bind_bits(query, value);
-}
-
-void tern_query_bind_bits(struct tern_query *query, uint64_t value)
-{
-    bind(query, &(struct tern_sql_value){.type = TERN_SQL_INTEGER, .integer = (int64_t)value});
-}
-
-void tern_query_bind_real(struct tern_query *query, double value)
-{
-    if (query->result == TERN_OK && !isfinite(value)) {
-        refuse(query, TERN_ERR_NON_FINITE, "a number is not finite");
-    }
-    bind(query, &(struct tern_sql_value){.type = TERN_SQL_REAL, .real = value});
-}
-
-void tern_query_bind_text(struct tern_query *query, const char *text, size_t size)
-{
-    const size_t len = query->result == TERN_OK ? strnlen(text, size) : 0;
-    if (query->result == TERN_OK && len == size) {
-        refuse(query, TERN_ERR_ARGUMENT, "a text is longer than its field");
-    }
-    bind(query, &(struct tern_sql_value){.type = TERN_SQL_TEXT, .bytes = text, .len = len});
-}
-
-void tern_query_bind_blob(struct tern_query *query, const void *data, size_t len)
-{
-    if (query->result == TERN_OK && len > TERN_SQL_BLOB_MAX) {
-        refuse(query, TERN_ERR_TOO_LARGE, "more than 1,000,000,000 bytes in one value");
-    }
-    // A NULL pointer would be stored as NULL instead of as no bytes.
-    bind(query, &(struct tern_sql_value){
-                    .type = TERN_SQL_BLOB, .bytes = len == 0 ? "" : data, .len = len});
 }
 
 // --- Rows
@@ -473,20 +459,40 @@ enum tern_result tern_query_missing(struct tern_query *query)
     return result == TERN_OK ? TERN_ERR_NOT_FOUND : result;
 }
 
-enum tern_result tern_query_run(struct tern_query *query)
+// most: < 2^63
+static enum tern_result get_number(struct tern_query *query, uint64_t most, uint64_t *number)
 {
-    while (tern_query_row(query)) {
+    if (!tern_query_row(query)) {
+        return tern_query_missing(query);
     }
+    *number = tern_query_number(query, most);
     return tern_query_end(query);
 }
 
-enum tern_result tern_query_run_one(struct tern_query *query)
+enum tern_result tern_query_get(struct tern_query query, uint64_t *number)
 {
-    enum tern_result result = tern_query_run(query);
-    if (result == TERN_OK && !query->sql->has_changed) {
-        return TERN_ERR_NOT_FOUND;
+    return get_number(&query, INT64_MAX, number);
+}
+
+enum tern_result tern_query_get_u32(struct tern_query query, uint32_t *number)
+{
+    uint64_t found = 0;
+    TERN_TRY(get_number(&query, UINT32_MAX, &found));
+    *number = (uint32_t)found;
+    return TERN_OK;
+}
+
+enum tern_result tern_query_run(struct tern_query query)
+{
+    while (tern_query_row(&query)) {
     }
-    return result;
+    return tern_query_end(&query);
+}
+
+enum tern_result tern_query_run_one(struct tern_query query)
+{
+    const enum tern_result result = tern_query_run(query);
+    return result == TERN_OK && !query.sql->has_changed ? TERN_ERR_NOT_FOUND : result;
 }
 
 static enum tern_result post_now(struct tern_query *query, bool changes)
@@ -511,12 +517,12 @@ static enum tern_result post(struct tern_query *query, bool changes)
     return tern_query_end(query);
 }
 
-enum tern_result tern_query_post(struct tern_query *query)
+enum tern_result tern_query_post(struct tern_query query)
 {
-    return post(query, false);
+    return post(&query, false);
 }
 
-enum tern_result tern_query_post_one(struct tern_query *query)
+enum tern_result tern_query_post_one(struct tern_query query)
 {
-    return post(query, true);
+    return post(&query, true);
 }

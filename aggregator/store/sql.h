@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct tern_sql; // a connection
 
@@ -35,11 +36,73 @@ enum tern_sql_type {
 // A parameter or a column; bytes and len are those of a text or blob.
 struct tern_sql_value {
     enum tern_sql_type type; // never TERN_SQL_ID
+    bool overflows;          // a parameter that is too large for its column
     int64_t integer;
     double real;
     const void *bytes; // NULL: there is none
     size_t len;
 };
+
+static inline struct tern_sql_value tern_sql_number(uint64_t number)
+{
+    return (struct tern_sql_value){
+        .type = TERN_SQL_INTEGER, .overflows = number > INT64_MAX, .integer = (int64_t)number};
+}
+static inline struct tern_sql_value tern_sql_bits(int64_t bits)
+{
+    return (struct tern_sql_value){.type = TERN_SQL_INTEGER, .integer = bits};
+}
+static inline struct tern_sql_value tern_sql_real(double real)
+{
+    return (struct tern_sql_value){.type = TERN_SQL_REAL, .real = real};
+}
+// size: of the field; a text without a NUL in it overflows
+static inline struct tern_sql_value tern_sql_field(const char *text, size_t size)
+{
+    const size_t len = strnlen(text, size);
+    return (struct tern_sql_value){
+        .type = TERN_SQL_TEXT, .overflows = len == size, .bytes = text, .len = len};
+}
+static inline struct tern_sql_value tern_sql_text(const char *text)
+{
+    return (struct tern_sql_value){.type = TERN_SQL_TEXT, .bytes = text, .len = strlen(text)};
+}
+// A NULL pointer would be stored as NULL instead of as no bytes.
+static inline struct tern_sql_value tern_sql_blob(const void *data, size_t len)
+{
+    return (struct tern_sql_value){.type = TERN_SQL_BLOB,
+                                   .overflows = len > TERN_SQL_BLOB_MAX,
+                                   .bytes = len == 0 ? "" : data,
+                                   .len = len};
+}
+static inline struct tern_sql_value tern_sql_hash(const uint8_t *hash)
+{
+    return tern_sql_blob(hash, TERN_SHA256_SIZE);
+}
+
+// A list of one to four parameters, each bound by its C type: an int64_t, of which all 64 bits count, a double, a text, a
+// hash (uint8_t *) or an unsigned number. TERN_SQL_TYPES ends the list.
+#define TERN_SQL_VALUE(value)                                                                      \
+    _Generic((value),                                                                              \
+        int64_t: tern_sql_bits,                                                                    \
+        double: tern_sql_real,                                                                     \
+        char *: tern_sql_text,                                                                     \
+        const char *: tern_sql_text,                                                               \
+        uint8_t *: tern_sql_hash,                                                                  \
+        const uint8_t *: tern_sql_hash,                                                            \
+        default: tern_sql_number)(value)
+#define TERN_SQL_VALUES_1(a) TERN_SQL_VALUE(a)
+#define TERN_SQL_VALUES_2(a, b) TERN_SQL_VALUE(a), TERN_SQL_VALUE(b)
+#define TERN_SQL_VALUES_3(a, b, c) TERN_SQL_VALUES_2(a, b), TERN_SQL_VALUE(c)
+#define TERN_SQL_VALUES_4(a, b, c, d) TERN_SQL_VALUES_3(a, b, c), TERN_SQL_VALUE(d)
+#define TERN_SQL_VALUES_OF(a, b, c, d, list, ...) list
+// clang-format off
+#define TERN_BIND(...)                                                                             \
+    (const struct tern_sql_value[]){                                                               \
+        TERN_SQL_VALUES_OF(__VA_ARGS__, TERN_SQL_VALUES_4, TERN_SQL_VALUES_3, TERN_SQL_VALUES_2,   \
+                           TERN_SQL_VALUES_1, )(__VA_ARGS__),                                      \
+        {.type = TERN_SQL_TYPES}}
+// clang-format on
 
 typedef enum tern_result (*tern_sql_filler)(struct tern_sql *sql, void *ctx);
 typedef enum tern_result (*tern_sql_taker)(void *ctx, const uint8_t *data, size_t len);
@@ -255,18 +318,15 @@ struct tern_query {
     enum tern_result result;
 };
 
-// text: lives as long as the connection, which finds the kept statement by its address.
-// A write outside a transaction is TERN_ERR_STATE.
-struct tern_query tern_query_read(struct tern_sql *sql, const char *text);
-struct tern_query tern_query_write(struct tern_sql *sql, const char *text);
-
-// TERN_ERR_ARGUMENT  above 2^63 - 1; no NUL within size; TERN_ERR_NON_FINITE; TERN_ERR_TOO_LARGE
-// The bytes of a text or blob are borrowed until tern_query_end().
-void tern_query_bind(struct tern_query *query, uint64_t value);
-void tern_query_bind_bits(struct tern_query *query, uint64_t value); // all 64 bits count
-void tern_query_bind_real(struct tern_query *query, double value);
-void tern_query_bind_text(struct tern_query *query, const char *text, size_t size);
-void tern_query_bind_blob(struct tern_query *query, const void *data, size_t len);
+// text: lives as long as the connection, which finds the kept statement by its address. parameters: TERN_BIND(), whose bytes
+// are borrowed until tern_query_end(), or NULL. A write outside a transaction is TERN_ERR_STATE.
+struct tern_query tern_query_read(struct tern_sql *sql, const char *text,
+                                  const struct tern_sql_value *parameters);
+struct tern_query tern_query_write(struct tern_sql *sql, const char *text,
+                                   const struct tern_sql_value *parameters);
+// Binds the next parameter.
+// TERN_ERR_ARGUMENT  a number or a text overflows; TERN_ERR_TOO_LARGE  a blob does; TERN_ERR_NON_FINITE
+void tern_query_bind(struct tern_query *query, struct tern_sql_value value);
 
 // Adds many rows to a table, as fast as the database takes them. For each row, bind all columns that are named ("a, b"),
 // in their order, and call tern_query_add(); tern_query_end() returns whether all rows were added. The connection takes
@@ -297,17 +357,20 @@ void tern_query_damaged(struct tern_query *query, const char *where);
 enum tern_result tern_query_end(struct tern_query *query);
 // The same after a look-up without a row: TERN_ERR_NOT_FOUND when nothing failed.
 enum tern_result tern_query_missing(struct tern_query *query);
+// Reads the number that a query returns. NOT_FOUND  there is no row, and *number stays
+TERN_MUST_USE enum tern_result tern_query_get(struct tern_query query, uint64_t *number);
+TERN_MUST_USE enum tern_result tern_query_get_u32(struct tern_query query, uint32_t *number);
 // Runs a statement without rows to its end.
-enum tern_result tern_query_run(struct tern_query *query);
+TERN_MUST_USE enum tern_result tern_query_run(struct tern_query query);
 // The same, and TERN_ERR_NOT_FOUND when no row was changed.
-enum tern_result tern_query_run_one(struct tern_query *query);
+TERN_MUST_USE enum tern_result tern_query_run_one(struct tern_query query);
 // Runs a write whose outcome the caller does not wait for. A server may answer TERN_OK before it has done the write, and
 // does several in one trip. A write that fails nevertheless ends the transaction, which then cannot be committed: this
 // call returns the failure, or every later statement and at the latest the commit returns TERN_ERR_IO (_BUSY,
 // _NO_MEMORY) with a sentence that names the write. Later statements of the transaction see what was written.
-enum tern_result tern_query_post(struct tern_query *query);
+TERN_MUST_USE enum tern_result tern_query_post(struct tern_query query);
 // The same, and the write fails, by TERN_ERR_NOT_FOUND where this is found at once, when no row was changed.
-enum tern_result tern_query_post_one(struct tern_query *query);
+TERN_MUST_USE enum tern_result tern_query_post_one(struct tern_query query);
 
 // Adds a row of an `id` and a value of `size` bytes in `column`, which is written piece by piece: view points
 // *data at `len` of them from `at` on, valid until its next call. On an error, among them that of view, the

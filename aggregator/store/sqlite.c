@@ -553,9 +553,7 @@ static void tend_log(struct tern_sql *sql)
 
 static enum tern_result count_pages(struct tern_sql *sql, uint64_t *pages)
 {
-    struct tern_query query = tern_query_read(sql, "PRAGMA page_count");
-    *pages = tern_query_row(&query) ? tern_query_u64(&query) : 0;
-    return tern_query_end(&query);
+    return tern_query_get(tern_query_read(sql, "PRAGMA page_count", NULL), pages);
 }
 
 static enum tern_result note_pages(struct tern_sql *sql)
@@ -633,7 +631,7 @@ static bool make_room(struct tern_sql *sql)
 
 static enum tern_result check_by(struct tern_sql *sql, const char *pragma)
 {
-    struct tern_query query = tern_query_read(sql, pragma);
+    struct tern_query query = tern_query_read(sql, pragma, NULL);
     if (!tern_query_row(&query)) {
         return tern_query_missing(&query);
     }
@@ -1185,14 +1183,12 @@ static enum tern_result shrink(struct tern_sql *sql, uint64_t bytes, bool *more)
 static bool changed_by_others(struct tern_sql *sql)
 {
     struct sqlite *lite = (struct sqlite *)sql;
-    int64_t number = lite->data_version;
+    uint64_t number = (uint64_t)lite->data_version;
     // A failed read counts as a change: reading once more costs little, missing a revocation much.
-    struct tern_query query = tern_query_read(sql, "PRAGMA data_version");
-    if (tern_query_row(&query)) {
-        number = (int64_t)tern_query_u64(&query);
-    }
-    bool changed = tern_query_end(&query) != TERN_OK || number != lite->data_version;
-    lite->data_version = number;
+    const bool read =
+        tern_query_get(tern_query_read(sql, "PRAGMA data_version", NULL), &number) == TERN_OK;
+    const bool changed = !read || (int64_t)number != lite->data_version;
+    lite->data_version = (int64_t)number;
     return changed;
 }
 
@@ -1220,8 +1216,7 @@ static enum tern_result settle(struct tern_sql *sql)
 
 static enum tern_result run_kept(struct tern_sql *sql, const char *text)
 {
-    struct tern_query query = tern_query_read(sql, text);
-    return tern_query_run(&query);
+    return tern_query_run(tern_query_read(sql, text, NULL));
 }
 
 static void give_up_transaction(struct tern_sql *sql)

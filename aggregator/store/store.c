@@ -13,8 +13,7 @@ enum tern_result tern_store_read_federation(struct tern_db *db,
                                             struct tern_db_federation *federation)
 {
     *federation = (struct tern_db_federation){0};
-    struct tern_query query = tern_table_select(db, &tern_table_federation, "");
-    return tern_table_one(&query, &tern_table_federation, federation);
+    return tern_table_get(db, &tern_table_federation, "", NULL, federation);
 }
 
 enum tern_result tern_db_set_clock(struct tern_db *db, const struct tern_db_federation *clock)
@@ -39,16 +38,13 @@ enum tern_result tern_db_set_copied(struct tern_db *db, const char *to, uint64_t
 // Leaves out clients whose last request is not later than their enrolment, which may have been while the clock was ahead.
 enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms)
 {
+    static const char text[] =
+        "SELECT max(ms) FROM (SELECT coalesce(max(last_seen_ms), 0) AS ms FROM clients"
+        " WHERE last_seen_ms > created_ms + 1 UNION ALL"
+        " SELECT CASE WHEN closed_ms > opened_ms THEN closed_ms ELSE opened_ms END"
+        " FROM rounds WHERE round = (SELECT max(round) FROM rounds)) AS times";
     *latest_ms = 0;
-    struct tern_query query = tern_query_read(
-        db->sql, "SELECT max(ms) FROM (SELECT coalesce(max(last_seen_ms), 0) AS ms FROM clients"
-                 " WHERE last_seen_ms > created_ms + 1 UNION ALL"
-                 " SELECT CASE WHEN closed_ms > opened_ms THEN closed_ms ELSE opened_ms END"
-                 " FROM rounds WHERE round = (SELECT max(round) FROM rounds)) AS times");
-    if (tern_query_row(&query)) {
-        *latest_ms = tern_query_u64(&query);
-    }
-    return tern_query_end(&query);
+    return tern_db_may_miss(tern_query_get(tern_query_read(db->sql, text, NULL), latest_ms));
 }
 
 enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms)
@@ -268,7 +264,7 @@ static enum tern_result load_evaluators(struct tern_db *db)
         return TERN_OK;
     }
     struct tern_query query =
-        tern_query_read(db->sql, "SELECT id FROM clients WHERE evaluator = 1 ORDER BY id");
+        tern_query_read(db->sql, "SELECT id FROM clients WHERE evaluator = 1 ORDER BY id", NULL);
     evaluators->count = 0;
     while (tern_query_row(&query)) {
         uint64_t *ids = realloc(evaluators->ids, (evaluators->count + 1) * sizeof ids[0]);
@@ -530,7 +526,7 @@ enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *m
 // sql: returns rows of a hash and the bytes that it belongs to. problem: the sentence if they differ.
 static enum tern_result check_hashes(struct tern_db *db, const char *sql, const char *problem)
 {
-    struct tern_query query = tern_query_read(db->sql, sql);
+    struct tern_query query = tern_query_read(db->sql, sql, NULL);
     while (tern_query_row(&query)) {
         uint8_t stored[TERN_SHA256_SIZE];
         uint8_t digest[TERN_SHA256_SIZE];
@@ -547,7 +543,7 @@ static enum tern_result check_hashes(struct tern_db *db, const char *sql, const 
 
 static enum tern_result check_vectors(struct tern_db *db)
 {
-    struct tern_query query = tern_query_read(db->sql, "SELECT crc32c, body FROM weights");
+    struct tern_query query = tern_query_read(db->sql, "SELECT crc32c, body FROM weights", NULL);
     while (tern_query_row(&query)) {
         const uint64_t stored = tern_query_number(&query, UINT32_MAX);
         size_t len = 0;

@@ -20,7 +20,7 @@ enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *c
 
 enum tern_result tern_db_client_get(struct tern_db *db, uint64_t id, struct tern_db_client *client)
 {
-    return tern_table_get(db, CLIENTS, "WHERE id = ?", id, client);
+    return tern_table_get(db, CLIENTS, "WHERE id = ?", TERN_BIND(id), client);
 }
 
 enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_client *client)
@@ -30,9 +30,7 @@ enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_
 
 static enum tern_result run_on(struct tern_db *db, const char *text, uint64_t client)
 {
-    struct tern_query query = tern_query_write(db->sql, text);
-    tern_query_bind(&query, client);
-    return tern_query_run_one(&query);
+    return tern_query_run_one(tern_query_write(db->sql, text, TERN_BIND(client)));
 }
 
 enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id)
@@ -44,26 +42,26 @@ enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id)
 enum tern_result tern_db_client_tag(struct tern_db *db, uint64_t id,
                                     const char tags[TERN_DB_TAGS_MAX])
 {
-    struct tern_query query = tern_query_write(db->sql, "UPDATE clients SET tags = ? WHERE id = ?");
-    tern_query_bind_text(&query, tags, TERN_DB_TAGS_MAX);
-    tern_query_bind(&query, id);
-    return tern_query_run_one(&query);
+    const struct tern_sql_value parameters[] = {
+        tern_sql_field(tags, TERN_DB_TAGS_MAX), tern_sql_number(id), {.type = TERN_SQL_TYPES}};
+    return tern_query_run_one(
+        tern_query_write(db->sql, "UPDATE clients SET tags = ? WHERE id = ?", parameters));
 }
 
 struct tern_db_rows *tern_db_clients(struct tern_db *db)
 {
-    return tern_table_rows(tern_table_select(db, CLIENTS, "ORDER BY id"), CLIENTS);
+    return tern_table_list(db, CLIENTS, "ORDER BY id", NULL);
 }
 
 enum tern_result tern_db_unreported(struct tern_db *db, double least, double below,
                                     struct tern_db_unreported *unreported)
 {
     struct tern_query query = tern_query_read(
-        db->sql, "SELECT count(*), coalesce(sum(unreported), 0.0) FROM clients"
-                 " WHERE unreported > 0 AND unreported >= ? AND unreported < ? AND revoked = 0");
+        db->sql,
+        "SELECT count(*), coalesce(sum(unreported), 0.0) FROM clients"
+        " WHERE unreported > 0 AND unreported >= ? AND unreported < ? AND revoked = 0",
+        TERN_BIND(least, below));
     *unreported = (struct tern_db_unreported){.clients = 0};
-    tern_query_bind_real(&query, least);
-    tern_query_bind_real(&query, below);
     if (tern_query_row(&query)) {
         unreported->clients = tern_query_u64(&query);
         unreported->sum = (double)tern_query_real(&query);
@@ -73,27 +71,28 @@ enum tern_result tern_db_unreported(struct tern_db *db, double least, double bel
 
 struct tern_db_rows *tern_db_failing(struct tern_db *db, uint32_t limit)
 {
-    struct tern_query query = tern_table_select(
+    return tern_table_list(
         db, CLIENTS,
-        "WHERE failed_round > 0 AND revoked = 0 ORDER BY failed_round DESC, id LIMIT ?");
-    tern_query_bind(&query, limit);
-    return tern_table_rows(query, CLIENTS);
+        "WHERE failed_round > 0 AND revoked = 0 ORDER BY failed_round DESC, id LIMIT ?",
+        TERN_BIND(limit));
 }
 
 enum tern_result tern_db_count_failing(struct tern_db *db, uint64_t *clients)
 {
-    struct tern_query query = tern_query_read(
-        db->sql, "SELECT count(*) FROM clients WHERE failed_round > 0 AND revoked = 0");
-    *clients = tern_query_row(&query) ? tern_query_u64(&query) : 0;
-    return tern_query_end(&query);
+    return tern_query_get(
+        tern_query_read(
+            db->sql, "SELECT count(*) FROM clients WHERE failed_round > 0 AND revoked = 0", NULL),
+        clients);
 }
 
 enum tern_result tern_db_column_names(struct tern_db *db, struct tern_db_column_names *names)
 {
     struct tern_query query =
-        tern_query_read(db->sql, "SELECT column_names, count(*) FROM clients"
-                                 " WHERE column_names <> 0 AND revoked = 0"
-                                 " GROUP BY column_names ORDER BY count(*) DESC, min(id)");
+        tern_query_read(db->sql,
+                        "SELECT column_names, count(*) FROM clients"
+                        " WHERE column_names <> 0 AND revoked = 0"
+                        " GROUP BY column_names ORDER BY count(*) DESC, min(id)",
+                        NULL);
     *names = (struct tern_db_column_names){.usual = 0};
     while (tern_query_row(&query)) {
         const uint32_t tag = (uint32_t)tern_query_number(&query, UINT32_MAX);
@@ -110,21 +109,16 @@ enum tern_result tern_db_column_names(struct tern_db *db, struct tern_db_column_
 struct tern_db_rows *tern_db_clients_of_other_columns(struct tern_db *db, uint32_t usual,
                                                       uint32_t limit)
 {
-    struct tern_query query =
-        tern_table_select(db, CLIENTS,
-                          "WHERE column_names <> 0 AND column_names <> ? AND revoked = 0"
-                          " ORDER BY id LIMIT ?");
-    tern_query_bind(&query, usual);
-    tern_query_bind(&query, limit);
-    return tern_table_rows(query, CLIENTS);
+    return tern_table_list(db, CLIENTS,
+                           "WHERE column_names <> 0 AND column_names <> ? AND revoked = 0"
+                           " ORDER BY id LIMIT ?",
+                           TERN_BIND(usual, limit));
 }
 
 struct tern_db_rows *tern_db_clients_after(struct tern_db *db, uint64_t after, uint32_t limit)
 {
-    struct tern_query query = tern_table_select(db, CLIENTS, "WHERE id > ? ORDER BY id LIMIT ?");
-    tern_query_bind(&query, after);
-    tern_query_bind(&query, limit);
-    return tern_table_rows(query, CLIENTS);
+    return tern_table_list(db, CLIENTS, "WHERE id > ? ORDER BY id LIMIT ?",
+                           TERN_BIND(after, limit));
 }
 
 // --- Pre-shared keys
@@ -140,7 +134,7 @@ enum tern_result tern_db_psk_put(struct tern_db *db, uint64_t client,
 
 struct tern_db_rows *tern_db_psks(struct tern_db *db)
 {
-    return tern_table_rows(tern_table_select(db, PSK_KEYS, "ORDER BY client"), PSK_KEYS);
+    return tern_table_list(db, PSK_KEYS, "ORDER BY client", NULL);
 }
 
 // --- Codes
@@ -154,44 +148,35 @@ enum tern_result tern_db_code_add(struct tern_db *db, const struct tern_db_code 
 enum tern_result tern_db_code_get(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE],
                                   struct tern_db_code *code)
 {
-    return tern_table_find(db, &tern_table_codes, "WHERE hash = ?", hash, code);
+    return tern_table_get(db, &tern_table_codes, "WHERE hash = ?", TERN_BIND(hash), code);
 }
 
 struct tern_db_rows *tern_db_codes(struct tern_db *db)
 {
-    return tern_table_rows(tern_table_select(db, &tern_table_codes, "ORDER BY created_ms, hash"),
-                           &tern_table_codes);
+    return tern_table_list(db, &tern_table_codes, "ORDER BY created_ms, hash", NULL);
 }
 
 enum tern_result tern_db_code_cancel(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE])
 {
-    struct tern_query query =
-        tern_query_write(db->sql, "UPDATE codes SET uses_left = 0 WHERE hash = ?");
-    tern_query_bind_blob(&query, hash, TERN_SHA256_SIZE);
-    return tern_query_run_one(&query);
+    return tern_query_run_one(tern_query_write(
+        db->sql, "UPDATE codes SET uses_left = 0 WHERE hash = ?", TERN_BIND(hash)));
 }
 
 enum tern_result tern_db_clients_of_code(struct tern_db *db, const char *code, uint64_t *count)
 {
-    struct tern_query query =
-        tern_query_read(db->sql, "SELECT count(*) FROM clients WHERE code = ?");
-    *count = 0;
-    tern_query_bind_text(&query, code, TERN_DB_NAME_MAX);
-    if (tern_query_row(&query)) {
-        *count = tern_query_u64(&query);
-    }
-    return tern_query_end(&query);
+    return tern_query_get(
+        tern_query_read(db->sql, "SELECT count(*) FROM clients WHERE code = ?", TERN_BIND(code)),
+        count);
 }
 
 enum tern_result tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE],
                                   uint64_t now_ms)
 {
-    struct tern_query query =
-        tern_query_write(db->sql, "UPDATE codes SET uses_left = uses_left - 1"
-                                  " WHERE hash = ? AND uses_left > 0 AND expires_ms > ?");
-    tern_query_bind_blob(&query, hash, TERN_SHA256_SIZE);
-    tern_query_bind(&query, now_ms);
-    return tern_query_run_one(&query);
+    return tern_query_run_one(
+        tern_query_write(db->sql,
+                         "UPDATE codes SET uses_left = uses_left - 1"
+                         " WHERE hash = ? AND uses_left > 0 AND expires_ms > ?",
+                         TERN_BIND(hash, now_ms)));
 }
 
 // --- Error ledger
@@ -203,14 +188,12 @@ enum tern_result tern_db_ledger_put(struct tern_db *db, const struct tern_db_led
 
 enum tern_result tern_db_ledger_get(struct tern_db *db, uint64_t client, struct tern_db_ledger *out)
 {
-    return tern_table_get(db, LEDGER, "WHERE client = ?", client, out);
+    return tern_table_get(db, LEDGER, "WHERE client = ?", TERN_BIND(client), out);
 }
 
 struct tern_db_rows *tern_db_ledgers_after(struct tern_db *db, uint64_t after)
 {
-    struct tern_query query = tern_table_select(db, LEDGER, "WHERE client > ? ORDER BY client");
-    tern_query_bind(&query, after);
-    return tern_table_rows(query, LEDGER);
+    return tern_table_list(db, LEDGER, "WHERE client > ? ORDER BY client", TERN_BIND(after));
 }
 
 // --- Schedule
@@ -223,19 +206,17 @@ enum tern_result tern_db_schedule_put(struct tern_db *db, const struct tern_db_s
 enum tern_result tern_db_schedule_get(struct tern_db *db, uint64_t client,
                                       struct tern_db_schedule *out)
 {
-    return tern_table_get(db, SCHEDULE, "WHERE client = ?", client, out);
+    return tern_table_get(db, SCHEDULE, "WHERE client = ?", TERN_BIND(client), out);
 }
 
 struct tern_db_rows *tern_db_schedules(struct tern_db *db)
 {
-    return tern_table_rows(tern_table_select(db, SCHEDULE, "ORDER BY client"), SCHEDULE);
+    return tern_table_list(db, SCHEDULE, "ORDER BY client", NULL);
 }
 
 struct tern_db_rows *tern_db_schedules_after(struct tern_db *db, uint64_t after)
 {
-    struct tern_query query = tern_table_select(db, SCHEDULE, "WHERE client > ? ORDER BY client");
-    tern_query_bind(&query, after);
-    return tern_table_rows(query, SCHEDULE);
+    return tern_table_list(db, SCHEDULE, "WHERE client > ? ORDER BY client", TERN_BIND(after));
 }
 
 // --- Evaluations
@@ -256,25 +237,23 @@ enum tern_result tern_db_evaluation_put(struct tern_db *db,
 
 struct tern_db_rows *tern_db_evaluations_from(struct tern_db *db, uint32_t version)
 {
-    struct tern_query query = tern_table_select(db, EVALUATIONS,
-                                                "WHERE version >= ? AND " NOT_REVOKED
-                                                " ORDER BY version, model, late, client");
-    tern_query_bind(&query, version);
-    return tern_table_rows(query, EVALUATIONS);
+    return tern_table_list(db, EVALUATIONS,
+                           "WHERE version >= ? AND " NOT_REVOKED
+                           " ORDER BY version, model, late, client",
+                           TERN_BIND(version));
 }
 
 struct tern_db_rows *tern_db_evaluations_of(struct tern_db *db, uint32_t version)
 {
-    struct tern_query query = tern_table_select(
-        db, EVALUATIONS, "WHERE version = ? AND " NOT_REVOKED " ORDER BY model, late, client");
-    tern_query_bind(&query, version);
-    return tern_table_rows(query, EVALUATIONS);
+    return tern_table_list(db, EVALUATIONS,
+                           "WHERE version = ? AND " NOT_REVOKED " ORDER BY model, late, client",
+                           TERN_BIND(version));
 }
 
 enum tern_result tern_db_evaluated_last(struct tern_db *db, uint32_t *version)
 {
     struct tern_query query =
-        tern_query_read(db->sql, "SELECT coalesce(max(version), -1) + 1 FROM evaluations");
+        tern_query_read(db->sql, "SELECT coalesce(max(version), -1) + 1 FROM evaluations", NULL);
     const uint64_t next =
         tern_query_row(&query) ? tern_query_number(&query, (uint64_t)UINT32_MAX + 1) : 0;
     TERN_TRY(tern_query_end(&query));
@@ -299,25 +278,27 @@ static const struct tern_table evaluators_result = {
 
 struct tern_db_rows *tern_db_reports(struct tern_db *db, uint32_t first, uint32_t last)
 {
-    struct tern_query query = tern_query_read(
-        db->sql, "SELECT counted.version, counted.model, coalesce(versions.created_ms, 0),"
-                 " counted.reports, counted.in_time FROM"
-                 " (SELECT version, model, count(*) AS reports, " TERN_SUM_OF(
-                     "1 - late") " AS in_time FROM evaluations"
-                                 " WHERE version >= ? AND version <= ? AND " NOT_REVOKED
-                                 " GROUP BY version, model) AS counted"
-                                 " LEFT JOIN versions ON versions.version = counted.version"
-                                 " ORDER BY counted.version, counted.model");
-    tern_query_bind(&query, first);
-    tern_query_bind(&query, last);
+    struct tern_query query =
+        tern_query_read(db->sql,
+                        "SELECT counted.version, counted.model, coalesce(versions.created_ms, 0),"
+                        " counted.reports, counted.in_time FROM"
+                        " (SELECT version, model, count(*) AS reports, " TERN_SUM_OF(
+                            "1 - late") " AS in_time FROM evaluations"
+                                        " WHERE version >= ? AND version <= ? AND " NOT_REVOKED
+                                        " GROUP BY version, model) AS counted"
+                                        " LEFT JOIN versions ON versions.version = counted.version"
+                                        " ORDER BY counted.version, counted.model",
+                        TERN_BIND(first, last));
     return tern_table_rows(query, &reports_result);
 }
 
 struct tern_db_rows *tern_db_evaluators(struct tern_db *db)
 {
     return tern_table_rows(
-        tern_query_read(db->sql, "SELECT created_ms, last_seen_ms FROM clients"
-                                 " WHERE evaluator = 1 AND revoked = 0 AND last_seen_ms > 0"),
+        tern_query_read(db->sql,
+                        "SELECT created_ms, last_seen_ms FROM clients"
+                        " WHERE evaluator = 1 AND revoked = 0 AND last_seen_ms > 0",
+                        NULL),
         &evaluators_result);
 }
 
@@ -328,11 +309,9 @@ enum tern_result tern_db_metric_put(struct tern_db *db, const struct tern_db_met
 
 enum tern_result tern_db_metrics_drop(struct tern_db *db, uint32_t version, uint64_t client)
 {
-    struct tern_query query =
-        tern_query_write(db->sql, "DELETE FROM metrics WHERE version = ? AND client = ?");
-    tern_query_bind(&query, version);
-    tern_query_bind(&query, client);
-    return tern_query_post(&query);
+    return tern_query_post(tern_query_write(db->sql,
+                                            "DELETE FROM metrics WHERE version = ? AND client = ?",
+                                            TERN_BIND(version, client)));
 }
 
 enum tern_result tern_db_metric_names(struct tern_db *db, uint64_t client,
@@ -340,10 +319,9 @@ enum tern_result tern_db_metric_names(struct tern_db *db, uint64_t client,
                                       uint32_t *count)
 {
     struct tern_query query = tern_query_read(
-        db->sql, "SELECT DISTINCT name FROM metrics WHERE client = ? ORDER BY name LIMIT ?");
+        db->sql, "SELECT DISTINCT name FROM metrics WHERE client = ? ORDER BY name LIMIT ?",
+        TERN_BIND(client, most));
     *count = 0;
-    tern_query_bind(&query, client);
-    tern_query_bind(&query, most);
     while (*count < most && tern_query_row(&query)) {
         tern_query_text(&query, names[(*count)++], TERN_DB_METRIC_MAX);
     }
@@ -352,30 +330,25 @@ enum tern_result tern_db_metric_names(struct tern_db *db, uint64_t client,
 
 struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version)
 {
-    struct tern_query query = tern_table_select(
-        db, METRICS, "WHERE version >= ? AND of_evaluator = 0 ORDER BY version, name, client");
-    tern_query_bind(&query, version);
-    return tern_table_rows(query, METRICS);
+    return tern_table_list(db, METRICS,
+                           "WHERE version >= ? AND of_evaluator = 0 ORDER BY version, name, client",
+                           TERN_BIND(version));
 }
 
 struct tern_db_rows *tern_db_evaluation_metrics_from(struct tern_db *db, uint32_t version)
 {
-    struct tern_query query =
-        tern_table_select(db, METRICS,
-                          "WHERE version >= ? AND of_evaluator = 1 AND " NOT_REVOKED
-                          " ORDER BY version, model, late, client, name");
-    tern_query_bind(&query, version);
-    return tern_table_rows(query, METRICS);
+    return tern_table_list(db, METRICS,
+                           "WHERE version >= ? AND of_evaluator = 1 AND " NOT_REVOKED
+                           " ORDER BY version, model, late, client, name",
+                           TERN_BIND(version));
 }
 
 struct tern_db_rows *tern_db_evaluation_metrics_of(struct tern_db *db, uint32_t version)
 {
-    struct tern_query query =
-        tern_table_select(db, METRICS,
-                          "WHERE version = ? AND of_evaluator = 1 AND " NOT_REVOKED
-                          " ORDER BY model, late, client, name");
-    tern_query_bind(&query, version);
-    return tern_table_rows(query, METRICS);
+    return tern_table_list(db, METRICS,
+                           "WHERE version = ? AND of_evaluator = 1 AND " NOT_REVOKED
+                           " ORDER BY model, late, client, name",
+                           TERN_BIND(version));
 }
 
 // --- Statistics
@@ -388,15 +361,14 @@ enum tern_result tern_db_statistics_add(struct tern_db *db, struct tern_db_stati
 
 struct tern_db_rows *tern_db_statistics(struct tern_db *db)
 {
-    return tern_table_rows(tern_table_select(db, STATISTICS, "ORDER BY client"), STATISTICS);
+    return tern_table_list(db, STATISTICS, "ORDER BY client", NULL);
 }
 
 enum tern_result tern_db_statistics_set_clock(struct tern_db *db, int64_t step)
 {
-    struct tern_query query = tern_query_write(
-        db->sql, "UPDATE statistics SET received_ms = " TERN_NOT_BEFORE_1("received_ms + ?1"));
-    tern_query_bind_bits(&query, (uint64_t)step);
-    return tern_query_post(&query);
+    return tern_query_post(tern_query_write(
+        db->sql, "UPDATE statistics SET received_ms = " TERN_NOT_BEFORE_1("received_ms + ?1"),
+        TERN_BIND(step)));
 }
 
 // --- Keys of TLS session tickets, which the store cannot read
@@ -407,8 +379,8 @@ enum tern_result tern_db_ticket_keys_get(struct tern_db *db, const uint8_t seale
                                          uint8_t *sealed, size_t size, size_t *len)
 {
     struct tern_db_ticket_keys row;
-    struct tern_query query = tern_table_select(db, TICKET_KEYS, "WHERE sealer = ?");
-    tern_query_bind_blob(&query, sealer, TERN_SHA256_SIZE);
+    struct tern_query query =
+        tern_table_select(db, TICKET_KEYS, "WHERE sealer = ?", TERN_BIND(sealer));
     if (!tern_table_next(&query, TICKET_KEYS, &row)) {
         return tern_query_missing(&query);
     }
@@ -429,8 +401,6 @@ enum tern_result tern_db_ticket_keys_put(struct tern_db *db, const uint8_t seale
 
 enum tern_result tern_db_ticket_keys_drop(struct tern_db *db, uint64_t before_ms)
 {
-    struct tern_query query =
-        tern_query_write(db->sql, "DELETE FROM ticket_keys WHERE changed_ms < ?");
-    tern_query_bind(&query, before_ms);
-    return tern_query_run(&query);
+    return tern_query_run(tern_query_write(db->sql, "DELETE FROM ticket_keys WHERE changed_ms < ?",
+                                           TERN_BIND(before_ms)));
 }

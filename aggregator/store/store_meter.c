@@ -19,16 +19,14 @@ enum tern_result tern_db_meter_add(struct tern_db *db, const struct tern_db_mete
 
 struct tern_db_rows *tern_db_meters(struct tern_db *db)
 {
-    return tern_table_rows(tern_table_select(db, METER, "ORDER BY round, client, purpose"), METER);
+    return tern_table_list(db, METER, "ORDER BY round, client, purpose", NULL);
 }
 
 enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t round,
                                   struct tern_db_meter *out)
 {
-    struct tern_query query =
-        tern_table_sums(db, METER, NULL, "FROM meter WHERE round = ? AND client = ?");
-    tern_query_bind(&query, round);
-    tern_query_bind(&query, client);
+    struct tern_query query = tern_table_sums(
+        db, METER, NULL, "FROM meter WHERE round = ? AND client = ?", TERN_BIND(round, client));
     TERN_TRY(tern_table_one(&query, METER, out));
     out->client = client;
     out->round = round;
@@ -46,12 +44,12 @@ struct tern_db_rows *tern_db_meter_sums(struct tern_db *db, enum tern_db_meter_g
                                  " GROUP BY client ORDER BY client",
         [TERN_METER_BY_ROUND] = "FROM round_totals WHERE up_wire + down_wire > 0"
                                 " GROUP BY round ORDER BY round"};
-    return tern_table_rows(tern_table_sums(db, METER, columns[group], tails[group]), METER);
+    return tern_table_rows(tern_table_sums(db, METER, columns[group], tails[group], NULL), METER);
 }
 
 static enum tern_result sum_of(struct tern_db *db, const char *tail, struct tern_db_meter *out)
 {
-    struct tern_query query = tern_table_sums(db, METER, NULL, tail);
+    struct tern_query query = tern_table_sums(db, METER, NULL, tail, NULL);
     return tern_table_one(&query, METER, out);
 }
 
@@ -66,19 +64,16 @@ enum tern_result tern_db_meter_training(struct tern_db *db, struct tern_db_meter
 
 struct tern_db_rows *tern_db_round_totals_after(struct tern_db *db, uint32_t after)
 {
-    struct tern_query query = tern_table_select(db, &tern_table_round_totals,
-                                                "WHERE trains = 1 AND round > ? AND participants + "
-                                                "up_wire + down_wire > 0 ORDER BY round");
-    tern_query_bind(&query, after);
-    return tern_table_rows(query, &tern_table_round_totals);
+    return tern_table_list(db, &tern_table_round_totals,
+                           "WHERE trains = 1 AND round > ? AND participants + "
+                           "up_wire + down_wire > 0 ORDER BY round",
+                           TERN_BIND(after));
 }
 
 struct tern_db_rows *tern_db_client_totals_from(struct tern_db *db, uint64_t first)
 {
-    struct tern_query query =
-        tern_table_select(db, &tern_table_client_totals, "WHERE client >= ? ORDER BY client");
-    tern_query_bind(&query, first);
-    return tern_table_rows(query, &tern_table_client_totals);
+    return tern_table_list(db, &tern_table_client_totals, "WHERE client >= ? ORDER BY client",
+                           TERN_BIND(first));
 }
 
 static_assert(TERN_ROUND_OPEN == 0, "counts.def says so");
@@ -103,8 +98,7 @@ static bool has_totals(struct tern_query *query)
 enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms, struct tern_db_counts *counts)
 {
     TERN_TRY(tern_totals_write(db)); // counts of an open transaction
-    struct tern_query query = tern_query_read(db->sql, counts_text);
-    tern_query_bind(&query, now_ms);
+    struct tern_query query = tern_query_read(db->sql, counts_text, TERN_BIND(now_ms));
     if (has_totals(&query)) {
 #define TOTAL(name, text, json) counts->name = tern_query_u64(&query);
 #include "store/tables/counts.def"
@@ -115,7 +109,7 @@ enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms, struct tern
 
 enum tern_result tern_db_replica_totals(struct tern_db *db, struct tern_db_replica_totals *totals)
 {
-    struct tern_query query = tern_query_read(db->sql, replica_totals_text);
+    struct tern_query query = tern_query_read(db->sql, replica_totals_text, NULL);
     if (has_totals(&query)) {
 #define TOTAL(name, text, json) totals->name = tern_query_u64(&query);
 #include "store/tables/replica_totals.def"

@@ -43,8 +43,8 @@ static uint8_t *copy_file(struct tern_query *query, const struct tern_file_row *
 static enum tern_result get_file(struct tern_db *db, const char *name, uint8_t **data, size_t *len)
 {
     struct tern_file_row row;
-    struct tern_query query = tern_table_select(db, &tern_table_files, "WHERE name = ?");
-    tern_query_bind_text(&query, name, TERN_FILE_NAME_MAX);
+    struct tern_query query =
+        tern_table_select(db, &tern_table_files, "WHERE name = ?", TERN_BIND(name));
     *data = NULL;
     *len = 0;
     if (!tern_table_next(&query, &tern_table_files, &row)) {
@@ -68,8 +68,7 @@ enum tern_result tern_db_scaling_get(struct tern_db *db, uint8_t **body, size_t 
 enum tern_result tern_db_scaling_fix(struct tern_db *db, const uint8_t *body, size_t len)
 {
     TERN_TRY(put_file(db, "scaling", body, len));
-    struct tern_query query = tern_query_write(db->sql, "DELETE FROM statistics");
-    return tern_query_post(&query);
+    return tern_query_post(tern_query_write(db->sql, "DELETE FROM statistics", NULL));
 }
 
 static enum tern_result load_manifest(struct tern_db *db)
@@ -178,10 +177,8 @@ static enum tern_result get_vector(struct tern_db *db, unsigned kind, const char
 {
     struct tern_part_row row = {.version = 0};
     struct tern_query query = tern_table_select(
-        db, &tern_table_weights, "WHERE kind = ? AND name = ? AND version = ? ORDER BY part");
-    tern_query_bind(&query, kind);
-    tern_query_bind_text(&query, name, TERN_VECTOR_NAME_MAX);
-    tern_query_bind(&query, version);
+        db, &tern_table_weights, "WHERE kind = ? AND name = ? AND version = ? ORDER BY part",
+        TERN_BIND(kind, name, version));
     enum tern_result taken = TERN_OK;
     uint32_t part = 0;
     for (; taken == TERN_OK && tern_table_next(&query, &tern_table_weights, &row); part++) {
@@ -257,15 +254,10 @@ enum tern_result tern_db_state_put_part(struct tern_db *db, const char *name, ui
 
 enum tern_result tern_db_checkpoint(struct tern_db *db, uint32_t *version)
 {
-    struct tern_query query =
-        tern_query_read(db->sql, "SELECT version FROM weights WHERE kind = ? AND name = ''"
-                                 " AND part = 0 ORDER BY version DESC LIMIT 1");
-    tern_query_bind(&query, TERN_WEIGHTS_GLOBAL);
-    if (!tern_query_row(&query)) {
-        return tern_query_missing(&query);
-    }
-    *version = (uint32_t)tern_query_number(&query, UINT32_MAX);
-    return tern_query_end(&query);
+    static const char text[] = "SELECT version FROM weights WHERE kind = ? AND name = ''"
+                               " AND part = 0 ORDER BY version DESC LIMIT 1";
+    return tern_query_get_u32(tern_query_read(db->sql, text, TERN_BIND(TERN_WEIGHTS_GLOBAL)),
+                              version);
 }
 
 enum tern_result tern_db_checkpoint_drop_some(struct tern_db *db, bool *more)
@@ -273,14 +265,12 @@ enum tern_result tern_db_checkpoint_drop_some(struct tern_db *db, bool *more)
     uint32_t version = 0;
     TERN_TRY(tern_db_checkpoint(db, &version));
     struct tern_query query = tern_query_write(
-        db->sql, "DELETE FROM weights WHERE (kind, name, version, part) IN (SELECT kind, name,"
-                 " version, part FROM weights WHERE kind IN (?, ?, ?) AND version <> ?"
-                 " LIMIT " PARTS_AT_ONCE ")");
-    tern_query_bind(&query, TERN_WEIGHTS_GLOBAL);
-    tern_query_bind(&query, TERN_WEIGHTS_REPLICA);
-    tern_query_bind(&query, TERN_VECTOR_STATE);
-    tern_query_bind(&query, version);
-    const enum tern_result dropped = tern_query_run_one(&query);
+        db->sql,
+        "DELETE FROM weights WHERE (kind, name, version, part) IN (SELECT kind, name,"
+        " version, part FROM weights WHERE kind IN (?, ?, ?) AND version <> ?"
+        " LIMIT " PARTS_AT_ONCE ")",
+        TERN_BIND(TERN_WEIGHTS_GLOBAL, TERN_WEIGHTS_REPLICA, TERN_VECTOR_STATE, version));
+    const enum tern_result dropped = tern_query_run_one(query);
     *more = dropped == TERN_OK;
     return tern_db_may_miss(dropped);
 }
@@ -295,28 +285,17 @@ static enum tern_result put_replica_vector(struct tern_db *db, const uint8_t id[
     return put_vector(db, TERN_VECTOR_OF_REPLICA, name, 0, weights, count);
 }
 
-static enum tern_result drop_vector(struct tern_db *db, unsigned kind, const char *name)
-{
-    struct tern_query query =
-        tern_query_write(db->sql, "DELETE FROM weights WHERE kind = ? AND name = ?");
-    tern_query_bind(&query, kind);
-    tern_query_bind_text(&query, name, TERN_VECTOR_NAME_MAX);
-    return tern_query_post(&query);
-}
-
 static enum tern_result drop_replica_vector(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                             uint64_t *freed)
 {
+    static const char sum[] =
+        "SELECT " TERN_SUM_OF("length(body)") " FROM weights WHERE kind = ? AND name = ?";
+    static const char drop[] = "DELETE FROM weights WHERE kind = ? AND name = ?";
     char name[TERN_VECTOR_NAME_MAX];
     tern_hex_encode(id, TERN_SHA256_SIZE, name);
-    struct tern_query query = tern_query_read(
-        db->sql, "SELECT " TERN_SUM_OF("length(body)") " FROM weights"
-                                                       " WHERE kind = ? AND name = ?");
-    tern_query_bind(&query, TERN_VECTOR_OF_REPLICA);
-    tern_query_bind_text(&query, name, sizeof name);
-    *freed = tern_query_row(&query) ? tern_query_u64(&query) : 0;
-    TERN_TRY(tern_query_end(&query));
-    return *freed == 0 ? TERN_OK : drop_vector(db, TERN_VECTOR_OF_REPLICA, name);
+    const struct tern_sql_value *vector = TERN_BIND(TERN_VECTOR_OF_REPLICA, name);
+    TERN_TRY(tern_query_get(tern_query_read(db->sql, sum, vector), freed));
+    return *freed > 0 ? tern_query_post(tern_query_write(db->sql, drop, vector)) : TERN_OK;
 }
 
 enum tern_result tern_db_replica_weights_get(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
@@ -380,14 +359,12 @@ enum tern_result tern_db_version_put(struct tern_db *db, const struct tern_db_ve
 enum tern_result tern_db_version_get(struct tern_db *db, uint32_t version,
                                      struct tern_db_version *out)
 {
-    return tern_table_get(db, &tern_table_versions, "WHERE version = ?", version, out);
+    return tern_table_get(db, &tern_table_versions, "WHERE version = ?", TERN_BIND(version), out);
 }
 
 enum tern_result tern_db_version_last(struct tern_db *db, struct tern_db_version *out)
 {
-    struct tern_query query =
-        tern_table_select(db, &tern_table_versions, "ORDER BY version DESC LIMIT 1");
-    return tern_table_one(&query, &tern_table_versions, out);
+    return tern_table_get(db, &tern_table_versions, "ORDER BY version DESC LIMIT 1", NULL, out);
 }
 
 enum tern_result tern_db_version_of_replica(struct tern_db *db,
@@ -395,8 +372,9 @@ enum tern_result tern_db_version_of_replica(struct tern_db *db,
                                             uint32_t *version)
 {
     struct tern_db_version row;
-    TERN_TRY(tern_table_find(db, &tern_table_versions,
-                             "WHERE replica = ? ORDER BY version DESC LIMIT 1", replica, &row));
+    TERN_TRY(tern_table_get(db, &tern_table_versions,
+                            "WHERE replica = ? ORDER BY version DESC LIMIT 1", TERN_BIND(replica),
+                            &row));
     *version = row.version;
     return TERN_OK;
 }
@@ -445,7 +423,7 @@ static void copy_body(struct tern_query *query, const struct tern_blob_column *b
 enum tern_result tern_db_download_get(struct tern_db *db, const uint8_t sha256[TERN_SHA256_SIZE],
                                       struct tern_db_download *out, uint8_t *dst, size_t dst_size)
 {
-    TERN_TRY(tern_table_find(db, DOWNLOADS, "WHERE sha256 = ?", sha256, out));
+    TERN_TRY(tern_table_get(db, DOWNLOADS, "WHERE sha256 = ?", TERN_BIND(sha256), out));
     if (dst == NULL) {
         return TERN_OK;
     }
@@ -453,8 +431,8 @@ enum tern_result tern_db_download_get(struct tern_db *db, const uint8_t sha256[T
         return TERN_ERR_NO_SPACE;
     }
     struct tern_body_row row;
-    struct tern_query query = tern_table_select(db, &tern_table_download_bodies, "WHERE id = ?");
-    tern_query_bind(&query, out->id);
+    struct tern_query query =
+        tern_table_select(db, &tern_table_download_bodies, "WHERE id = ?", TERN_BIND(out->id));
     if (!tern_table_next(&query, &tern_table_download_bodies, &row)) {
         return tern_query_missing(&query);
     }
@@ -494,14 +472,11 @@ tern_db_download_stream(struct tern_db *db, const struct tern_db_download *downl
 enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version, bool snapshot,
                                      struct tern_db_download *out)
 {
-    struct tern_query query =
-        tern_table_select(db, DOWNLOADS,
+    return tern_table_get(db, DOWNLOADS,
                           "WHERE to_version = ? AND snapshot = ? AND to_replica ="
                           " (SELECT replica FROM versions WHERE version = to_version)"
-                          " ORDER BY id DESC LIMIT 1");
-    tern_query_bind(&query, to_version);
-    tern_query_bind(&query, snapshot);
-    return tern_table_one(&query, DOWNLOADS, out);
+                          " ORDER BY id DESC LIMIT 1",
+                          TERN_BIND(to_version, snapshot), out);
 }
 
 #define OPENS_NOTHING                                                                              \
@@ -510,16 +485,11 @@ enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version, bo
 
 enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version, uint64_t *freed)
 {
-    struct tern_query query = tern_query_read(db->sql, "SELECT " TERN_SUM_OF("size") OPENS_NOTHING);
-    tern_query_bind(&query, to_version);
-    *freed = tern_query_row(&query) ? tern_query_u64(&query) : 0;
-    TERN_TRY(tern_query_end(&query));
-    if (*freed == 0) {
-        return TERN_OK;
-    }
-    query = tern_query_write(db->sql, "DELETE" OPENS_NOTHING);
-    tern_query_bind(&query, to_version);
-    return tern_query_post(&query);
+    const struct tern_sql_value *before = TERN_BIND(to_version);
+    TERN_TRY(tern_query_get(
+        tern_query_read(db->sql, "SELECT " TERN_SUM_OF("size") OPENS_NOTHING, before), freed));
+    return *freed > 0 ? tern_query_post(tern_query_write(db->sql, "DELETE" OPENS_NOTHING, before))
+                      : TERN_OK;
 }
 
 // --- Downloads between replicas
@@ -528,26 +498,20 @@ enum tern_result tern_db_edge_find(struct tern_db *db, const uint8_t from[TERN_S
                                    uint32_t to_version, const char *codec,
                                    struct tern_db_download *out)
 {
-    struct tern_query query = tern_table_select(db, DOWNLOADS,
-                                                "WHERE from_replica = ? AND to_version = ?"
-                                                " AND codec = ? AND snapshot = 0 LIMIT 1");
-    tern_query_bind_blob(&query, from, TERN_SHA256_SIZE);
-    tern_query_bind(&query, to_version);
-    tern_query_bind_text(&query, codec, TERN_DB_CODEC_MAX);
-    return tern_table_one(&query, DOWNLOADS, out);
+    return tern_table_get(db, DOWNLOADS,
+                          "WHERE from_replica = ? AND to_version = ?"
+                          " AND codec = ? AND snapshot = 0 LIMIT 1",
+                          TERN_BIND(from, to_version, codec), out);
 }
 
 enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version, const char *codec,
                                        struct tern_db_download *out)
 {
-    struct tern_query query =
-        tern_table_select(db, DOWNLOADS,
+    return tern_table_get(db, DOWNLOADS,
                           "WHERE to_version = ? AND snapshot = 1 AND codec = ? AND EXISTS (SELECT 1"
                           " FROM replicas WHERE replicas.id = to_replica AND download = sha256)"
-                          " LIMIT 1");
-    tern_query_bind(&query, to_version);
-    tern_query_bind_text(&query, codec, TERN_DB_CODEC_MAX);
-    return tern_table_one(&query, DOWNLOADS, out);
+                          " LIMIT 1",
+                          TERN_BIND(to_version, codec), out);
 }
 
 // --- Replicas
@@ -557,9 +521,7 @@ enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version, 
 static enum tern_result run_on(struct tern_db *db, const char *text,
                                const uint8_t id[TERN_SHA256_SIZE])
 {
-    struct tern_query query = tern_query_write(db->sql, text);
-    tern_query_bind_blob(&query, id, TERN_SHA256_SIZE);
-    return tern_query_run_one(&query);
+    return tern_query_run_one(tern_query_write(db->sql, text, TERN_BIND(id)));
 }
 
 enum tern_result tern_db_replica_put(struct tern_db *db, const struct tern_db_replica *replica)
@@ -581,7 +543,7 @@ enum tern_result tern_db_replica_put(struct tern_db *db, const struct tern_db_re
 enum tern_result tern_db_replica_get(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                      struct tern_db_replica *out)
 {
-    return tern_table_find(db, REPLICAS, "WHERE id = ?", id, out);
+    return tern_table_get(db, REPLICAS, "WHERE id = ?", TERN_BIND(id), out);
 }
 
 enum tern_result tern_db_replica_id(struct tern_db *db, const uint8_t *start, size_t len,
@@ -591,15 +553,15 @@ enum tern_result tern_db_replica_id(struct tern_db *db, const uint8_t *start, si
     struct tern_db_replica replica;
     struct tern_db_version version;
     memcpy(least, start, len);
-    enum tern_result found =
-        tern_table_find(db, REPLICAS, "WHERE id >= ? ORDER BY id LIMIT 1", least, &replica);
+    enum tern_result found = tern_table_get(db, REPLICAS, "WHERE id >= ? ORDER BY id LIMIT 1",
+                                            TERN_BIND(least), &replica);
     TERN_TRY(tern_db_may_miss(found));
     if (found == TERN_OK && memcmp(replica.id, start, len) == 0) {
         memcpy(id, replica.id, TERN_SHA256_SIZE);
         return TERN_OK;
     }
-    TERN_TRY(tern_table_find(db, &tern_table_versions,
-                             "WHERE replica >= ? ORDER BY replica LIMIT 1", least, &version));
+    TERN_TRY(tern_table_get(db, &tern_table_versions, "WHERE replica >= ? ORDER BY replica LIMIT 1",
+                            TERN_BIND(least), &version));
     if (memcmp(version.replica, start, len) != 0) {
         return TERN_ERR_NOT_FOUND;
     }
@@ -610,10 +572,7 @@ enum tern_result tern_db_replica_id(struct tern_db *db, const uint8_t *start, si
 static enum tern_result change(struct tern_db *db, const char *text, uint64_t number,
                                const uint8_t id[TERN_SHA256_SIZE])
 {
-    struct tern_query query = tern_query_write(db->sql, text);
-    tern_query_bind(&query, number);
-    tern_query_bind_blob(&query, id, TERN_SHA256_SIZE);
-    return tern_query_post(&query);
+    return tern_query_post(tern_query_write(db->sql, text, TERN_BIND(number, id)));
 }
 
 enum tern_result tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
@@ -624,10 +583,9 @@ enum tern_result tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_S
 
 enum tern_result tern_db_replicas_set_clock(struct tern_db *db, int64_t step)
 {
-    struct tern_query query = tern_query_write(
-        db->sql, "UPDATE replicas SET used_ms = " TERN_NOT_BEFORE_1("used_ms + ?1"));
-    tern_query_bind_bits(&query, (uint64_t)step);
-    return tern_query_post(&query);
+    return tern_query_post(tern_query_write(
+        db->sql, "UPDATE replicas SET used_ms = " TERN_NOT_BEFORE_1("used_ms + ?1"),
+        TERN_BIND(step)));
 }
 
 enum tern_result tern_db_replica_suspect(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
@@ -641,9 +599,8 @@ enum tern_result tern_db_replica_suspect(struct tern_db *db, const uint8_t id[TE
 enum tern_result tern_db_replica_held(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                       bool *held)
 {
-    struct tern_query query =
-        tern_query_read(db->sql, "SELECT 1 FROM clients WHERE replica = ? AND revoked = 0 LIMIT 1");
-    tern_query_bind_blob(&query, id, TERN_SHA256_SIZE);
+    struct tern_query query = tern_query_read(
+        db->sql, "SELECT 1 FROM clients WHERE replica = ? AND revoked = 0 LIMIT 1", TERN_BIND(id));
     *held = tern_query_row(&query);
     return tern_query_end(&query);
 }
@@ -654,10 +611,10 @@ enum tern_result tern_db_replica_held(struct tern_db *db, const uint8_t id[TERN_
 static enum tern_result add_bytes(struct tern_db *db, const char *text,
                                   const uint8_t id[TERN_SHA256_SIZE], uint64_t *bytes)
 {
-    struct tern_query query = tern_query_read(db->sql, text);
-    tern_query_bind_blob(&query, id, TERN_SHA256_SIZE);
-    *bytes += tern_query_row(&query) ? tern_query_u64(&query) : 0;
-    return tern_query_end(&query);
+    uint64_t more = 0;
+    TERN_TRY(tern_query_get(tern_query_read(db->sql, text, TERN_BIND(id)), &more));
+    *bytes += more;
+    return TERN_OK;
 }
 
 static enum tern_result leave_parent(struct tern_db *db, const struct tern_db_replica *replica)
@@ -687,34 +644,35 @@ enum tern_result tern_db_replica_drop(struct tern_db *db, const uint8_t id[TERN_
     return run_on(db, "DELETE FROM replicas WHERE id = ?", id);
 }
 
-static enum tern_result list_ids(struct tern_query *query, uint8_t (*ids)[TERN_SHA256_SIZE],
+static enum tern_result list_ids(struct tern_query query, uint8_t (*ids)[TERN_SHA256_SIZE],
                                  uint32_t max, uint32_t *count)
 {
-    tern_query_bind(query, max);
     *count = 0;
-    while (*count < max && tern_query_row(query)) {
-        tern_query_hash(query, ids[(*count)++]);
+    while (*count < max && tern_query_row(&query)) {
+        tern_query_hash(&query, ids[(*count)++]);
     }
-    return tern_query_end(query);
+    return tern_query_end(&query);
 }
 
 enum tern_result tern_db_replica_suspects(struct tern_db *db, uint8_t (*ids)[TERN_SHA256_SIZE],
                                           uint32_t max, uint32_t *count)
 {
-    struct tern_query query = tern_query_read(
-        db->sql, "SELECT id FROM replicas WHERE suspect = 1 ORDER BY version LIMIT ?");
-    return list_ids(&query, ids, max, count);
+    return list_ids(
+        tern_query_read(db->sql,
+                        "SELECT id FROM replicas WHERE suspect = 1 ORDER BY version LIMIT ?",
+                        TERN_BIND(max)),
+        ids, max, count);
 }
 
 enum tern_result tern_db_replica_unused(struct tern_db *db, uint32_t before,
                                         uint8_t (*ids)[TERN_SHA256_SIZE], uint32_t max,
                                         uint32_t *count)
 {
-    struct tern_query query =
-        tern_query_read(db->sql, "SELECT id FROM replicas WHERE children = 0 AND version < ?"
-                                 " ORDER BY used_ms LIMIT ?");
-    tern_query_bind(&query, before);
-    return list_ids(&query, ids, max, count);
+    return list_ids(tern_query_read(db->sql,
+                                    "SELECT id FROM replicas WHERE children = 0 AND version < ?"
+                                    " ORDER BY used_ms LIMIT ?",
+                                    TERN_BIND(before, max)),
+                    ids, max, count);
 }
 
 enum tern_result tern_db_replica_holders(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
@@ -727,7 +685,7 @@ enum tern_result tern_db_replica_holders(struct tern_db *db, const uint8_t id[TE
 
 struct tern_db_rows *tern_db_replicas(struct tern_db *db)
 {
-    return tern_table_rows(tern_table_select(db, REPLICAS, "ORDER BY version, id"), REPLICAS);
+    return tern_table_list(db, REPLICAS, "ORDER BY version, id", NULL);
 }
 
 // --- Replicas that are kept whole

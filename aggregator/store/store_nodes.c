@@ -26,7 +26,7 @@ enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes, s
     if (db->sql->driver->nodes == NULL) {
         return TERN_OK;
     }
-    struct tern_query query = tern_query_read(db->sql, db->sql->driver->nodes->list);
+    struct tern_query query = tern_query_read(db->sql, db->sql->driver->nodes->list, NULL);
     while (*count < most && tern_query_row(&query)) {
         struct tern_db_node *node = &nodes[(*count)++];
         tern_query_text(&query, node->name, sizeof node->name);
@@ -66,8 +66,7 @@ static enum tern_result sweep_settings(struct tern_db *db)
 {
     const struct tern_sql_nodes *nodes;
     TERN_TRY(need_nodes(db, &nodes));
-    struct tern_query query = tern_query_write(db->sql, nodes->sweep_settings);
-    return tern_query_run(&query);
+    return tern_query_run(tern_query_write(db->sql, nodes->sweep_settings, NULL));
 }
 
 enum tern_result tern_db_node_settings_put(struct tern_db *db, uint32_t node, const char *text)
@@ -80,8 +79,7 @@ enum tern_result tern_db_node_settings_put(struct tern_db *db, uint32_t node, co
 enum tern_result tern_db_node_settings_get(struct tern_db *db, uint32_t node, char **text)
 {
     struct tern_db_node_settings row;
-    struct tern_query query = tern_table_select(db, SETTINGS, "WHERE node = ?");
-    tern_query_bind(&query, node);
+    struct tern_query query = tern_table_select(db, SETTINGS, "WHERE node = ?", TERN_BIND(node));
     *text = NULL;
     if (!tern_table_next(&query, SETTINGS, &row)) {
         return tern_query_missing(&query);
@@ -97,9 +95,8 @@ enum tern_result tern_db_end_leader(struct tern_db *db, uint32_t node, uint64_t 
     const struct tern_sql_nodes *nodes;
     *ended = false;
     TERN_TRY(need_nodes(db, &nodes));
-    struct tern_query query = tern_query_read(db->sql, nodes->end_leader);
-    tern_query_bind(&query, node);
-    tern_query_bind(&query, silent_ms);
+    struct tern_query query =
+        tern_query_read(db->sql, nodes->end_leader, TERN_BIND(node, silent_ms));
     if (tern_query_row(&query)) {
         *ended = tern_query_u64(&query) > 0;
     }
@@ -110,9 +107,7 @@ enum tern_result tern_db_notify(struct tern_db *db, const char *message)
 {
     const struct tern_sql_nodes *nodes;
     TERN_TRY(need_nodes(db, &nodes));
-    struct tern_query query = tern_query_write(db->sql, nodes->notify);
-    tern_query_bind_text(&query, message, 64);
-    return tern_query_run(&query);
+    return tern_query_run(tern_query_write(db->sql, nodes->notify, TERN_BIND(message)));
 }
 
 enum tern_result tern_db_wait_notices(struct tern_db *db, int wake, uint32_t ms,
@@ -141,36 +136,28 @@ enum tern_result tern_db_relay(struct tern_db *db, struct tern_db_relayed *row)
 
 enum tern_result tern_db_relaying(struct tern_db *db, uint64_t after, uint64_t *node)
 {
-    *node = 0;
-    struct tern_query query =
-        tern_query_read(db->sql, "SELECT coalesce(min(node), 0) FROM relayed WHERE node > ?");
-    tern_query_bind(&query, after);
-    if (tern_query_row(&query)) {
-        *node = tern_query_u64(&query);
-    }
-    return tern_query_end(&query);
+    return tern_query_get(
+        tern_query_read(db->sql, "SELECT coalesce(min(node), 0) FROM relayed WHERE node > ?",
+                        TERN_BIND(after)),
+        node);
 }
 
 struct tern_db_rows *tern_db_relayed(struct tern_db *db, uint64_t node, uint64_t after,
                                      uint32_t most)
 {
-    struct tern_query query =
-        tern_table_select(db, RELAYED, "WHERE node = ? AND number > ? ORDER BY number LIMIT ?");
-    tern_query_bind(&query, node);
-    tern_query_bind(&query, after);
-    tern_query_bind(&query, most);
-    return tern_table_rows(query, RELAYED);
+    return tern_table_list(db, RELAYED, "WHERE node = ? AND number > ? ORDER BY number LIMIT ?",
+                           TERN_BIND(node, after, most));
 }
 
 enum tern_result tern_db_relayed_drop(struct tern_db *db, uint64_t node, uint64_t number,
                                       bool *dropped)
 {
     struct tern_query query = tern_query_write(
-        db->sql, "DELETE FROM relayed WHERE (node, number) IN (SELECT node, number FROM relayed"
-                 " WHERE node = ? AND number = ? FOR UPDATE SKIP LOCKED)");
-    tern_query_bind(&query, node);
-    tern_query_bind(&query, number);
-    const enum tern_result result = tern_query_run_one(&query);
+        db->sql,
+        "DELETE FROM relayed WHERE (node, number) IN (SELECT node, number FROM relayed"
+        " WHERE node = ? AND number = ? FOR UPDATE SKIP LOCKED)",
+        TERN_BIND(node, number));
+    const enum tern_result result = tern_query_run_one(query);
     *dropped = result == TERN_OK;
     return tern_db_may_miss(result);
 }
@@ -186,8 +173,7 @@ enum tern_result tern_db_answer_put(struct tern_db *db, struct tern_db_answer *r
 struct tern_db_rows *tern_db_answers_take(struct tern_db *db, uint64_t node)
 {
     struct tern_query query =
-        tern_query_read(db->sql, "DELETE FROM answers WHERE node = ? RETURNING *");
-    tern_query_bind(&query, node);
+        tern_query_read(db->sql, "DELETE FROM answers WHERE node = ? RETURNING *", TERN_BIND(node));
     return tern_table_rows(query, ANSWERS);
 }
 
@@ -196,8 +182,7 @@ enum tern_result tern_db_answers_sweep(struct tern_db *db)
     if (db->sql->driver->nodes == NULL) {
         return TERN_OK;
     }
-    struct tern_query query = tern_query_write(db->sql, db->sql->driver->nodes->sweep_answers);
-    return tern_query_run(&query);
+    return tern_query_run(tern_query_write(db->sql, db->sql->driver->nodes->sweep_answers, NULL));
 }
 
 // --- Metered bytes

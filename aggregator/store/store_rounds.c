@@ -16,29 +16,23 @@ enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_roun
 
 enum tern_result tern_db_round_get(struct tern_db *db, uint32_t round, struct tern_db_round *out)
 {
-    return tern_table_get(db, &tern_table_rounds, "WHERE round = ?", round, out);
+    return tern_table_get(db, &tern_table_rounds, "WHERE round = ?", TERN_BIND(round), out);
 }
 
 enum tern_result tern_db_round_last(struct tern_db *db, struct tern_db_round *out)
 {
-    struct tern_query query =
-        tern_table_select(db, &tern_table_rounds, "ORDER BY round DESC LIMIT 1");
-    return tern_table_one(&query, &tern_table_rounds, out);
+    return tern_table_get(db, &tern_table_rounds, "ORDER BY round DESC LIMIT 1", NULL, out);
 }
 
 struct tern_db_rows *tern_db_rounds(struct tern_db *db)
 {
-    return tern_table_rows(tern_table_select(db, &tern_table_rounds, "ORDER BY round"),
-                           &tern_table_rounds);
+    return tern_table_list(db, &tern_table_rounds, "ORDER BY round", NULL);
 }
 
 struct tern_db_rows *tern_db_rounds_after(struct tern_db *db, uint32_t after, uint32_t limit)
 {
-    struct tern_query query =
-        tern_table_select(db, &tern_table_rounds, "WHERE round > ? ORDER BY round LIMIT ?");
-    tern_query_bind(&query, after);
-    tern_query_bind(&query, limit);
-    return tern_table_rows(query, &tern_table_rounds);
+    return tern_table_list(db, &tern_table_rounds, "WHERE round > ? ORDER BY round LIMIT ?",
+                           TERN_BIND(after, limit));
 }
 
 // --- Assignments
@@ -72,19 +66,14 @@ enum tern_result tern_db_assignment_put(struct tern_db *db,
 enum tern_result tern_db_assignment_get(struct tern_db *db, uint32_t round, uint64_t client,
                                         struct tern_db_assignment *out)
 {
-    struct tern_query query =
-        tern_table_select(db, &tern_table_assignments, "WHERE round = ? AND client = ?");
-    tern_query_bind(&query, round);
-    tern_query_bind(&query, client);
-    return tern_table_one(&query, &tern_table_assignments, out);
+    return tern_table_get(db, &tern_table_assignments, "WHERE round = ? AND client = ?",
+                          TERN_BIND(round, client), out);
 }
 
 struct tern_db_rows *tern_db_assignments(struct tern_db *db, uint32_t round)
 {
-    struct tern_query query =
-        tern_table_select(db, &tern_table_assignments, "WHERE round = ? ORDER BY client");
-    tern_query_bind(&query, round);
-    return tern_table_rows(query, &tern_table_assignments);
+    return tern_table_list(db, &tern_table_assignments, "WHERE round = ? ORDER BY client",
+                           TERN_BIND(round));
 }
 
 // --- Updates
@@ -95,10 +84,12 @@ enum tern_result tern_db_update_put(struct tern_db *db, const struct tern_db_upd
         return TERN_ERR_TOO_LARGE;
     }
     TERN_TRY(tern_table_add(db, &tern_table_updates, update));
+    const struct tern_sql_value parameters[] = {tern_sql_blob(update->body, update->body_len),
+                                                {.type = TERN_SQL_TYPES}};
     struct tern_query query = tern_query_write(
-        db->sql, "INSERT INTO update_bodies (id, body) VALUES ((SELECT max(id) FROM updates), ?)");
-    tern_query_bind_blob(&query, update->body, update->body_len);
-    TERN_TRY(tern_query_post(&query));
+        db->sql, "INSERT INTO update_bodies (id, body) VALUES ((SELECT max(id) FROM updates), ?)",
+        parameters);
+    TERN_TRY(tern_query_post(query));
     tern_totals_count_update(db, update->body_len);
     return TERN_OK;
 }
@@ -106,10 +97,8 @@ enum tern_result tern_db_update_put(struct tern_db *db, const struct tern_db_upd
 enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round, uint64_t client,
                                      struct tern_db_update *out)
 {
-    struct tern_query query =
-        tern_table_select(db, &tern_table_updates, "WHERE round = ? AND client = ?");
-    tern_query_bind(&query, round);
-    tern_query_bind(&query, client);
+    struct tern_query query = tern_table_select(
+        db, &tern_table_updates, "WHERE round = ? AND client = ?", TERN_BIND(round, client));
     out->body = NULL;
     return tern_table_one(&query, &tern_table_updates, out);
 }
@@ -137,8 +126,8 @@ static enum tern_result show_update(struct tern_db *db, struct tern_db_update *u
                                     const struct visitor *visitor)
 {
     struct tern_body_row row;
-    struct tern_query query = tern_table_select(db, &tern_table_update_bodies, "WHERE id = ?");
-    tern_query_bind(&query, update->id);
+    struct tern_query query =
+        tern_table_select(db, &tern_table_update_bodies, "WHERE id = ?", TERN_BIND(update->id));
     update->body = NULL;
     enum tern_result visited = TERN_OK;
     if (tern_table_next(&query, &tern_table_update_bodies, &row)) {
@@ -162,9 +151,8 @@ enum tern_result tern_db_update_each(struct tern_db *db, uint32_t round,
     struct tern_query query =
         tern_table_select(db, &tern_table_updates,
                           "WHERE (round = ? AND merged = 0) OR (merged = ? AND merged > 0)"
-                          " ORDER BY client, round");
-    tern_query_bind(&query, round);
-    tern_query_bind(&query, round);
+                          " ORDER BY client, round",
+                          TERN_BIND(round, round));
     enum tern_result visited = TERN_OK;
     while (visited == TERN_OK && tern_table_next(&query, &tern_table_updates, &row)) {
         visited = show_update(db, &row, &visitor);
@@ -209,18 +197,14 @@ enum tern_result tern_db_part_put(struct tern_db *db, const struct tern_db_part 
 
 enum tern_result tern_db_part_drop(struct tern_db *db, uint32_t round, const char *node)
 {
-    struct tern_query query =
-        tern_query_write(db->sql, "DELETE FROM parts WHERE round = ? AND node = ?");
-    tern_query_bind(&query, round);
-    tern_query_bind_text(&query, node, TERN_DB_NODE_MAX);
-    return tern_query_run(&query);
+    return tern_query_run(tern_query_write(
+        db->sql, "DELETE FROM parts WHERE round = ? AND node = ?", TERN_BIND(round, node)));
 }
 
 enum tern_result tern_db_parts_drop(struct tern_db *db, uint32_t round)
 {
-    struct tern_query query = tern_query_write(db->sql, "DELETE FROM parts WHERE round <= ?");
-    tern_query_bind(&query, round);
-    return tern_query_run(&query);
+    return tern_query_run(
+        tern_query_write(db->sql, "DELETE FROM parts WHERE round <= ?", TERN_BIND(round)));
 }
 
 static void read_part(struct tern_query *query, uint32_t round, struct tern_db_part *part)
@@ -236,10 +220,10 @@ enum tern_result tern_db_parts(struct tern_db *db, uint32_t round, struct tern_d
                                size_t most, size_t *count)
 {
     struct tern_query query =
-        tern_query_read(db->sql, "SELECT node, pieces, updates FROM parts WHERE round = ?"
-                                 " AND piece = 0 ORDER BY node LIMIT ?");
-    tern_query_bind(&query, round);
-    tern_query_bind(&query, most);
+        tern_query_read(db->sql,
+                        "SELECT node, pieces, updates FROM parts WHERE round = ?"
+                        " AND piece = 0 ORDER BY node LIMIT ?",
+                        TERN_BIND(round, most));
     *count = 0;
     while (*count < most && tern_query_row(&query)) {
         read_part(&query, round, &parts[(*count)++]);
@@ -252,11 +236,8 @@ tern_db_part_show(struct tern_db *db, uint32_t round, const char *node, uint32_t
                   enum tern_result (*show)(void *ctx, const struct tern_db_part *piece), void *ctx)
 {
     struct tern_db_part row;
-    struct tern_query query =
-        tern_table_select(db, PARTS, "WHERE round = ? AND node = ? AND piece = ?");
-    tern_query_bind(&query, round);
-    tern_query_bind_text(&query, node, TERN_DB_NODE_MAX);
-    tern_query_bind(&query, piece);
+    struct tern_query query = tern_table_select(
+        db, PARTS, "WHERE round = ? AND node = ? AND piece = ?", TERN_BIND(round, node, piece));
     if (!tern_table_next(&query, PARTS, &row)) {
         return tern_query_missing(&query);
     }
@@ -276,17 +257,16 @@ tern_db_part_show(struct tern_db *db, uint32_t round, const char *node, uint32_t
 
 enum tern_result tern_db_received_bytes(struct tern_db *db, uint64_t *bytes)
 {
-    struct tern_query query = tern_query_read(db->sql, "SELECT update_bytes FROM totals");
-    *bytes = tern_query_row(&query) ? tern_query_u64(&query) : 0;
+    TERN_TRY(
+        tern_query_get(tern_query_read(db->sql, "SELECT update_bytes FROM totals", NULL), bytes));
     *bytes += db->pending.all.update_bytes;
-    return tern_query_end(&query);
+    return TERN_OK;
 }
 
 static enum tern_result rounds_pruned(struct tern_db *db, uint32_t *last)
 {
-    struct tern_query query = tern_query_read(db->sql, "SELECT rounds_pruned FROM totals");
-    *last = tern_query_row(&query) ? (uint32_t)tern_query_number(&query, UINT32_MAX) : 0;
-    return tern_query_end(&query);
+    return tern_query_get_u32(tern_query_read(db->sql, "SELECT rounds_pruned FROM totals", NULL),
+                              last);
 }
 
 enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t received, uint32_t *round)
@@ -323,19 +303,21 @@ enum tern_result tern_db_prune(struct tern_db *db, uint32_t last)
 {
     uint32_t most = 0;
     TERN_TRY(last_of_checkpoint(db, &most));
-    struct tern_query query = tern_query_write(db->sql, "UPDATE totals SET rounds_pruned = ?1"
-                                                        " WHERE rounds_pruned < ?1");
-    tern_query_bind(&query, last < most ? last : most);
-    return tern_query_post(&query);
+    return tern_query_post(tern_query_write(db->sql,
+                                            "UPDATE totals SET rounds_pruned = ?1"
+                                            " WHERE rounds_pruned < ?1",
+                                            TERN_BIND(last < most ? last : most)));
 }
 
 // Finds the oldest body, if its round is pruned. NOT_FOUND
 static enum tern_result oldest(struct tern_db *db, uint64_t *id, uint64_t *len)
 {
     struct tern_query query = tern_query_read(
-        db->sql, "SELECT id, body_len FROM updates WHERE id = (SELECT min(id) FROM update_bodies)"
-                 " AND CASE WHEN merged > round THEN merged ELSE round END"
-                 " <= (SELECT rounds_pruned FROM totals)");
+        db->sql,
+        "SELECT id, body_len FROM updates WHERE id = (SELECT min(id) FROM update_bodies)"
+        " AND CASE WHEN merged > round THEN merged ELSE round END"
+        " <= (SELECT rounds_pruned FROM totals)",
+        NULL);
     if (!tern_query_row(&query)) {
         return tern_query_missing(&query);
     }
@@ -346,9 +328,8 @@ static enum tern_result oldest(struct tern_db *db, uint64_t *id, uint64_t *len)
 
 static enum tern_result drop_body(struct tern_db *db, uint64_t id)
 {
-    struct tern_query query = tern_query_write(db->sql, "DELETE FROM update_bodies WHERE id = ?");
-    tern_query_bind(&query, id);
-    return tern_query_post(&query);
+    return tern_query_post(
+        tern_query_write(db->sql, "DELETE FROM update_bodies WHERE id = ?", TERN_BIND(id)));
 }
 
 static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *more)
@@ -398,16 +379,10 @@ static const char *const drops_of_round[] = {
 // Finds the next round whose rows are to be dropped. NOT_FOUND
 static enum tern_result next_of_rows(struct tern_db *db, uint32_t newest, uint32_t *round)
 {
-    struct tern_query query =
-        tern_query_read(db->sql, "SELECT rows_pruned + 1 FROM totals WHERE rows_pruned <"
-                                 " rounds_pruned AND rows_pruned <"
-                                 " (SELECT max(round) FROM rounds) - ?");
-    tern_query_bind(&query, newest);
-    if (!tern_query_row(&query)) {
-        return tern_query_missing(&query);
-    }
-    *round = (uint32_t)tern_query_number(&query, UINT32_MAX);
-    return tern_query_end(&query);
+    static const char text[] =
+        "SELECT rows_pruned + 1 FROM totals WHERE rows_pruned < rounds_pruned"
+        " AND rows_pruned < (SELECT max(round) FROM rounds) - ?";
+    return tern_query_get_u32(tern_query_read(db->sql, text, TERN_BIND(newest)), round);
 }
 
 static enum tern_result drop_rows(struct tern_db *db, uint32_t newest, bool *more)
@@ -420,19 +395,17 @@ static enum tern_result drop_rows(struct tern_db *db, uint32_t newest, bool *mor
     }
     bool any = false;
     for (size_t i = 0; i < sizeof drops_of_round / sizeof drops_of_round[0]; i++) {
-        struct tern_query query = tern_query_write(db->sql, drops_of_round[i]);
-        tern_query_bind(&query, round);
-        const enum tern_result dropped = tern_query_run_one(&query);
+        const enum tern_result dropped =
+            tern_query_run_one(tern_query_write(db->sql, drops_of_round[i], TERN_BIND(round)));
         any = any || dropped == TERN_OK;
         TERN_TRY(tern_db_may_miss(dropped));
     }
     if (any) {
         return TERN_OK;
     }
-    struct tern_query query = tern_query_write(db->sql, "UPDATE totals SET rows_pruned = ?");
-    tern_query_bind(&query, round);
     db->knows_dropped = false;
-    return tern_query_post(&query);
+    return tern_query_post(
+        tern_query_write(db->sql, "UPDATE totals SET rows_pruned = ?", TERN_BIND(round)));
 }
 
 enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes, uint32_t newest, bool *more)
@@ -444,9 +417,8 @@ enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes, uint32_t
 enum tern_result tern_retention_has_dropped(struct tern_db *db, uint32_t round, bool *dropped)
 {
     if (!db->knows_dropped || !db->is_current) {
-        struct tern_query query = tern_query_read(db->sql, "SELECT rows_pruned FROM totals");
-        db->dropped = tern_query_row(&query) ? (uint32_t)tern_query_number(&query, UINT32_MAX) : 0;
-        TERN_TRY(tern_query_end(&query));
+        TERN_TRY(tern_query_get_u32(
+            tern_query_read(db->sql, "SELECT rows_pruned FROM totals", NULL), &db->dropped));
         db->knows_dropped = true;
         db->is_current = true;
     }
@@ -465,10 +437,7 @@ enum tern_result tern_db_prune_last(struct tern_db *db, uint64_t client, uint32_
     bool dropped = false;
     TERN_TRY(tern_retention_has_dropped(db, round, &dropped));
     for (size_t i = 0; dropped && i < sizeof drops / sizeof drops[0]; i++) {
-        struct tern_query query = tern_query_write(db->sql, drops[i]);
-        tern_query_bind(&query, round);
-        tern_query_bind(&query, client);
-        TERN_TRY(tern_query_post(&query));
+        TERN_TRY(tern_query_post(tern_query_write(db->sql, drops[i], TERN_BIND(round, client))));
     }
     return TERN_OK;
 }

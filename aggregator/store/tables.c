@@ -288,7 +288,8 @@ void tern_table_free_texts(struct tern_db *db)
 }
 
 static struct tern_query query_of(struct tern_db *db, const struct tern_table *table,
-                                  enum shape shape, const char *group, const char *tail)
+                                  enum shape shape, const char *group, const char *tail,
+                                  const struct tern_sql_value *parameters)
 {
     const struct tern_table_text key = {table, shape, group, tail, NULL};
     const char *text = text_of(db, &key);
@@ -298,7 +299,8 @@ static struct tern_query query_of(struct tern_db *db, const struct tern_table *t
             .result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "there is not enough memory")};
     }
     const bool reads = shape < SHAPE_INSERT;
-    return reads ? tern_query_read(db->sql, text) : tern_query_write(db->sql, text);
+    return reads ? tern_query_read(db->sql, text, parameters)
+                 : tern_query_write(db->sql, text, parameters);
 }
 
 // --- Definition
@@ -381,44 +383,35 @@ static enum tern_result create_table(struct tern_sql *sql, const struct tern_tab
 
 // --- Binding and reading
 
-static void bind_column(struct tern_query *query, const struct tern_column *column, const void *row)
+static struct tern_sql_value value_of(const struct tern_column *column, const void *row)
 {
     const void *at = (const char *)row + column->offset;
     const struct tern_blob_column *blob = at;
     switch (column->kind) {
     case TERN_COLUMN_U64:
     case TERN_COLUMN_ID:
-        tern_query_bind(query, *(const uint64_t *)at);
-        break;
+        return tern_sql_number(*(const uint64_t *)at);
     case TERN_COLUMN_U32:
     case TERN_COLUMN_NAMED:
-        tern_query_bind(query, *(const uint32_t *)at);
-        break;
+        return tern_sql_number(*(const uint32_t *)at);
     case TERN_COLUMN_ENUM:
-        tern_query_bind(query, *(const unsigned *)at);
-        break;
+        return tern_sql_number(*(const unsigned *)at);
     case TERN_COLUMN_BOOL:
-        tern_query_bind(query, *(const bool *)at);
-        break;
-    case TERN_COLUMN_REAL:
-        tern_query_bind_real(query, (double)*(const float *)at);
-        break;
-    case TERN_COLUMN_TEXT:
-        tern_query_bind_text(query, at, column->limit);
-        break;
-    case TERN_COLUMN_HASH:
-        tern_query_bind_blob(query, at, TERN_SHA256_SIZE);
-        break;
-    case TERN_COLUMN_BITS:
-        tern_query_bind_bits(query, *(const uint64_t *)at);
-        break;
+        return tern_sql_number(*(const bool *)at);
     case TERN_COLUMN_SIZE:
-        tern_query_bind(query, *(const size_t *)at);
-        break;
+        return tern_sql_number(*(const size_t *)at);
+    case TERN_COLUMN_BITS:
+        return tern_sql_bits(*(const int64_t *)at);
+    case TERN_COLUMN_REAL:
+        return tern_sql_real((double)*(const float *)at);
+    case TERN_COLUMN_TEXT:
+        return tern_sql_field(at, column->limit);
+    case TERN_COLUMN_HASH:
+        return tern_sql_hash(at);
     case TERN_COLUMN_BLOB:
-        tern_query_bind_blob(query, blob->data, blob->len);
         break;
     }
+    return tern_sql_blob(blob->data, blob->len);
 }
 
 static void read_column(struct tern_query *query, const struct tern_column *column, void *row)
@@ -466,7 +459,7 @@ static void bind_all(struct tern_query *query, const struct tern_table *table,
 {
     for (uint32_t i = 0; i < table->count; i++) {
         if (wanted(&table->columns[i])) {
-            bind_column(query, &table->columns[i], row);
+            tern_query_bind(query, value_of(&table->columns[i], row));
         }
     }
 }
@@ -474,15 +467,16 @@ static void bind_all(struct tern_query *query, const struct tern_table *table,
 // --- Operations
 
 struct tern_query tern_table_select(struct tern_db *db, const struct tern_table *table,
-                                    const char *tail)
+                                    const char *tail, const struct tern_sql_value *parameters)
 {
-    return query_of(db, table, SHAPE_SELECT, NULL, tail);
+    return query_of(db, table, SHAPE_SELECT, NULL, tail, parameters);
 }
 
 struct tern_query tern_table_sums(struct tern_db *db, const struct tern_table *table,
-                                  const char *group, const char *tail)
+                                  const char *group, const char *tail,
+                                  const struct tern_sql_value *parameters)
 {
-    return query_of(db, table, SHAPE_SUMS, group, tail);
+    return query_of(db, table, SHAPE_SUMS, group, tail, parameters);
 }
 
 static void read_row(struct tern_query *query, const struct tern_table *table, void *row)
@@ -507,18 +501,10 @@ enum tern_result tern_table_one(struct tern_query *query, const struct tern_tabl
 }
 
 enum tern_result tern_table_get(struct tern_db *db, const struct tern_table *table,
-                                const char *tail, uint64_t number, void *row)
+                                const char *tail, const struct tern_sql_value *parameters,
+                                void *row)
 {
-    struct tern_query query = tern_table_select(db, table, tail);
-    tern_query_bind(&query, number);
-    return tern_table_one(&query, table, row);
-}
-
-enum tern_result tern_table_find(struct tern_db *db, const struct tern_table *table,
-                                 const char *tail, const uint8_t hash[TERN_SHA256_SIZE], void *row)
-{
-    struct tern_query query = tern_table_select(db, table, tail);
-    tern_query_bind_blob(&query, hash, TERN_SHA256_SIZE);
+    struct tern_query query = tern_table_select(db, table, tail, parameters);
     return tern_table_one(&query, table, row);
 }
 
@@ -536,6 +522,12 @@ struct tern_db_rows *tern_table_rows(struct tern_query query, const struct tern_
     }
     *rows = (struct tern_db_rows){query, table};
     return rows;
+}
+
+struct tern_db_rows *tern_table_list(struct tern_db *db, const struct tern_table *table,
+                                     const char *tail, const struct tern_sql_value *parameters)
+{
+    return tern_table_rows(tern_table_select(db, table, tail, parameters), table);
 }
 
 bool tern_db_next(struct tern_db_rows *rows, void *row)
@@ -558,15 +550,14 @@ enum tern_result tern_db_end(struct tern_db_rows *rows)
 static enum tern_result insert(struct tern_db *db, const struct tern_table *table, enum shape shape,
                                void *row, bool *added)
 {
-    struct tern_query query = query_of(db, table, shape, NULL, "");
+    struct tern_query query = query_of(db, table, shape, NULL, "", NULL);
     bind_all(&query, table, is_given, row);
-    enum tern_result result = tern_query_run_one(&query);
-    *added = result == TERN_OK;
+    TERN_TRY(tern_query_run(query));
+    *added = db->sql->has_changed;
     if (*added && has_id(table)) {
         *(uint64_t *)row = db->sql->last_id;
     }
-    // NOT_FOUND: the statement ran and added nothing.
-    return result == TERN_ERR_NOT_FOUND ? query.result : result;
+    return TERN_OK;
 }
 
 enum tern_result tern_table_insert(struct tern_db *db, const struct tern_table *table, void *row)
@@ -584,91 +575,45 @@ enum tern_result tern_table_keep(struct tern_db *db, const struct tern_table *ta
 enum tern_result tern_table_put_where(struct tern_db *db, const struct tern_table *table,
                                       const void *row, const char *tail)
 {
-    struct tern_query query = query_of(db, table, SHAPE_PUT, NULL, tail);
+    struct tern_query query = query_of(db, table, SHAPE_PUT, NULL, tail, NULL);
     bind_all(&query, table, is_given, row);
-    return tern_query_run_one(&query);
+    return tern_query_run_one(query);
 }
 
 enum tern_result tern_table_add(struct tern_db *db, const struct tern_table *table, const void *row)
 {
-    struct tern_query query = query_of(db, table, SHAPE_INSERT, NULL, "");
+    struct tern_query query = query_of(db, table, SHAPE_INSERT, NULL, "", NULL);
     bind_all(&query, table, is_given, row);
-    return tern_query_post(&query); // it adds one, or fails
+    return tern_query_post(query); // it adds one, or fails
 }
 
 enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *table, const void *row)
 {
-    struct tern_query query = query_of(db, table, SHAPE_PUT, NULL, "");
+    struct tern_query query = query_of(db, table, SHAPE_PUT, NULL, "", NULL);
     bind_all(&query, table, is_given, row);
-    return tern_query_post(&query); // it adds or changes one, or fails
+    return tern_query_post(query); // it adds or changes one, or fails
 }
 
 enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
                                    const void *row, const char *tail)
 {
-    struct tern_query query = query_of(db, table, SHAPE_UPDATE, NULL, tail);
+    struct tern_query query = query_of(db, table, SHAPE_UPDATE, NULL, tail, NULL);
     bind_all(&query, table, is_set, row);
     bind_all(&query, table, is_id_or_key, row);
-    return tern_query_post_one(&query);
+    return tern_query_post_one(query);
 }
 
 // --- Reading and writing whole tables
 
-bool tern_table_is_of_bodies(const struct tern_table *table)
-{
-    return table->count == 2 && strcmp(table->columns[0].name, "id") == 0 &&
-           table->columns[1].kind == TERN_COLUMN_BLOB;
-}
-
-size_t tern_table_value_bytes(const struct tern_column *column)
-{
-    switch (column->kind) {
-    case TERN_COLUMN_U64:
-    case TERN_COLUMN_ID:
-    case TERN_COLUMN_BITS:
-        return sizeof(uint64_t);
-    case TERN_COLUMN_U32:
-    case TERN_COLUMN_NAMED:
-        return sizeof(uint32_t);
-    case TERN_COLUMN_ENUM:
-        return sizeof(unsigned);
-    case TERN_COLUMN_BOOL:
-        return sizeof(bool);
-    case TERN_COLUMN_REAL:
-        return sizeof(float);
-    case TERN_COLUMN_TEXT:
-        return column->limit;
-    case TERN_COLUMN_HASH:
-        return TERN_SHA256_SIZE;
-    case TERN_COLUMN_SIZE:
-        return sizeof(size_t);
-    case TERN_COLUMN_BLOB:
-        return sizeof(struct tern_blob_column);
-    }
-    return 0;
-}
-
-size_t tern_table_row_bytes(const struct tern_table *table)
-{
-    size_t most = 0;
-    for (uint32_t i = 0; i < table->count; i++) {
-        const struct tern_column *column = &table->columns[i];
-        const size_t end = column->offset + tern_table_value_bytes(column);
-        most = end > most ? end : most;
-    }
-    return most;
-}
-
 struct tern_query tern_table_scan(struct tern_db *db, const struct tern_table *table)
 {
-    return query_of(db, table, SHAPE_SCAN, NULL, "");
+    return query_of(db, table, SHAPE_SCAN, NULL, "", NULL);
 }
 
 enum tern_result tern_table_next_body(struct tern_db *db, const struct tern_table *table,
                                       uint64_t after, uint64_t *id, size_t *size)
 {
-    struct tern_query query = query_of(db, table, SHAPE_NEXT, NULL, "");
-    tern_query_bind(&query, after);
+    struct tern_query query = query_of(db, table, SHAPE_NEXT, NULL, "", TERN_BIND(after));
     if (!tern_query_row(&query)) {
         return tern_query_missing(&query);
     }

@@ -135,28 +135,30 @@ struct tern_db {
 };
 
 // Selects all columns of the rows that `tail` names: "WHERE id = ? ORDER BY ...". tail: a literal, because it is kept as
-// long as db.
+// long as db. parameters: TERN_BIND(), or NULL
 struct tern_query tern_table_select(struct tern_db *db, const struct tern_table *table,
-                                    const char *tail);
+                                    const char *tail, const struct tern_sql_value *parameters);
 // Selects sums of the ADD columns over the rows that `tail` names: "FROM meter WHERE ...". Of the other columns only `group`
 // has its value (NULL: none); the rest are zeros.
 struct tern_query tern_table_sums(struct tern_db *db, const struct tern_table *table,
-                                  const char *group, const char *tail);
+                                  const char *group, const char *tail,
+                                  const struct tern_sql_value *parameters);
 
 // Steps to the next row and reads it. False: there is none, or it cannot be read; tern_query_end() then returns the failure.
 bool tern_table_next(struct tern_query *query, const struct tern_table *table, void *row);
 // Reads the only row and ends the query. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_table_one(struct tern_query *query,
                                               const struct tern_table *table, void *row);
-// Selects and reads one row; the only parameter of `tail` is a number, or a hash. NOT_FOUND
+// Selects and reads one row. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_table_get(struct tern_db *db, const struct tern_table *table,
-                                              const char *tail, uint64_t number, void *row);
-TERN_MUST_USE enum tern_result tern_table_find(struct tern_db *db, const struct tern_table *table,
-                                               const char *tail,
-                                               const uint8_t hash[TERN_SHA256_SIZE], void *row);
+                                              const char *tail,
+                                              const struct tern_sql_value *parameters, void *row);
 
 // Turns the query into rows for a caller of the store, which ends them by tern_db_end(). NULL: no memory.
 struct tern_db_rows *tern_table_rows(struct tern_query query, const struct tern_table *table);
+// Selects the rows for a caller of the store.
+struct tern_db_rows *tern_table_list(struct tern_db *db, const struct tern_table *table,
+                                     const char *tail, const struct tern_sql_value *parameters);
 
 // Adds a row; its ID is set, if it has one. TERN_ERR_CONFLICT; NOT_FOUND  a row that it refers to is missing
 TERN_MUST_USE enum tern_result tern_table_insert(struct tern_db *db, const struct tern_table *table,
@@ -185,12 +187,7 @@ struct tern_query tern_table_scan(struct tern_db *db, const struct tern_table *t
 // Adds many rows with their IDs (tern_query_load()), until tern_query_end().
 struct tern_query tern_table_load(struct tern_db *db, const struct tern_table *table);
 void tern_table_load_row(struct tern_query *query, const struct tern_table *table, const void *row);
-// Bytes of the struct up to the end of its last column; bytes of one column's member.
-size_t tern_table_row_bytes(const struct tern_table *table);
-size_t tern_table_value_bytes(const struct tern_column *column);
-// Whether the table's rows are an id and a value of any length, which is read and written in pieces. The second function
-// finds the first row of such a table above `after`. NOT_FOUND
-bool tern_table_is_of_bodies(const struct tern_table *table);
+// Finds the first id above `after` in a table whose rows are an id and a value, and the bytes of that value. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_table_next_body(struct tern_db *db,
                                                     const struct tern_table *table, uint64_t after,
                                                     uint64_t *id, size_t *size);

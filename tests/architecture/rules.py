@@ -155,7 +155,7 @@ NEIGHBOURS = {
     "aggregator/relay/": 11,
     "aggregator/rounds/": 2,
     "aggregator/service/": 58,
-    "aggregator/store/": 32,
+    "aggregator/store/": 30,
     "aggregator/strategies/": 0,
     "aggregator/views/": 2,
     "client/cli/": 26,
