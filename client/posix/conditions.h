@@ -1,5 +1,5 @@
 // Decides whether a Linux machine is in a state in which its owner lets it work: parses client.when (when.c), reads power, load,
-// temperature and metered link (probe_metered.c), compares, and implements the client's condition port. An unreadable
+// temperature and metered link, compares, and implements the client's condition port. An unreadable
 // condition counts as not met, since the bill, the battery and the machine are worth more than a round. Called by client/cli;
 // one thread at a time. Parsing is pure.
 #ifndef TERN_POSIX_CONDITIONS_H

@@ -3,7 +3,7 @@
 #ifndef TERN_POSIX_TLS_BACKEND_H
 #define TERN_POSIX_TLS_BACKEND_H
 
-#include "posix/curl_tls.h"
+#include "posix/tls/curl_tls.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "posix/curl_tls.h"
+#include "posix/tls/curl_tls.h"
 #include "hosted/files.h"
 #include "posix/tls/backend.h"
 #include "util/bytes.h"
