@@ -135,25 +135,6 @@ enum tern_result tern_client_data_names(const struct tern_client_settings *setti
     return result;
 }
 
-enum tern_result tern_client_data_open_new(const struct tern_client_settings *settings,
-                                           const char *place, struct tern_data *data,
-                                           char why[CLIENT_DATA_WHY_MAX])
-{
-    char spec[TERN_DATA_SPEC_MAX];
-    char problem[TERN_DATA_WHY_MAX];
-    struct tern_csv_names names;
-    const struct tern_data_part part = {.test = true, .whole = true, .trained = &names};
-    enum tern_result result = tern_client_data_names(settings, &names);
-    if (result == TERN_OK) {
-        tern_client_data_spec(settings, place, spec);
-        result = tern_dataset_open_part(spec, NULL, &part, data, problem);
-    } else {
-        snprintf(problem, sizeof problem, "no memory for the names of the columns");
-    }
-    tern_csv_names_free(&names);
-    return result == TERN_OK ? TERN_OK : explain(why, result, "%s", problem);
-}
-
 void tern_client_data_notes(const struct tern_data *data)
 {
     char note[TERN_DATA_WHY_MAX];
@@ -161,17 +142,4 @@ void tern_client_data_notes(const struct tern_data *data)
     while (tern_data_next_note(&rest, note)) {
         tern_log(TERN_LOG_WARN, "data", "note=%s", TERN_LOG_TEXT(note));
     }
-}
-
-bool tern_client_data_holds_out(const struct tern_client_settings *settings)
-{
-    static const char *const kinds[] = {"csv", "npz", "npy", "digits", "sensors", "audio"};
-    const char *source = settings->data_source;
-    const size_t len = strcspn(source, ",:");
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strlen(kinds[i]) == len && memcmp(source, kinds[i], len) == 0) {
-            return strstr(source, "test_file=") == NULL;
-        }
-    }
-    return false;
 }

@@ -31,12 +31,6 @@ TERN_MUST_USE enum tern_result tern_client_data_open(const struct tern_client_se
 void tern_client_data_spec(const struct tern_client_settings *settings, const char *place,
                            char spec[TERN_DATA_SPEC_MAX]);
 
-// Opens new data: every row of a file in its order, or the test part of data that has one. place: as above, e.g.
-// "new.csv" or "csv:FILE,...". Labels may be missing. Errors as in tern_client_data_open().
-TERN_MUST_USE enum tern_result
-tern_client_data_open_new(const struct tern_client_settings *settings, const char *place,
-                          struct tern_data *data, char why[CLIENT_DATA_WHY_MAX]);
-
 // Reads the column names of data.source, the training table. Free them with tern_csv_names_free(). There are none when
 // it is not a table, has no header line, or cannot be read, which is logged.
 TERN_MUST_USE enum tern_result tern_client_data_names(const struct tern_client_settings *settings,
@@ -44,8 +38,5 @@ TERN_MUST_USE enum tern_result tern_client_data_names(const struct tern_client_s
 
 // Logs each note that reading a table has left as a warning.
 void tern_client_data_notes(const struct tern_data *data);
-
-// Whether data.source has test examples without another file: a part of the file, or generated ones (the option test).
-bool tern_client_data_holds_out(const struct tern_client_settings *settings);
 
 #endif

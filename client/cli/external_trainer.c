@@ -1,14 +1,9 @@
-#define _GNU_SOURCE
 #include "cli/external_trainer.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define GRACE_MS 5000
-
-// The command of this process, for tern_external_cpu_seconds(), which takes no argument.
-static const struct tern_child *running;
 
 enum tern_result tern_external_kind_of(const struct tern_client_settings *settings,
                                        enum external_kind *kind, char why[EXTERNAL_WHY_MAX])
@@ -39,7 +34,6 @@ static enum tern_result open_kind(struct external_trainer *external,
                                                    .grace_ms = GRACE_MS,
                                                    .persistent =
                                                        settings->client_trainer_persistent};
-        running = &external->command.child;
         return tern_command_trainer_open(&external->command, &config, why);
     }
     const struct tern_library_config config = {.path = settings->client_trainer_library,
@@ -72,13 +66,6 @@ struct tern_trainer tern_external_port(struct external_trainer *external)
                                               : tern_library_trainer_port(&external->library);
 }
 
-void tern_external_pause(struct external_trainer *external, bool paused)
-{
-    if (external->kind == EXTERNAL_COMMAND) {
-        tern_child_pause(&external->command.child, paused);
-    }
-}
-
 const char *tern_external_why(const struct external_trainer *external)
 {
     switch (external->kind) {
@@ -102,19 +89,10 @@ const char *tern_external_metrics(const struct external_trainer *external)
     return external->kind == EXTERNAL_COMMAND ? external->command.metrics : "";
 }
 
-double tern_external_cpu_seconds(void)
-{
-    struct timespec own;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
-    return (double)own.tv_sec + (double)own.tv_nsec * 1e-9 +
-           (running != NULL ? tern_child_seconds(running) : 0);
-}
-
 void tern_external_close(struct external_trainer *external)
 {
     if (external->kind == EXTERNAL_COMMAND) {
         tern_command_trainer_close(&external->command);
-        running = NULL;
     } else if (external->kind == EXTERNAL_LIBRARY) {
         tern_library_trainer_close(&external->library);
     }

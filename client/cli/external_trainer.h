@@ -36,9 +36,6 @@ TERN_MUST_USE enum tern_result tern_external_open(struct external_trainer *exter
 
 struct tern_trainer tern_external_port(struct external_trainer *external);
 
-// Pauses or continues a command.
-void tern_external_pause(struct external_trainer *external, bool paused);
-
 // Describes the last failure; "" when there is none.
 const char *tern_external_why(const struct external_trainer *external);
 
@@ -47,9 +44,6 @@ const char *tern_external_output(const struct external_trainer *external);
 
 // The metrics that a command reported, "name=1.5 other=2"; "" for none.
 const char *tern_external_metrics(const struct external_trainer *external);
-
-// Processor seconds of this process and its running command, which the load condition of client.when subtracts.
-double tern_external_cpu_seconds(void);
 
 void tern_external_close(struct external_trainer *external);
 

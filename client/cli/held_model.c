@@ -13,7 +13,7 @@ enum tern_result tern_held_open(struct session *session)
 {
     TERN_TRY(tern_session_open_reader(session, &tern_client_settings));
     TERN_TRY(tern_session_identify(session));
-    TERN_TRY(tern_session_restore_reader(session));
+    TERN_TRY(tern_session_restore(session));
     if (memcmp(tern_client_replica(&session->client), no_replica, TERN_SHA256_SIZE) == 0) {
         snprintf(session->why, sizeof session->why,
                  "%s holds no model yet: the first task downloads it",

@@ -3,6 +3,7 @@
 #include "cli/client_data.h"
 #include "cli/model_fit.h"
 #include "data/columns.h"
+#include "hosted/files.h"
 #include "hosted/log.h"
 #include "posix/transport.h"
 #include "tensor/manifest.h"
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static enum tern_result explain(struct session *session, enum tern_result result,
@@ -162,6 +164,140 @@ enum tern_result tern_session_build_model(struct session *session)
     return result == TERN_OK ? TERN_OK : explain_no_model(session, result);
 }
 
+// --- Training that is watched: its failures are described and recorded
+
+static void describe_builtin(const struct tern_builtin_trainer *trainer, enum tern_result result,
+                             char why[TRAINING_WHY_MAX])
+{
+    const uint32_t steps = trainer->task.local_steps;
+    const uint32_t done = trainer->steps_done;
+    if (result == TERN_ERR_NON_FINITE && done < steps) {
+        snprintf(why, TRAINING_WHY_MAX,
+                 "the loss of local step %" PRIu32 " of %" PRIu32 " is not finite", done + 1,
+                 steps);
+    } else if (result == TERN_ERR_NON_FINITE) {
+        snprintf(why, TRAINING_WHY_MAX,
+                 "after the last of %" PRIu32 " local steps a weight is not finite", steps);
+    } else if (result == TERN_ERR_NOT_FOUND) {
+        snprintf(why, TRAINING_WHY_MAX, "none of the %" PRIu32 " training rows can be used%s",
+                 trainer->train.count,
+                 trainer->train.count > 0 ? ": none has the label of the first class, which is the "
+                                            "normal one"
+                                          : "");
+    } else if (result == TERN_ERR_ARGUMENT) {
+        snprintf(why, TRAINING_WHY_MAX,
+                 "a setting of the task (steps, batch size, learning rate, momentum, weight decay, "
+                 "prox_mu) is out of range");
+    } else {
+        snprintf(why, TRAINING_WHY_MAX, "%s", tern_result_sentence(result));
+    }
+}
+
+// Returns advice about a failure; "" when its reason already contains it.
+static const char *hint_of(const struct watched_trainer *watched, enum tern_result result)
+{
+    if (watched->external != NULL) {
+        return "tern-client train-check tries the trainer by itself (docs/TRAINERS.md)";
+    }
+    return result == TERN_ERR_NON_FINITE
+               ? "columns or targets are not scaled (tern-client check names them), or "
+                 "train.learning_rate is too high"
+           : result == TERN_ERR_NOT_FOUND ? "tern-client check counts the rows of data.source"
+                                          : "";
+}
+
+static enum tern_result record(struct watched_trainer *watched, enum tern_result result)
+{
+    struct training_failure *failure = &watched->failure;
+    if (result == TERN_OK || result == TERN_AGAIN) {
+        return result;
+    }
+    watched->failed = true;
+    failure->result = result;
+    failure->time_s = (uint64_t)time(NULL);
+    if (watched->builtin != NULL) {
+        describe_builtin(watched->builtin, result, failure->why);
+    } else {
+        const char *why = tern_external_why(watched->external);
+        snprintf(failure->why, sizeof failure->why, "%s",
+                 why[0] != '\0' ? why : tern_result_sentence(result));
+    }
+    failure->hint = hint_of(watched, result);
+    return result;
+}
+
+static enum tern_result watched_begin(void *ctx, const struct tern_train_task *task,
+                                      const float *base, uint32_t count)
+{
+    struct watched_trainer *watched = ctx;
+    watched->failure.round = task->round;
+    if (watched->on_first != NULL) {
+        watched->on_first(watched->ctx);
+        watched->on_first = NULL;
+    }
+    return record(watched, watched->inner.begin(watched->inner.ctx, task, base, count));
+}
+
+static enum tern_result watched_step(void *ctx, float **weights, struct tern_train_result *result)
+{
+    struct watched_trainer *watched = ctx;
+    return record(watched, watched->inner.step(watched->inner.ctx, weights, result));
+}
+
+static enum tern_result watched_evaluate(void *ctx, const float *weights, uint32_t count,
+                                         struct tern_evaluate_result *result)
+{
+    const struct watched_trainer *watched = ctx;
+    return watched->inner.evaluate(watched->inner.ctx, weights, count, result);
+}
+
+// --- The saved failure
+
+#define FAILURE_FILE "training-failure"
+#define FAILURE_FILE_MAX 4096
+
+static const char *path_of(const char *state_dir, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/" FAILURE_FILE, state_dir);
+    return path;
+}
+
+void tern_training_failure_save(const char *state_dir, const struct training_failure *failure)
+{
+    char path[PATH_MAX];
+    char text[FAILURE_FILE_MAX];
+    if (failure == NULL) {
+        (void)unlink(path_of(state_dir, path));
+        return;
+    }
+    const int len = snprintf(text, sizeof text, "%" PRIu64 " %" PRIu32 " %d %s%s%s\n",
+                             failure->time_s, failure->round, (int)failure->result, failure->why,
+                             failure->hint[0] != '\0' ? ": " : "", failure->hint);
+    (void)!tern_file_write(path_of(state_dir, path), text, (size_t)len, 0600);
+}
+
+bool tern_training_failure_read(const char *state_dir, struct training_failure *failure)
+{
+    char path[PATH_MAX];
+    uint8_t *text = NULL;
+    size_t len = 0;
+    int result = 0;
+    int at = 0;
+    if (tern_file_read_regular(path_of(state_dir, path), FAILURE_FILE_MAX, &text, &len) !=
+        TERN_OK) {
+        return false;
+    }
+    const bool read = sscanf((const char *)text, "%" SCNu64 " %" SCNu32 " %d %n", &failure->time_s,
+                             &failure->round, &result, &at) == 3;
+    if (read) {
+        failure->result = (enum tern_result)result;
+        snprintf(failure->why, sizeof failure->why, "%.*s",
+                 (int)strcspn((const char *)text + at, "\n"), (const char *)text + at);
+    }
+    free(text);
+    return read;
+}
+
 // --- Opening
 
 static const char *name_of(struct session *session)
@@ -178,12 +314,25 @@ static const char *name_of(struct session *session)
 static void on_event(void *ctx, const struct tern_client_event *event)
 {
     struct session *session = ctx;
-    if (event->kind == TERN_EVENT_PAUSED || event->kind == TERN_EVENT_RESUMED) {
-        tern_external_pause(&session->external, event->kind == TERN_EVENT_PAUSED);
+    if (session->external.kind == EXTERNAL_COMMAND &&
+        (event->kind == TERN_EVENT_PAUSED || event->kind == TERN_EVENT_RESUMED)) {
+        tern_child_pause(&session->external.command.child, event->kind == TERN_EVENT_PAUSED);
     }
     if (session->listener.on_event != NULL) {
         session->listener.on_event(session->listener.ctx, event);
     }
+}
+
+// The training command of this process, for cpu_seconds(), which has no argument; NULL: none.
+static const struct tern_child *training_command;
+
+// Returns the processor seconds of this process and its training command, which the load condition of client.when subtracts.
+static double cpu_seconds(void)
+{
+    struct timespec process;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &process);
+    return (double)process.tv_sec + (double)process.tv_nsec * 1e-9 +
+           (training_command != NULL ? tern_child_seconds(training_command) : 0);
 }
 
 static enum tern_result read_conditions(struct session *session)
@@ -191,7 +340,7 @@ static enum tern_result read_conditions(struct session *session)
     char why[CONDITIONS_WHY_MAX];
     const enum tern_result result =
         tern_conditions_from_settings(session->settings, &session->conditions, why);
-    session->conditions.cpu_seconds = tern_external_cpu_seconds;
+    session->conditions.cpu_seconds = cpu_seconds;
     return result == TERN_OK ? TERN_OK : explain(session, result, "%s", why);
 }
 
@@ -315,6 +464,20 @@ enum tern_result tern_session_identify(struct session *session)
 
 // --- Memory
 
+// Whether data.source has test examples without another file: a part of the file, or generated ones (the option test).
+static bool data_holds_out(const struct tern_client_settings *settings)
+{
+    static const char *const kinds[] = {"csv", "npz", "npy", "digits", "sensors", "audio"};
+    const char *source = settings->data_source;
+    const size_t len = strcspn(source, ",:");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strlen(kinds[i]) == len && memcmp(source, kinds[i], len) == 0) {
+            return strstr(source, "test_file=") == NULL;
+        }
+    }
+    return false;
+}
+
 static enum tern_result build_trainer(struct session *session)
 {
     char why[MODEL_FIT_WHY_MAX];
@@ -330,7 +493,7 @@ static enum tern_result build_trainer(struct session *session)
     }
     TERN_TRY(tern_client_data_open(session->settings,
                                    tern_client_identity(&session->client)->evaluator ||
-                                       tern_client_data_holds_out(session->settings),
+                                       data_holds_out(session->settings),
                                    &session->data, session->why));
     tern_client_data_notes(&session->data);
     if (!tern_model_takes(tern_client_identity(&session->client)->model_spec, &session->model,
@@ -406,6 +569,8 @@ static enum tern_result open_external(struct session *session, struct tern_train
         tern_external_open(&session->external, session->settings, &session->model,
                            tern_client_identity(&session->client)->model_spec, folder, why);
     *trainer = tern_external_port(&session->external);
+    training_command =
+        session->external.kind == EXTERNAL_COMMAND ? &session->external.command.child : NULL;
     return result == TERN_OK ? TERN_OK : explain(session, result, "%s", why);
 }
 
@@ -492,32 +657,30 @@ static enum tern_result open_unwatched(struct session *session, struct tern_trai
 static enum tern_result open_trainer(struct session *session, struct tern_trainer *trainer)
 {
     TERN_TRY(open_unwatched(session, &session->watched.inner));
-    *trainer = tern_watched_trainer_port(&session->watched);
+    *trainer = (struct tern_trainer){.ctx = &session->watched,
+                                     .begin = watched_begin,
+                                     .step = watched_step,
+                                     .evaluate = watched_evaluate};
     return TERN_OK;
 }
 
 enum tern_result tern_session_restore(struct session *session)
 {
     struct tern_client_workspace workspace = {0};
+    const bool reads_only = session->partial == NULL;
     TERN_TRY(tern_session_build_model(session));
     TERN_TRY(read_storage(session, &workspace));
-    TERN_TRY(open_trainer(session, &workspace.trainer));
-    workspace.columns = columns_of(session);
-    TERN_TRY(take_memory(session, &workspace));
-    return restore(session, &workspace);
-}
-
-enum tern_result tern_session_restore_reader(struct session *session)
-{
-    struct tern_client_workspace workspace = {0};
-    TERN_TRY(tern_session_build_model(session));
-    TERN_TRY(read_storage(session, &workspace));
+    if (!reads_only) {
+        TERN_TRY(open_trainer(session, &workspace.trainer));
+        workspace.columns = columns_of(session);
+    }
     TERN_TRY(take_memory(session, &workspace));
     return restore(session, &workspace);
 }
 
 void tern_session_close(struct session *session)
 {
+    training_command = NULL;
     tern_external_close(&session->external);
     tern_posix_conditions_close(&session->conditions);
     tern_curl_close(session->curl);

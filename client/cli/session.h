@@ -5,7 +5,6 @@
 
 #include "cli/client_settings.h"
 #include "cli/external_trainer.h"
-#include "cli/training_failure.h"
 #include "client.h"
 #include "data/source.h"
 #include "hosted/host.h"
@@ -17,6 +16,27 @@
 #include "trainer/trainer.h"
 
 #define SESSION_WHY_MAX 512
+#define TRAINING_WHY_MAX (EXTERNAL_WHY_MAX + 256) // bytes of the reason why training failed
+
+// A failure of local training, for the log and for a file of the state directory.
+struct training_failure {
+    uint32_t round;
+    enum tern_result result;
+    uint64_t time_s; // since 1970
+    char why[TRAINING_WHY_MAX];
+    const char *hint; // advice; "" for none. Not read from the file, where the reason includes it
+};
+
+// Runs another trainer and records its failures.
+struct watched_trainer {
+    struct tern_trainer inner;
+    const struct tern_builtin_trainer *builtin; // the inner trainer; NULL: it is external
+    const struct external_trainer *external;    // the inner trainer; NULL: it is built in
+    void (*on_first)(void *ctx);                // called before the first training; may be NULL
+    void *ctx;
+    bool failed; // set at a failure; verb_run.c resets it
+    struct training_failure failure;
+};
 
 // The callback for the client's events, and the flag that ends its requests.
 struct session_listener {
@@ -78,13 +98,18 @@ TERN_MUST_USE enum tern_result tern_session_build_model(struct session *session)
 // not change that.
 bool tern_session_model_is_built_in(const struct session *session);
 
-// Opens the data, builds model and trainer, allocates memory and restores the client.
+// Builds the model, allocates memory and restores the client. If the session may train (tern_session_open()), also opens
+// the data and the trainer.
 TERN_MUST_USE enum tern_result tern_session_restore(struct session *session);
 
-// Allocates only the memory that restoring needs, and opens no trainer.
-TERN_MUST_USE enum tern_result tern_session_restore_reader(struct session *session);
-
 void tern_session_close(struct session *session);
+
+// Writes the failure to the state directory, where `tern-client status` reads it until training works again. NULL: removes
+// the file. Ignores errors, since the store reports a directory that cannot be written.
+void tern_training_failure_save(const char *state_dir, const struct training_failure *failure);
+
+// Reads the saved failure. Returns false when there is none.
+bool tern_training_failure_read(const char *state_dir, struct training_failure *failure);
 
 #define EXPIRY_MAX 256 // bytes of a sentence
 

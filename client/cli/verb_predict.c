@@ -36,12 +36,35 @@ static bool has_label(const struct prediction_job *job, uint32_t row)
     return !job->data.unlabelled && (job->data.labelled == NULL || job->data.labelled[row] != 0);
 }
 
+// Opens new data: every row of a file in its order, or the test part of data that has one. Labels may be missing. place: a
+// file, e.g. "new.csv", which is read with the options of data.source, or a spec, e.g. "csv:FILE,label=state".
+static enum tern_result open_new(struct prediction_job *job, const char *place)
+{
+    const struct tern_client_settings *settings = job->session->settings;
+    char spec[TERN_DATA_SPEC_MAX];
+    char problem[TERN_DATA_WHY_MAX];
+    struct tern_csv_names names;
+    const struct tern_data_part part = {.test = true, .whole = true, .trained = &names};
+    enum tern_result result = tern_client_data_names(settings, &names);
+    if (result == TERN_OK) {
+        tern_client_data_spec(settings, place, spec);
+        result = tern_dataset_open_part(spec, NULL, &part, &job->data, problem);
+    } else {
+        snprintf(problem, sizeof problem, "no memory for the names of the columns");
+    }
+    tern_csv_names_free(&names);
+    if (result != TERN_OK) {
+        snprintf(job->why, sizeof job->why, "%s", problem);
+    }
+    return result;
+}
+
 // Opens the rows of `place`; without one, the rows that data.source holds out of training.
 static enum tern_result open_rows(struct prediction_job *job, const char *place)
 {
     const struct tern_client_settings *settings = job->session->settings;
     TERN_TRY(place == NULL ? tern_client_data_open(settings, true, &job->data, job->why)
-                           : tern_client_data_open_new(settings, place, &job->data, job->why));
+                           : open_new(job, place));
     tern_client_data_notes(&job->data);
     const bool apart = place == NULL || job->data.test.count > 0;
     job->rows = tern_view_all(apart ? &job->data.test : &job->data.train);

@@ -3,7 +3,6 @@
 #include "cli/client_data.h"
 #include "cli/external_trainer.h"
 #include "cli/session.h"
-#include "cli/training_failure.h"
 #include "cli/verbs.h"
 #include "client.h"
 #include "hosted/cli.h"
@@ -270,7 +269,7 @@ static void log_progress(const struct narrator *narrator, const struct tern_clie
 // Logs advice about failed training and about updates that are too large.
 static void log_advice(const struct narrator *narrator, enum tern_result result)
 {
-    const char *hint = has_failed(narrator) ? tern_training_failure_hint(narrator->watched) : "";
+    const char *hint = has_failed(narrator) ? narrator->watched->failure.hint : "";
     if (hint[0] != '\0') {
         tern_log(TERN_LOG_WARN, "hint", "why=%s", TERN_LOG_TEXT(hint));
     } else if (result == TERN_ERR_NORM_LIMIT || result == TERN_ERR_NON_FINITE) {
@@ -427,9 +426,9 @@ static void warn_about_expiry(struct narrator *narrator)
 static void save_training_failure(struct narrator *narrator, const struct tern_client_event *event)
 {
     if (event->kind == TERN_EVENT_TRAINED) {
-        tern_training_failure_clear(narrator->state_dir);
+        tern_training_failure_save(narrator->state_dir, NULL);
     } else if (event->kind == TERN_EVENT_FAILURE && has_failed(narrator)) {
-        tern_training_failure_save(narrator->state_dir, narrator->watched);
+        tern_training_failure_save(narrator->state_dir, &narrator->watched->failure);
         narrator->watched->failed = false;
     }
 }

@@ -138,7 +138,7 @@ int tern_verb_status(struct tern_cli *cli)
         result = tern_session_identify(&session);
     }
     if (result == TERN_OK) {
-        result = tern_session_restore_reader(&session);
+        result = tern_session_restore(&session);
     }
     int code = TERN_EXIT_OK;
     if (result != TERN_OK) {

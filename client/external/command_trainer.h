@@ -9,9 +9,64 @@
 #ifndef TERN_COMMAND_TRAINER_H
 #define TERN_COMMAND_TRAINER_H
 
-#include "external/child.h"
-#include "external/command_trainer.h"
 #include "external/trainer_files.h"
+#include <sys/types.h>
+
+// --- The child process: runs one command and everything it starts, without a shell, with a limited time, with pause and
+// continue; keeps the end of its output, and ends it reliably. No function blocks longer than its argument allows.
+//
+// The child gets /dev/null as input, one pipe for standard output and standard error, no other file of this process,
+// default signals, and its own process group. The group is killed when the child ends, so that its own children end too;
+// if this process dies, the kernel kills the child.
+//
+// The child of a persistent command instead reads lines from its standard input, and answers each with a line on file
+// descriptor 3: a talking child.
+
+#define TERN_CHILD_TAIL_MAX 4096  // bytes of output that are kept, the last ones
+#define TERN_CHILD_LINE_MAX 4095  // bytes of a sent line without its newline
+#define TERN_CHILD_ANSWER_MAX 512 // bytes of an answer with its newline; a longer answer is cut
+
+struct tern_child_limits {
+    // running time without pauses, since the start or the last sent line; 0 = no limit
+    uint64_t time_ms;
+    uint64_t grace_ms; // between SIGTERM and SIGKILL
+};
+
+enum tern_child_end {
+    TERN_CHILD_EXITED,    // code: the exit code
+    TERN_CHILD_SIGNALLED, // code: the signal
+    TERN_CHILD_TIMED_OUT, // ended by this module after limits.time_ms
+};
+
+// Fields are private; start from zeros.
+struct tern_child {
+    pid_t pid;  // 0: no child
+    int output; // pipe; -1: closed
+    int talk;   // socket to its standard input and from its file 3; -1: not a talking child
+    bool paused;
+    bool timed_out;
+    uint64_t last_ms;     // time of the last update of ran_ms
+    uint64_t ran_ms;      // running time without pauses
+    uint64_t ended_at_ms; // time of SIGTERM; 0: not sent
+    bool killed;
+    uint32_t nap_ms; // next wait when there is no output to wait for
+    struct tern_child_limits limits;
+    char tail[TERN_CHILD_TAIL_MAX + 1]; // the last output; use tern_child_tail()
+    size_t tail_len;
+    char answer[TERN_CHILD_ANSWER_MAX];
+    size_t answer_len; // bytes of the answer that have arrived
+};
+
+// Stops the child with its group (SIGSTOP), or continues them. Does nothing without a child.
+void tern_child_pause(struct tern_child *child, bool paused);
+
+// Returns the processor seconds of the running child and of all ended children of this process.
+double tern_child_seconds(const struct tern_child *child);
+
+// Returns the end of the child's output as text, from the start of a line if possible. Valid until the next call for the child.
+const char *tern_child_tail(const struct tern_child *child);
+
+// --- The words of client.trainer_command
 
 // Splits the setting client.trainer_command into words without a shell: no expansion, pipe or redirection, so that no word
 // can become a command.
@@ -31,6 +86,8 @@ struct tern_command_line {
 // TERN_ERR_TOO_LARGE  too many words or bytes
 TERN_MUST_USE enum tern_result
 tern_command_line_split(const char *text, struct tern_command_line *line, const char **why);
+
+// --- The trainer
 
 #define TERN_COMMAND_WAIT_MS 200
 

@@ -153,7 +153,17 @@ static bool make_folders(const char *path, char *run, char *absolute)
            realpath(run, absolute) != NULL;
 }
 
-enum tern_result tern_work_folder_make(const char *path, char absolute[TERN_WORK_PATH_MAX],
+static void fill_paths(struct tern_task_paths *paths)
+{
+    const char *folder = paths->folder;
+    snprintf(paths->task, sizeof paths->task, "%s/task.json", folder);
+    snprintf(paths->model, sizeof paths->model, "%s/model.safetensors", folder);
+    snprintf(paths->base, sizeof paths->base, "%s/base.safetensors", folder);
+    snprintf(paths->output, sizeof paths->output, "%s/trained.safetensors", folder);
+    snprintf(paths->result, sizeof paths->result, "%s/result.json", folder);
+}
+
+enum tern_result tern_work_folder_make(const char *path, struct tern_task_paths *paths,
                                        char why[TERN_EXTERNAL_WHY_MAX])
 {
     char run[PATH_MAX];
@@ -172,24 +182,16 @@ enum tern_result tern_work_folder_make(const char *path, char absolute[TERN_WORK
         return tern_external_fail(why, TERN_ERR_TOO_LARGE,
                                   "the path of the trainer's folder %s is too long", path);
     }
-    memcpy(absolute, resolved, strlen(resolved) + 1);
+    memcpy(paths->folder, resolved, strlen(resolved) + 1);
+    fill_paths(paths);
     return TERN_OK;
 }
 
 // --- The task
 
-void tern_task_paths_fill(struct tern_task_paths *paths)
-{
-    const char *folder = paths->folder;
-    snprintf(paths->task, sizeof paths->task, "%s/task.json", folder);
-    snprintf(paths->model, sizeof paths->model, "%s/model.safetensors", folder);
-    snprintf(paths->base, sizeof paths->base, "%s/base.safetensors", folder);
-    snprintf(paths->output, sizeof paths->output, "%s/trained.safetensors", folder);
-    snprintf(paths->result, sizeof paths->result, "%s/result.json", folder);
-}
-
 // --- Fields
 
+// Adds a field as the text NAME=VALUE of its environment variable. name: the key in JSON.
 static void add(struct tern_task_file *file, const char *name, bool is_text, const char *format,
                 ...) __attribute__((format(printf, 4, 5)));
 
@@ -197,11 +199,16 @@ static void add(struct tern_task_file *file, const char *name, bool is_text, con
                 ...)
 {
     struct tern_task_field *field = &file->fields[file->count++];
+    size_t len = (size_t)snprintf(field->variable, sizeof field->variable, "TERN_%s=", name);
     va_list arguments;
+    for (char *at = field->variable; *at != '='; at++) {
+        *at = (char)toupper((unsigned char)*at);
+    }
     field->name = name;
     field->is_text = is_text;
+    field->value = field->variable + len;
     va_start(arguments, format);
-    vsnprintf(field->value, sizeof field->value, format, arguments);
+    vsnprintf(field->value, sizeof field->variable - len, format, arguments);
     va_end(arguments);
 }
 
@@ -233,10 +240,9 @@ uint32_t tern_task_seed(const struct tern_train_task *task)
     return tern_prng_u32(&rng);
 }
 
-void tern_task_file_train(struct tern_task_file *file, const struct tern_train_task *task,
-                          const struct tern_task_paths *paths, bool has_base)
+static void add_training(struct tern_task_file *file, const struct tern_train_task *task,
+                         const struct tern_task_paths *paths, bool has_base)
 {
-    add_head(file, "train", paths);
     add(file, "output", true, "%s", paths->output);
     add(file, "base", true, "%s", has_base ? paths->base : paths->model);
     add_whole(file, "round", task->round);
@@ -248,11 +254,6 @@ void tern_task_file_train(struct tern_task_file *file, const struct tern_train_t
     add_real(file, "weight_decay", task->weight_decay);
     add_real(file, "prox_mu", task->prox_mu);
     add_whole(file, "seed", tern_task_seed(task));
-}
-
-void tern_task_file_evaluate(struct tern_task_file *file, const struct tern_task_paths *paths)
-{
-    add_head(file, "evaluate", paths);
 }
 
 // --- Writing the task
@@ -273,35 +274,27 @@ static char *as_json(const struct tern_task_file *file)
     return text;
 }
 
-static bool make_variable(struct tern_task_file *file, const char *name, const char *value,
-                          size_t index)
+// Adds the path of the task's file, which only the environment has, and lists all variables.
+static void make_environment(struct tern_task_file *file, const struct tern_task_paths *paths)
 {
-    if (asprintf(&file->environment[index], "TERN_%s=%s", name, value) < 0) {
-        file->environment[index] = NULL;
-        return false;
-    }
-    for (char *at = file->environment[index]; *at != '='; at++) {
-        *at = (char)toupper((unsigned char)*at);
-    }
-    return true;
-}
-
-static bool make_environment(struct tern_task_file *file, const struct tern_task_paths *paths)
-{
-    memset(file->environment, 0, sizeof file->environment);
+    add(file, "task", true, "%s", paths->task);
     for (size_t i = 0; i < file->count; i++) {
-        if (!make_variable(file, file->fields[i].name, file->fields[i].value, i)) {
-            return false;
-        }
+        file->environment[i] = file->fields[i].variable;
     }
-    return make_variable(file, "task", paths->task, file->count);
+    file->environment[file->count] = NULL;
 }
 
 enum tern_result tern_task_file_write(struct tern_task_file *file,
-                                      const struct tern_task_paths *paths,
+                                      const struct tern_train_task *task,
+                                      const struct tern_task_paths *paths, bool has_base,
                                       char why[TERN_EXTERNAL_WHY_MAX])
 {
-    char *text = make_environment(file, paths) ? as_json(file) : NULL;
+    add_head(file, task != NULL ? "train" : "evaluate", paths);
+    if (task != NULL) {
+        add_training(file, task, paths, has_base);
+    }
+    char *text = as_json(file);
+    make_environment(file, paths);
     if (text == NULL) {
         return tern_external_fail(why, TERN_ERR_NO_MEMORY, "no memory for the trainer's task");
     }
@@ -310,14 +303,6 @@ enum tern_result tern_task_file_write(struct tern_task_file *file,
     const enum tern_result result = tern_new_file_write(paths->task, text, len + 1, why);
     cJSON_free(text);
     return result;
-}
-
-void tern_task_file_close(struct tern_task_file *file)
-{
-    for (size_t i = 0; i < TERN_TASK_FIELDS_MAX + 2; i++) {
-        free(file->environment[i]);
-        file->environment[i] = NULL;
-    }
 }
 
 // --- The result

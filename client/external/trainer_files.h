@@ -47,35 +47,7 @@ enum tern_result tern_external_fail(char why[TERN_EXTERNAL_WHY_MAX], enum tern_r
 
 #define TERN_WORK_PATH_MAX 960 // bytes of the folder's path; files in it have at most 64 more
 
-// Removes `path` and its content as far as possible (a symbolic link is removed, not followed), creates it again, and in it
-// a folder with a new name, so that a trainer that has survived a crash of the client does not write into it. absolute: the
-// new folder's path from the root.
-// TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_TOO_LARGE (the path is too long); with `why`
-TERN_MUST_USE enum tern_result tern_work_folder_make(const char *path,
-                                                     char absolute[TERN_WORK_PATH_MAX],
-                                                     char why[TERN_EXTERNAL_WHY_MAX]);
-
-// Removes `path` and its content to any depth, as far as possible, on this file system alone. A missing path is no error.
-void tern_work_folder_remove(const char *path);
-
-// --- The task, as a JSON file and as environment variables with the same names and values (docs/TRAINERS.md)
-
-#define TERN_TASK_INTERFACE                                                                        \
-    1 // field "interface" of the task; increases when a field changes its meaning
-#define TERN_TASK_FIELDS_MAX 20
 #define TERN_TASK_VALUE_MAX (TERN_WORK_PATH_MAX + 64)
-
-struct tern_task_field {
-    const char *name; // key in JSON; the environment variable is TERN_ and the key in capitals
-    bool is_text;
-    char value[TERN_TASK_VALUE_MAX];
-};
-
-struct tern_task_file {
-    struct tern_task_field fields[TERN_TASK_FIELDS_MAX];
-    size_t count;
-    char *environment[TERN_TASK_FIELDS_MAX + 2]; // NULL-terminated, after tern_task_file_write()
-};
 
 // The files of a run, all in the work folder.
 struct tern_task_paths {
@@ -87,28 +59,47 @@ struct tern_task_paths {
     char result[TERN_TASK_VALUE_MAX];
 };
 
-// Sets the other paths from paths->folder.
-void tern_task_paths_fill(struct tern_task_paths *paths);
+// Removes `path` and its content as far as possible (a symbolic link is removed, not followed), creates it again, and in it
+// a folder with a new name, so that a trainer that has survived a crash of the client does not write into it. paths: the
+// absolute paths of the new folder and its files.
+// TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_TOO_LARGE (the path is too long); with `why`
+TERN_MUST_USE enum tern_result tern_work_folder_make(const char *path,
+                                                     struct tern_task_paths *paths,
+                                                     char why[TERN_EXTERNAL_WHY_MAX]);
+
+// Removes `path` and its content to any depth, as far as possible, on this file system alone. A missing path is no error.
+void tern_work_folder_remove(const char *path);
+
+// --- The task, as a JSON file and as environment variables with the same names and values (docs/TRAINERS.md)
+
+#define TERN_TASK_INTERFACE                                                                        \
+    1 // field "interface" of the task; increases when a field changes its meaning
+#define TERN_TASK_FIELDS_MAX 20
+
+struct tern_task_field {
+    const char *name; // key in JSON
+    bool is_text;
+    char *value;                             // in `variable`
+    char variable[TERN_TASK_VALUE_MAX + 32]; // "TERN_KEY=value", the key in capitals
+};
+
+struct tern_task_file {
+    struct tern_task_field fields[TERN_TASK_FIELDS_MAX];
+    size_t count;
+    char *environment[TERN_TASK_FIELDS_MAX + 1]; // NULL-terminated, after tern_task_file_write()
+};
 
 // The seed of a trainer's batches, derived from the federation's seed, the round and the client as in the built-in
 // trainers; 32 bits, which the generators of all languages accept.
 uint32_t tern_task_seed(const struct tern_train_task *task);
 
-// Fills the fields of a training task. has_base: paths->base exists as a separate file.
-void tern_task_file_train(struct tern_task_file *file, const struct tern_train_task *task,
-                          const struct tern_task_paths *paths, bool has_base);
-
-// Fills the fields of an evaluation.
-void tern_task_file_evaluate(struct tern_task_file *file, const struct tern_task_paths *paths);
-
-// Writes paths->task, mode 0600, and makes the environment.
+// Fills the fields, writes them to paths->task, mode 0600, and makes the environment. task: NULL for an evaluation. has_base:
+// paths->base exists as a separate file.
 // TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_NO_MEMORY with `why`
 TERN_MUST_USE enum tern_result tern_task_file_write(struct tern_task_file *file,
+                                                    const struct tern_train_task *task,
                                                     const struct tern_task_paths *paths,
-                                                    char why[TERN_EXTERNAL_WHY_MAX]);
-
-// Frees the environment.
-void tern_task_file_close(struct tern_task_file *file);
+                                                    bool has_base, char why[TERN_EXTERNAL_WHY_MAX]);
 
 // --- The result, a small JSON file from the trainer, whose numbers are untrusted and checked against their ranges
 

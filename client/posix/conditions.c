@@ -508,9 +508,9 @@ static DBusConnection *open_bus(const char *address, DBusError *error)
         return NULL;
     }
     DBusMessage *welcome = call_bus(bus,
-                                 dbus_message_new_method_call(DBUS_SERVICE_DBUS, DBUS_PATH_DBUS,
-                                                              DBUS_INTERFACE_DBUS, "Hello"),
-                                 error);
+                                    dbus_message_new_method_call(DBUS_SERVICE_DBUS, DBUS_PATH_DBUS,
+                                                                 DBUS_INTERFACE_DBUS, "Hello"),
+                                    error);
     if (welcome == NULL) {
         dbus_connection_close(bus);
         dbus_connection_unref(bus);

@@ -202,7 +202,7 @@ static void count_opened(struct tern_sockets *sockets, bool resumed)
 
 // Counts bytes of HTTP that were handed to TLS or received from it.
 static void count_traffic(struct tern_sockets *sockets, enum tern_purpose purpose,
-                                enum tern_direction direction, size_t len)
+                          enum tern_direction direction, size_t len)
 {
     bytes_of(sockets, purpose, direction)->http += len;
     sockets->handed[direction] += len;
