@@ -236,105 +236,102 @@ struct tern_client_pending {
     uint32_t container; // bytes of the container in the body: the payload
 };
 
-// Owned by the caller; the fields belong to the core. Use the accessors.
+// Owned by the caller; the fields belong to the core. Use the accessors. Small fields come first, so that microcontrollers
+// reach them by short instructions.
 struct tern_client {
-    struct tern_client_config config;
-    struct tern_client_workspace work;
-    struct tern_client_identity identity;
-    bool identified;
     enum tern_client_phase phase;
-    enum tern_result stopped_by;
+    bool identified;   // `identity` is valid
+    bool in_flight;    // an exchange is incomplete
+    uint32_t version;  // of the replica
+    uint32_t failures; // failed attempts in a row
+    uint64_t due_ms;   // monotonic time of the next step
 
-    // The replica.
-    uint8_t replica[TERN_SHA256_SIZE];
-    uint32_t version;
-    bool replica_unsaved;
-
-    // The error buffer's generation and the update in flight.
-    uint32_t generation;
-    uint32_t sequence;
-    bool has_velocity;     // the record has this generation's velocity; else it is zero
-    bool error_reported;   // the aggregator has the norm and maximum of the current error buffer
-    uint32_t failed_round; // the next check-in reports this round's failed training; 0 = none
-    tern_TrainingFailure failure; // reason of that failure
-    uint32_t kept_round; // the error buffer has this round's change without an update; 0 = none
-    float kept_decay;    // fraction of the error buffer that this round's directive left
-    struct tern_client_pending pending;
-    const uint8_t *stored_update; // the pending update in the store; NULL: it is in the blob
-    bool has_local;     // the weights and the upload record have the client's own local values
-    bool local_stashed; // work.local has these values, and the weights have others
-
-    // The current task.
-    tern_Task task;
-    uint64_t task_taken_ms;
-    uint32_t download_index;
+    // The replica and the download in progress.
+    uint32_t download_index; // in task.downloads
     // bytes of the current download, in the blob or, with a partial port, in the store
     size_t download_received;
-    size_t inline_at;         // offset in the blob of the next download that came with the task
-    struct tern_span indices; // the task's indices, in the blob until the update is encoded
-    bool download_resumed;    // an earlier request brought a part of the download
-    bool download_damaged;    // the stored part is damaged: fetch the whole download again
-    bool download_anew;     // the stored part was damaged, and the whole download is fetched again
-    size_t container_at;    // offset of the container in the partial download
+    size_t inline_at;       // offset in the blob of the next download that came with the task
+    bool replica_unsaved;   // downloads were applied that the replica's record lacks
     bool replica_torn;      // the weights have a part of a download: reload the replica's record
+    bool download_resumed;  // an earlier request brought a part of the download
+    bool download_damaged;  // the stored part is damaged: fetch the whole download again
+    bool download_anew;     // the stored part was damaged, and the whole download is fetched again
+    bool final;             // the task is the download of the global model of a finished federation
+    bool final_refused;     // the received global model did not match final_hash
+    size_t container_at;    // offset of the container in the partial download
     uint64_t unsaved_bytes; // applied downloads that the replica's record lacks
-    bool upload_cut;        // the aggregator may have more bytes of the update than upload_received
-    size_t upload_received; // bytes of the pending update that the aggregator reported
-    uint32_t anchor_round;  // the anchor is this round's base; 0 = no anchor
-    uint32_t anchor_version; // version of the anchor
-    bool anchor_has_step;    // the record has the difference of the next version to the anchor
+    size_t
+        manifest_received; // bytes of the manifest in the caller's memory after a broken connection
+
+    // The error buffer and the pending update.
+    uint32_t generation; // of the error buffer
+    uint32_t sequence;   // of the newest update in this generation
+    struct tern_client_pending pending;
+    uint32_t failed_round; // the next check-in reports this round's failed training; 0 = none
+    uint32_t kept_round;   // the error buffer has this round's change without an update; 0 = none
+    float kept_decay;      // fraction of the error buffer that the directive of kept_round left
+    tern_TrainingFailure failure; // reason of the failed training
+    bool has_velocity;            // the record has this generation's velocity; else it is zero
+    bool error_reported; // the aggregator has the norm and maximum of the current error buffer
+    bool has_local;      // the weights and the upload record have the client's own local values
+    bool local_stashed; // work.local has the client's own local values, and the weights have others
+    bool upload_cut;    // the aggregator may have more bytes of the update than upload_received
+    size_t upload_received;       // bytes of the pending update that the aggregator reported
+    const uint8_t *stored_update; // the pending update in the store; NULL: it is in the blob
+
+    // Training.
+    bool training;           // the trainer has begun and is not done
+    bool has_evaluation;     // `evaluation` is valid
+    bool base_evaluated;     // the evaluation of the task's base was attempted
+    bool has_held_out;       // held_out is valid
     bool at_anchor_done;     // the current task was trained at the anchor
-    bool training;
+    bool anchor_has_step;    // the record has the difference of the next version to the anchor
+    uint32_t anchor_round;   // the anchor is this round's base; 0 = no anchor
+    uint32_t anchor_version; // version of the anchor
     // fraction of the error buffer to add to the change; training started ahead by the rest
     float carried;
+    uint32_t train_ms; // duration of the task's training
+    float *trained;    // the trainer's memory: the sum t, later the residual error
     uint64_t train_started_ms;
-    uint32_t train_ms;
-    float *trained; // the trainer's memory: the sum t, later the residual error
+    uint64_t task_taken_ms;   // when the aggregator's answer brought the task
+    struct tern_span indices; // the task's indices, in the blob until the update is encoded
     struct tern_train_result train_result;
-    bool has_evaluation;
-    tern_Evaluation evaluation;
-    bool base_evaluated; // the evaluation of the task's base was attempted
-    bool has_held_out;   // held_out is valid
-    tern_Evaluation held_out;
 
-    uint32_t scaling;             // tag of the columns' scaling; 0 = none
-    bool names_sent;              // the tag of the columns' names was sent since the start
-    bool names_differ;            // the aggregator's last answer: most clients have other names
-    bool sends_statistics;        // the phase sends statistics; else it fetches the scaling
-    tern_DownloadRef scaling_ref; // the scaling to fetch
-    bool final;         // the task is the download of the global model of a finished federation
-    bool final_refused; // the received global model did not match final_hash
-    uint8_t final_hash[TERN_SHA256_SIZE]; // SHA-256 of the global model's weights
-    bool meter_loaded;                    // the store's record of the meter was loaded
-    // bytes of the manifest in the caller's memory after a broken connection
-    size_t manifest_received;
+    // Statistics of columns.
+    uint32_t scaling;      // tag of the columns' scaling; 0 = none
+    bool names_sent;       // the tag of the columns' names was sent since the start
+    bool names_differ;     // the aggregator's last answer: most clients have other names
+    bool sends_statistics; // the phase sends statistics; else it fetches the scaling
 
-    // The request in flight.
-    bool in_flight;
-    struct tern_request request;
-    struct tern_response response;
-    char path[TERN_PATH_MAX];
-    uint8_t message[TERN_CLIENT_REQUEST_MAX]; // request body of enrolment and check-in
-    uint8_t reply[TERN_WIRE_MESSAGE_MAX];     // reply body of everything but downloads
-
-    // The conditions, and whether they make the client wait.
-    struct tern_conditions conditions;
-    bool paused;
+    // Conditions and budgets.
+    bool paused;       // the conditions do not allow work
+    bool meter_loaded; // the store's record of the meter was loaded
+    bool round_done;   // the next exchange opens the next round's account
+    bool month_closed; // the month's budget has refused a request
     uint64_t paused_since_ms;
-
-    // When to continue.
-    uint64_t due_ms; // monotonic time of the next step
-    uint32_t failures;
+    uint64_t month_ms_saved; // value of budget.month_ms in the store
+    struct tern_client_budget budget;
+    struct tern_conditions conditions;
+    enum tern_result stopped_by; // in TERN_PHASE_STOPPED
     struct tern_prng jitter;
 
-    // Bytes and budgets.
+    struct tern_client_config config;
+    struct tern_client_workspace work;
+    struct tern_request request;
+    struct tern_response response;
+    struct tern_client_identity identity;
+    uint8_t replica[TERN_SHA256_SIZE];    // id of the replica
+    uint8_t final_hash[TERN_SHA256_SIZE]; // SHA-256 of the global model's weights
+    tern_Evaluation evaluation;           // an evaluator's, for the next check-in
+    tern_Evaluation held_out;             // of the task's base, for the update
+    tern_DownloadRef scaling_ref;         // the scaling to fetch
+    tern_Task task;
     struct tern_meter meter_all;
     struct tern_bytes meter_other[TERN_DIRECTION_COUNT]; // purposes that only other builds have
     struct tern_meter meter_round;
-    bool round_done;         // the next exchange opens the next round's account
-    bool month_closed;       // the month's budget has refused a request
-    uint64_t month_ms_saved; // value of budget.month_ms in the store
-    struct tern_client_budget budget;
+    char path[TERN_PATH_MAX];
+    uint8_t message[TERN_CLIENT_REQUEST_MAX]; // request body of enrolment and check-in
+    uint8_t reply[TERN_WIRE_MESSAGE_MAX];     // reply body of everything but downloads
 };
 
 // --- Calls

@@ -2,8 +2,9 @@
 // (except identity and meter) with the tag of its enrolment. The store adds checksums.
 //
 // A device's records outlive its program, so no size in them depends on a list or limit of this build: variable parts have a
-// count, and enum values are the protocol's or fixed (meter.h). Identity and meter are too important to lose with an older
-// program, so later builds append their fields, and older builds ignore them.
+// count, the texts of an identity have the protocol's largest sizes, and enum values are the protocol's or fixed (meter.h).
+// Identity and meter are too important to lose with an older program, so later builds append their fields, and older builds
+// ignore them.
 #include "codec/kernels/kernels.h"
 #include "core.h"
 #include "util/bytes.h"
@@ -24,25 +25,22 @@
 #define HOLDS_LOCAL 2u
 #define HOLDS_KNOWN (HOLDS_VELOCITY | (TERN_MANIFESTS ? HOLDS_LOCAL : 0))
 
-// Represents all purposes that the writing build did not have.
-#define PURPOSE_OTHER 0xffffffffu
-
 // The heads of the records: fields of fixed widths, without padding.
 struct owned_head {
     uint32_t format;
     uint8_t tag[OWNER_SIZE];
 };
 
-struct identity_head {
+struct identity_record {
     uint32_t format;
     uint32_t manifest;
     uint64_t client_id;
     uint64_t model_seed;
     uint8_t model_hash[TERN_SHA256_SIZE];
+    char token[TERN_CLIENT_TOKEN_MAX]; // the texts end with a NUL
+    char model_spec[TERN_CLIENT_SPEC_MAX];
     uint8_t evaluator;
-    uint8_t token_len;
-    uint8_t spec_len;
-    uint8_t zero[5];
+    uint8_t zero[7];
 };
 
 struct replica_head {
@@ -85,13 +83,13 @@ struct meter_head {
     uint64_t round_mean;
     uint64_t update_mean;
     uint64_t rounds;
-    uint32_t purposes; // entries that follow
+    uint32_t purposes; // entries after the first one
     uint32_t zero;
 };
 
+// Counts of a purpose, up and down. The first entry of a record has the purposes that the writing build did not know, the
+// next ones have purpose 0, 1, and so on.
 struct meter_entry {
-    uint32_t purpose;
-    uint32_t zero;
     struct tern_bytes bytes[TERN_DIRECTION_COUNT];
 };
 
@@ -101,10 +99,10 @@ struct meter_time {
     uint64_t clock_ms;
 };
 
-_Static_assert(sizeof(struct identity_head) == 64 && sizeof(struct replica_head) == 52 &&
+_Static_assert(sizeof(struct identity_record) == 152 && sizeof(struct replica_head) == 52 &&
                    sizeof(struct upload_head) == 44 && sizeof(struct anchor_head) == 28 &&
                    sizeof(struct settled_record) == 20 && sizeof(struct meter_head) == 48 &&
-                   sizeof(struct meter_entry) == 72 && sizeof(struct meter_time) == 16,
+                   sizeof(struct meter_entry) == 64 && sizeof(struct meter_time) == 16,
                "the sizes of heads on flash must not change");
 
 // Computes the tag of the enrolment. Records of another enrolment are not used, since the fate of their pending update is
@@ -147,14 +145,19 @@ static struct owned_head owned(const struct tern_client *client, uint32_t format
     return head;
 }
 
-static enum tern_result check_owned(const struct tern_client *client,
-                                    const struct owned_head *found, uint32_t format)
+// Loads and checks the head of a record with an enrolment's tag. head: `size` bytes that begin with a struct owned_head.
+// *len: the record's length. TERN_ERR_STATE: the record belongs to another enrolment.
+static enum tern_result load_owned(const struct tern_client *client, enum tern_record record,
+                                   uint32_t format, void *head, size_t size, size_t *len)
 {
     const struct owned_head expected = owned(client, format);
-    if (found->format != format) {
+    struct owned_head found;
+    TERN_TRY(load(client, record, 0, head, size, len));
+    memcpy(&found, head, sizeof found);
+    if (found.format != format) {
         return TERN_ERR_CORRUPT;
     }
-    return memcmp(found->tag, expected.tag, OWNER_SIZE) == 0 ? TERN_OK : TERN_ERR_STATE;
+    return memcmp(found.tag, expected.tag, OWNER_SIZE) == 0 ? TERN_OK : TERN_ERR_STATE;
 }
 
 static bool all_finite(const float *values, uint32_t count)
@@ -167,44 +170,37 @@ static bool all_finite(const float *values, uint32_t count)
 enum tern_result tern_record_save_identity(struct tern_client *client)
 {
     const struct tern_client_identity *identity = &client->identity;
-    struct identity_head head = {
+    struct identity_record record = {
         .format = FORMAT_IDENTITY,
         .manifest = identity->manifest,
         .client_id = identity->client_id,
         .model_seed = identity->model_seed,
         .evaluator = identity->evaluator,
-        .token_len = (uint8_t)strlen(identity->token),
-        .spec_len = (uint8_t)strlen(identity->model_spec),
     };
-    memcpy(head.model_hash, identity->model_hash, TERN_SHA256_SIZE);
-    const struct tern_store_part parts[] = {
-        {&head, sizeof head},
-        {identity->token, head.token_len},
-        {identity->model_spec, head.spec_len},
-    };
-    return save(client, TERN_RECORD_IDENTITY, parts, sizeof parts / sizeof parts[0]);
+    memcpy(record.model_hash, identity->model_hash, TERN_SHA256_SIZE);
+    memcpy(record.token, identity->token, sizeof record.token);
+    memcpy(record.model_spec, identity->model_spec, sizeof record.model_spec);
+    const struct tern_store_part part = {&record, sizeof record};
+    return save(client, TERN_RECORD_IDENTITY, &part, 1);
 }
 
 enum tern_result tern_record_load_identity(struct tern_client *client)
 {
-    struct identity_head head;
+    struct identity_record record;
+    struct tern_client_identity *identity = &client->identity;
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_IDENTITY, 0, &head, sizeof head, &len));
-    struct tern_client_identity identity = {
-        .client_id = head.client_id,
-        .model_seed = head.model_seed,
-        .evaluator = head.evaluator != 0,
-        .manifest = head.manifest,
-    };
-    if (head.format != FORMAT_IDENTITY || head.token_len >= sizeof identity.token ||
-        head.spec_len >= sizeof identity.model_spec) {
+    TERN_TRY(load(client, TERN_RECORD_IDENTITY, 0, &record, sizeof record, &len));
+    if (record.format != FORMAT_IDENTITY || record.token[sizeof record.token - 1] != '\0' ||
+        record.model_spec[sizeof record.model_spec - 1] != '\0') {
         return TERN_ERR_CORRUPT;
     }
-    memcpy(identity.model_hash, head.model_hash, TERN_SHA256_SIZE);
-    TERN_TRY(load(client, TERN_RECORD_IDENTITY, sizeof head, identity.token, head.token_len, &len));
-    TERN_TRY(load(client, TERN_RECORD_IDENTITY, sizeof head + head.token_len, identity.model_spec,
-                  head.spec_len, &len));
-    client->identity = identity;
+    identity->manifest = record.manifest;
+    identity->client_id = record.client_id;
+    identity->model_seed = record.model_seed;
+    identity->evaluator = record.evaluator != 0;
+    memcpy(identity->model_hash, record.model_hash, TERN_SHA256_SIZE);
+    memcpy(identity->token, record.token, sizeof record.token);
+    memcpy(identity->model_spec, record.model_spec, sizeof record.model_spec);
     client->identified = true;
     return TERN_OK;
 }
@@ -245,8 +241,7 @@ enum tern_result tern_record_load_scaling(const struct tern_client *client, uint
                                           size_t size, size_t *len)
 {
     struct owned_head head;
-    TERN_TRY(load(client, TERN_RECORD_SCALING, 0, &head, sizeof head, len));
-    TERN_TRY(check_owned(client, &head, FORMAT_SCALING));
+    TERN_TRY(load_owned(client, TERN_RECORD_SCALING, FORMAT_SCALING, &head, sizeof head, len));
     const size_t body = *len - sizeof head;
     if (body <= size) {
         TERN_TRY(load(client, TERN_RECORD_SCALING, sizeof head, dst, body, len));
@@ -279,8 +274,7 @@ enum tern_result tern_record_load_replica(struct tern_client *client)
     const size_t values_len = (size_t)count * sizeof(float);
     struct replica_head head;
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_REPLICA, 0, &head, sizeof head, &len));
-    TERN_TRY(check_owned(client, &head.owned, FORMAT_REPLICA));
+    TERN_TRY(load_owned(client, TERN_RECORD_REPLICA, FORMAT_REPLICA, &head, sizeof head, &len));
     if (head.count != count || len != sizeof head + values_len) {
         return TERN_ERR_CORRUPT;
     }
@@ -320,8 +314,7 @@ enum tern_result tern_record_load_anchor(struct tern_client *client)
     const size_t values_len = (size_t)count * sizeof(float);
     struct anchor_head head;
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_ANCHOR, 0, &head, sizeof head, &len));
-    TERN_TRY(check_owned(client, &head.owned, FORMAT_ANCHOR));
+    TERN_TRY(load_owned(client, TERN_RECORD_ANCHOR, FORMAT_ANCHOR, &head, sizeof head, &len));
     if (head.round == 0 || head.count != count || head.has_step > 1 ||
         len != sizeof head + (1 + head.has_step) * values_len) {
         return TERN_ERR_CORRUPT;
@@ -425,8 +418,7 @@ static enum tern_result open_upload(const struct tern_client *client, struct upl
     const uint32_t count = client->work.model->count;
     struct upload_head *head = &upload->head;
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_UPLOAD, 0, head, sizeof *head, &len));
-    TERN_TRY(check_owned(client, &head->owned, FORMAT_UPLOAD));
+    TERN_TRY(load_owned(client, TERN_RECORD_UPLOAD, FORMAT_UPLOAD, head, sizeof *head, &len));
     uint32_t first = 0;
     const uint32_t local = tern_model_local(client->work.model, &first);
     const bool has_local = TERN_MANIFESTS && (head->holds & HOLDS_LOCAL) != 0;
@@ -663,8 +655,7 @@ enum tern_result tern_record_load_settled(struct tern_client *client, uint32_t *
 {
     struct settled_record record;
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_SETTLED, 0, &record, sizeof record, &len));
-    TERN_TRY(check_owned(client, &record.owned, FORMAT_SETTLED));
+    TERN_TRY(load_owned(client, TERN_RECORD_SETTLED, FORMAT_SETTLED, &record, sizeof record, &len));
     *generation = record.generation;
     *sequence = record.sequence;
     return len == sizeof record ? TERN_OK : TERN_ERR_CORRUPT;
@@ -682,32 +673,29 @@ enum tern_result tern_record_save_meter(struct tern_client *client)
         .round_mean = budget->round_mean,
         .update_mean = budget->update_mean,
         .rounds = budget->rounds,
-        .purposes = TERN_PURPOSE_COUNT + 1,
+        .purposes = TERN_PURPOSE_COUNT,
     };
-    struct meter_entry entries[TERN_PURPOSE_COUNT + 1] = {0};
-    for (uint32_t purpose = 0; purpose < TERN_PURPOSE_COUNT; purpose++) {
-        entries[purpose].purpose = purpose;
-        memcpy(entries[purpose].bytes, client->meter_all.bytes[purpose], sizeof entries[0].bytes);
-    }
-    entries[TERN_PURPOSE_COUNT].purpose = PURPOSE_OTHER;
-    memcpy(entries[TERN_PURPOSE_COUNT].bytes, client->meter_other, sizeof entries[0].bytes);
     const struct meter_time time = {.month_ms = budget->month_ms, .clock_ms = budget->clock_ms};
     const struct tern_store_part parts[] = {
-        {&head, sizeof head}, {entries, sizeof entries}, {&time, sizeof time}};
+        {&head, sizeof head},
+        {client->meter_other, sizeof client->meter_other},
+        {client->meter_all.bytes, sizeof client->meter_all.bytes},
+        {&time, sizeof time},
+    };
     client->month_ms_saved = budget->month_ms;
-    return save(client, TERN_RECORD_METER, parts, TERN_MONTH_BY_TIME ? 3 : 2);
+    return save(client, TERN_RECORD_METER, parts, TERN_MONTH_BY_TIME ? 4 : 3);
 }
 
-// Adds the record's entry `index` to its purpose; an unknown purpose counts as other.
-static enum tern_result load_entry(struct tern_client *client, size_t index)
+// Loads the entry of `purpose`; a purpose that this build does not know counts as other.
+static enum tern_result load_entry(struct tern_client *client, uint32_t purpose)
 {
     struct meter_entry entry;
     size_t len = 0;
-    TERN_TRY(load(client, TERN_RECORD_METER, sizeof(struct meter_head) + index * sizeof entry,
-                  &entry, sizeof entry, &len));
-    struct tern_bytes *into = entry.purpose < TERN_PURPOSE_COUNT
-                                  ? client->meter_all.bytes[entry.purpose]
-                                  : client->meter_other;
+    TERN_TRY(load(client, TERN_RECORD_METER,
+                  sizeof(struct meter_head) + (1 + (size_t)purpose) * sizeof entry, &entry,
+                  sizeof entry, &len));
+    struct tern_bytes *into =
+        purpose < TERN_PURPOSE_COUNT ? client->meter_all.bytes[purpose] : client->meter_other;
     for (int direction = 0; direction < TERN_DIRECTION_COUNT; direction++) {
         tern_bytes_add(&into[direction], &entry.bytes[direction]);
     }
@@ -734,16 +722,18 @@ enum tern_result tern_record_load_meter(struct tern_client *client)
     size_t len = 0;
     TERN_TRY(load(client, TERN_RECORD_METER, 0, &head, sizeof head, &len));
     if (head.format != FORMAT_METER ||
-        head.purposes > (len - sizeof head) / sizeof(struct meter_entry)) {
+        head.purposes >= (len - sizeof head) / sizeof(struct meter_entry)) {
         return TERN_ERR_CORRUPT;
     }
     memset(&client->meter_all, 0, sizeof client->meter_all);
-    memset(client->meter_other, 0, sizeof client->meter_other);
+    TERN_TRY(load(client, TERN_RECORD_METER, sizeof head, client->meter_other,
+                  sizeof client->meter_other, &len));
     for (uint32_t i = 0; i < head.purposes; i++) {
         TERN_TRY(load_entry(client, i));
     }
     if (TERN_MONTH_BY_TIME) {
-        TERN_TRY(load_time(client, sizeof head + head.purposes * sizeof(struct meter_entry), len));
+        TERN_TRY(load_time(
+            client, sizeof head + (1 + (size_t)head.purposes) * sizeof(struct meter_entry), len));
     }
     budget->month = head.month;
     budget->month_counted = head.month_counted;

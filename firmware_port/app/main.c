@@ -27,11 +27,11 @@
 // The client of a device with all its memory, all zero at first. lwIP and mbedTLS have static state, so an image has only one.
 // Large fields come last, so that the code for the offsets of the others is small.
 struct device {
+    struct tern_client client;
     uint32_t rounds; // number of accepted updates since the start
     const struct tern_board_settings *settings;
     struct tern_tcp tcp;
     struct tern_firmware_transport network; // over tcp, link and tls
-    struct tern_client client;
     struct tern_flash_store store;
     struct tern_model model;
     struct tern_builtin_trainer trainer;

@@ -226,10 +226,10 @@ TEST(damaged_meter_counts_from_zero)
     run_until(TERN_EVENT_UPLOADED, NULL);
 }
 
-// In a meter's record: the number of purposes, and then each purpose with its eight counters.
+// In a meter's record: the number of purposes, then the eight counters of other purposes and of each purpose.
 #define PURPOSES_AT 40
-#define HEAD (PURPOSES_AT + 8)
-#define ENTRY (8 + 8 * 8)
+#define ENTRY (8 * 8)
+#define HEAD (PURPOSES_AT + 8 + ENTRY)
 
 static struct tern_bytes all_counted(void)
 {
@@ -243,8 +243,8 @@ static struct tern_bytes all_counted(void)
     return sum;
 }
 
-// Leaves the record of the meter with `purposes` of them; those beyond what is there are `number`.
-static void write_purposes(uint32_t purposes, uint32_t number)
+// Cuts or extends the meter's record to `purposes` entries; a new entry has counted 4000 bytes.
+static void write_purposes(uint32_t purposes)
 {
     struct fake_record *record = &world.store.records[TERN_RECORD_METER];
     const size_t len = HEAD + (size_t)purposes * ENTRY;
@@ -252,8 +252,7 @@ static void write_purposes(uint32_t purposes, uint32_t number)
     assert_non_null(record->data = realloc(record->data, len));
     for (size_t at = had; at < len; at += ENTRY) {
         memset(record->data + at, 0, ENTRY);
-        tern_put_le32(record->data + at, number);
-        tern_put_le64(record->data + at + 8 + 3 * 8, 4000); // up, on the wire
+        tern_put_le64(record->data + at + 3 * 8, 4000); // up, on the wire
     }
     tern_put_le32(record->data + PURPOSES_AT, purposes);
     record->len = len;
@@ -267,7 +266,7 @@ TEST(meter_of_more_purposes_is_kept_whole)
     run_until(TERN_EVENT_UPLOADED, NULL);
     const uint32_t purposes =
         tern_get_le32(world.store.records[TERN_RECORD_METER].data + PURPOSES_AT);
-    write_purposes(purposes + 2, TERN_PURPOSE_COUNT);
+    write_purposes(purposes + 2);
     boot();
     const struct tern_meter meter = *tern_client_meter_all(&world.client);
     const uint64_t spent = tern_client_budget(&world.client)->month_spent;
@@ -296,7 +295,7 @@ TEST(meter_of_fewer_purposes_is_read)
     const struct tern_meter before = *tern_client_meter_all(&world.client);
     assert_int_equal(tern_client_end(&world.client), TERN_OK);
     const uint64_t spent = tern_client_budget(&world.client)->month_spent;
-    write_purposes(TERN_PURPOSE_CHECKIN + 1, 0);
+    write_purposes(TERN_PURPOSE_CHECKIN + 1);
     boot();
     const struct tern_meter *after = tern_client_meter_all(&world.client);
     assert_true(spent > 0);
