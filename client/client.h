@@ -260,8 +260,8 @@ struct tern_client {
     bool final_refused;     // the received global model did not match final_hash
     size_t container_at;    // offset of the container in the partial download
     uint64_t unsaved_bytes; // applied downloads that the replica's record lacks
-    size_t
-        manifest_received; // bytes of the manifest in the caller's memory after a broken connection
+    // bytes of the manifest in the caller's memory after a broken connection
+    size_t manifest_received;
 
     // The error buffer and the pending update.
     uint32_t generation; // of the error buffer
