@@ -80,6 +80,12 @@ struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
     return spending;
 }
 
+bool tern_codecs_are_exact(const struct tern_aggregator_settings *s)
+{
+    const char *down = s->codec_codec_down[0] != '\0' ? s->codec_codec_down : s->codec_codec;
+    return strcmp(s->codec_codec, "float32") == 0 && strcmp(down, "float32") == 0;
+}
+
 // Sets *round to the bytes of a round with this codec.accuracy. Returns false if the settings are then refused.
 static bool estimate_accuracy(struct tern_cli *cli, const struct tern_federation_config *config,
                               const struct tern_model *model, const char *accuracy, double *round)

@@ -30,6 +30,9 @@ struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
                                       const struct tern_federation_config *config,
                                       const struct tern_model *model);
 
+// Returns whether updates and downloads are sent as float32, so that compression costs no accuracy.
+bool tern_codecs_are_exact(const struct tern_aggregator_settings *s);
+
 #define TERN_SPENDING_OTHERS 256 // bytes, with the terminating NUL
 #define TERN_SPENDING_ACCURACIES 4
 

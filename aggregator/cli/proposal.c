@@ -210,22 +210,31 @@ bool tern_proposal_suits(const struct tern_proposal *proposal, const struct tern
     }
 }
 
-// Writes what the model learns for people: "3 classes", "a number in column 'flow'". Returns text.
+// Writes what the model learns for people: "3 classes in column 'state'", "a number in column 'flow'". A name that is a
+// number gets its position: "'4' (number 3 from 0)". Returns text.
 static const char *describe_target(const struct tern_proposal *proposal, char text[TERN_TEXT])
 {
+    const struct tern_csv_profile *profile = &proposal->profile;
+    const char *name = proposal->unlabelled ? "" : label_of(proposal)->name;
+    char position[32] = "";
+    double value;
+    if (profile->columns.header && tern_csv_double(name, &value)) {
+        snprintf(position, sizeof position, " (number %" PRIu32 " from 0)", profile->columns.label);
+    }
     if (proposal->task == TERN_TASK_REGRESSION) {
-        snprintf(text, TERN_TEXT, "a number in column '%.30s'", label_of(proposal)->name);
+        snprintf(text, TERN_TEXT, "a number in column '%.30s'%s", name, position);
     } else if (proposal->unlabelled) {
         snprintf(text, TERN_TEXT, "no labels: all rows count as normal");
     } else if (proposal->task == TERN_TASK_ANOMALY && proposal->class_count == 1) {
-        snprintf(text, TERN_TEXT, "one label in column '%.20s': all rows count as normal",
-                 label_of(proposal)->name);
+        snprintf(text, TERN_TEXT, "one label in column '%.20s'%s: all rows count as normal", name,
+                 position);
     } else if (proposal->task == TERN_TASK_ANOMALY) {
         snprintf(text, TERN_TEXT,
-                 "anomalies marked by column '%.20s', with normal as the first class",
-                 label_of(proposal)->name);
+                 "anomalies marked by column '%.20s'%s, with normal as the first class", name,
+                 position);
     } else {
-        snprintf(text, TERN_TEXT, "%" PRIu32 " classes", proposal->class_count);
+        snprintf(text, TERN_TEXT, "%" PRIu32 " classes in column '%.30s'%s", proposal->class_count,
+                 name, position);
     }
     return text;
 }
@@ -683,10 +692,10 @@ static int compose_source(const struct tern_cli *cli, struct tern_proposal *prop
     const char *label = proposal->unlabelled
                             ? "none"
                             : tern_csv_setting_name(profile, profile->columns.label, text);
-    // Names the treatment of the first line where clients would otherwise guess it.
-    const char *header_key = !header                                 ? ",header=no"
-                             : proposal->unlabelled || label == text ? ",header=yes"
-                                                                     : "";
+    // Names the treatment of the first line where clients would otherwise guess it: a label's name that is no number shows
+    // that the line has names.
+    const bool shown = !proposal->unlabelled && label[strspn(label, "-0123456789")] != '\0';
+    const char *header_key = !header ? ",header=no" : shown ? "" : ",header=yes";
     bool fits =
         append_value(source, "csv:", proposal->data) &&
         append_value(source, regression ? ",target=" : ",label=", label) &&
@@ -976,6 +985,9 @@ void tern_proposal_json(cJSON *object, const struct tern_proposal *proposal)
     cJSON *data = cJSON_AddObjectToObject(object, "data");
     cJSON_AddNumberToObject(data, "rows", (double)proposal->rows);
     cJSON_AddNumberToObject(data, "features", proposal->features);
+    if (!proposal->unlabelled) {
+        cJSON_AddStringToObject(data, "label", label_of(proposal)->name);
+    }
     cJSON_AddStringToObject(data, "task", task_names[proposal->task]);
     cJSON_AddNumberToObject(data, "classes", proposal->class_count);
     cJSON_AddStringToObject(data, "drop", proposal->drop);

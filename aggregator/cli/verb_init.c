@@ -100,6 +100,14 @@ static void print_word(const char *word)
     printf("'");
 }
 
+static void print_sets(const struct tern_cli *cli)
+{
+    for (unsigned i = 0; i < cli->set_count; i++) {
+        printf(" --set");
+        print_word(cli->sets[i]);
+    }
+}
+
 // Prints a verb with the options that give it the same settings.
 static void print_verb(const struct tern_cli *cli, const char *verb)
 {
@@ -112,10 +120,7 @@ static void print_verb(const struct tern_cli *cli, const char *verb)
         printf(" --state");
         print_word(tern_state_settings(cli)->federation_state);
     }
-    for (unsigned i = 0; i < cli->set_count; i++) {
-        printf(" --set");
-        print_word(cli->sets[i]);
-    }
+    print_sets(cli);
 }
 
 static void print_certificate(const struct tern_cli *cli)
@@ -248,8 +253,31 @@ static void print_devices(const struct tern_cli *cli, bool client_ini, const cha
     }
 }
 
-static void print_next_steps(const struct tern_cli *cli, bool client_ini, const char *spec)
+// Prints the experiment that compares the proposal with float32 on the sample.
+static void print_experiment(const struct tern_cli *cli, const struct tern_proposal *proposal)
 {
+    char source[sizeof proposal->source + 16];
+    const uint32_t clients = tern_state_settings(cli)->round_min_clients;
+    snprintf(source, sizeof source, "data.source=%s", proposal->source);
+    printf("  5. What compression costs in accuracy depends on the data. Measure it on this "
+           "table: the "
+           "second run compares\n     float32 with the first (in a clone of Tern; "
+           "docs/EXPERIMENTS.md):\n");
+    for (int run = 0; run < 2; run++) {
+        printf("     ./tern experiment");
+        print_word(cli->config);
+        print_sets(cli);
+        printf(" --set fleet.clients=%" PRIu32 " --set", clients);
+        print_word(source);
+        printf(run == 0 ? " --json default.json\n"
+                        : " --set codec.codec=float32 --baseline default.json\n");
+    }
+}
+
+static void print_next_steps(const struct tern_cli *cli, const struct tern_proposal *proposal,
+                             const char *spec)
+{
+    const bool client_ini = proposal->data != NULL;
     char certificate[PATH_MAX];
     const char *data = data_setting(spec);
     tern_state_file(cli, tern_state_settings(cli)->server_certificate, TERN_STATE_CERTIFICATE,
@@ -277,6 +305,9 @@ static void print_next_steps(const struct tern_cli *cli, bool client_ini, const 
         printf("     On a device, check whether a model of its rows alone is as good:\n");
         print_client(cli, "compare", client_ini, certificate, data);
         printf("\n");
+    }
+    if (client_ini && !tern_codecs_are_exact(tern_state_settings(cli))) {
+        print_experiment(cli, proposal);
     }
 }
 
@@ -475,7 +506,7 @@ static int print_made(struct tern_cli *cli, const struct tern_proposal *proposal
             "than F32, F16 and BF16: %s.\n",
             start->kept_names);
     }
-    print_next_steps(cli, proposal->data != NULL, federation->model_spec);
+    print_next_steps(cli, proposal, federation->model_spec);
     return TERN_EXIT_OK;
 }
 

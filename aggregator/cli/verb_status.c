@@ -229,12 +229,21 @@ static void print_bytes(const struct status *status)
     tern_figures_print_outside(&status->figures, "            ");
 }
 
-static void print_codecs(const struct status *status)
+static void print_codecs(const struct tern_cli *cli, const struct status *status)
 {
+    const struct tern_aggregator_settings *s = tern_state_settings(cli);
     char text[TERN_SPENDING_OTHERS];
     if (status->accuracies.count > 0) {
         printf("Codecs      codec.accuracy = %s, an estimate\n",
                tern_spending_accuracies_text(&status->accuracies, text));
+    } else {
+        printf("Codecs      codec.codec = %s\n", s->codec_codec);
+    }
+    if (!tern_codecs_are_exact(s)) {
+        printf(
+            "            what compression costs in accuracy is not measured here: `./tern "
+            "experiment`, "
+            "with a table of\n            yours, compares it with float32 (docs/EXPERIMENTS.md)\n");
     }
 }
 
@@ -363,7 +372,7 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
            status->federation.seed, tern_text_time(status->federation.created_ms, text));
     print_accuracy(status);
     print_bytes(status);
-    print_codecs(status);
+    print_codecs(cli, status);
     tern_gateway_print(cli);
     print_version(status);
     print_round(status);
@@ -379,10 +388,12 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
     printf("Updates     %" PRIu64 " stored (%s), %" PRIu64 " applied; database %s\n",
            counts->updates, text, counts->updates_applied, size);
     if (counts->updates_scaled_down > 0) {
-        printf("            %" PRIu64
-               " scaled down, because they were far larger than others of their rounds: see "
-               "`tern-aggregator clients`\n",
-               counts->updates_scaled_down);
+        printf(
+            "            %" PRIu64
+            " scaled down, because their norm or number of examples was far above the others' of "
+            "their round\n            (norm_bound, examples_bound of round.strategy): SCALED of "
+            "`tern-aggregator clients` counts them\n",
+            counts->updates_scaled_down);
     }
     print_nodes(status);
     print_check(status);

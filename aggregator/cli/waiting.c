@@ -182,9 +182,10 @@ static const char *reason_of(uint32_t failure)
 {
     switch (failure) {
     case tern_TrainingFailure_FAILURE_NOT_FINITE:
-        return "its loss, a value, or the norm of its update was not finite or too large: scale "
-               "its "
-               "columns (tern-client check), or lower train.learning_rate";
+        return "its loss or a value of its update was not finite, or the update's norm was above "
+               "limits.norm: scale its columns (tern-client check names them); or lower "
+               "train.learning_rate or train.local_steps; or raise limits.norm, if updates of this "
+               "size are sound (docs/OPERATIONS.md, \"Rounds\")";
     case tern_TrainingFailure_FAILURE_NO_DATA:
         return "it has no row to train on (tern-client check counts them)";
     default:

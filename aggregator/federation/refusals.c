@@ -12,9 +12,10 @@
 #define WAIT_DOUBLINGS 8
 
 static const char advice[] =
-    "The federation has diverged, or limits.norm is too low. If updates of this size are sound, "
-    "raise limits.norm and send SIGHUP; else begin anew from an older version (export --version, "
-    "init --model) with a lower train.learning_rate.";
+    "The federation has diverged, clients' columns are not scaled (tern-client check), or "
+    "limits.norm is below the usual norm of updates. If updates of this size are sound, raise "
+    "limits.norm and send SIGHUP; else begin anew from an older version (export --version, "
+    "init --model) with scaled columns, or a lower train.learning_rate or train.local_steps.";
 
 void tern_refuse(struct tern_refusal *refusal, enum tern_result result, const char *sentence)
 {
@@ -50,9 +51,10 @@ static void note_refused(struct tern_federation *federation, const struct tern_i
     federation->counts.updates_rejected++;
     client->refused++;
     if (is_power_of_two(client->refused)) {
-        tern_log(TERN_LOG_WARN, "update-rejected", "round=%u client=%llu reason=%s count=%u",
-                 update->round, (unsigned long long)update->client, tern_result_name(result),
-                 client->refused);
+        tern_log(TERN_LOG_WARN, "update-rejected",
+                 "round=%u client=%llu reason=%s count=%u norm=%.4g limit=%.4g", update->round,
+                 (unsigned long long)update->client, tern_result_name(result), client->refused,
+                 sqrt(update->sum_square), federation->config.limits.norm);
     }
     if (!tern_refusals_are_of_values(result)) {
         return;

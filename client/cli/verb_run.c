@@ -272,10 +272,17 @@ static void log_advice(const struct narrator *narrator, enum tern_result result)
     const char *hint = has_failed(narrator) ? narrator->watched->failure.hint : "";
     if (hint[0] != '\0') {
         tern_log(TERN_LOG_WARN, "hint", "why=%s", TERN_LOG_TEXT(hint));
-    } else if (result == TERN_ERR_NORM_LIMIT || result == TERN_ERR_NON_FINITE) {
+    } else if (result == TERN_ERR_NORM_LIMIT) {
+        tern_log(TERN_LOG_WARN, "hint", "why=%s",
+                 TERN_LOG_TEXT(
+                     "the update's norm is above the aggregator's limits.norm: columns are not "
+                     "scaled (tern-client check names them); train.learning_rate or "
+                     "train.local_steps is too high; the error buffer holds what several missed "
+                     "rounds left; or limits.norm is too low for this model"));
+    } else if (result == TERN_ERR_NON_FINITE) {
         tern_log(
             TERN_LOG_WARN, "hint", "why=%s",
-            TERN_LOG_TEXT("the update is too large to be sent: columns are not scaled "
+            TERN_LOG_TEXT("a value of the update is not finite: columns are not scaled "
                           "(tern-client check names them), or train.learning_rate is too high"));
     }
 }

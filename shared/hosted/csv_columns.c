@@ -28,24 +28,27 @@ static bool read_index(const char *text, uint32_t columns, uint32_t *column)
     return true;
 }
 
-// Finds the column with this name; csv->field_count: there is none. Refuses two columns of one name.
-static enum tern_result find_name(const struct tern_csv *csv, const char *text, uint32_t *column)
+// Finds the first column with this name at or after `from`; csv->field_count: there is none.
+static uint32_t find_name(const struct tern_csv *csv, const char *text, uint32_t from)
 {
-    const uint32_t none = csv->field_count;
-    *column = none;
-    for (uint32_t c = 0; c < none; c++) {
-        if (strcmp(tern_csv_field(csv, c), text) != 0) {
-            continue;
-        }
-        if (*column < none) {
-            return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
-                                     "has two columns '%.40s', number %u and %u from 0: give the "
-                                     "number instead of the name, or rename one",
-                                     text, *column, c);
-        }
-        *column = c;
+    uint32_t column = from;
+    while (column < csv->field_count && strcmp(tern_csv_field(csv, column), text) != 0) {
+        column++;
     }
-    return TERN_OK;
+    return column;
+}
+
+// Refuses a name that two columns have.
+static enum tern_result check_unique(const struct tern_csv *csv, const char *text, uint32_t first,
+                                     bool is_number)
+{
+    const uint32_t second = find_name(csv, text, first + 1);
+    return second >= csv->field_count
+               ? TERN_OK
+               : tern_input_refuse(csv->input, TERN_ERR_CONFIG,
+                                   "has two columns '%.40s', number %u and %u from 0: %srename one",
+                                   text, first, second,
+                                   is_number ? "" : "give the number instead of the name, or ");
 }
 
 static enum tern_result refuse_column(const struct tern_csv *csv, const char *text)
@@ -55,29 +58,50 @@ static enum tern_result refuse_column(const struct tern_csv *csv, const char *te
                              text, csv->field_count, tern_csv_field(csv, 0));
 }
 
-// Finds a column by number, or by its name in the header line; TERN_CSV_NO_COLUMN: it is missing, which new data may be.
+// Takes a text that can be a column's number. Until the first line is known to name the columns, a name equal to the number
+// is only noted in *columns; then tern_csv_profile_read() learns the columns again.
+static uint32_t take_number(struct tern_csv_columns *columns, uint32_t by_number, uint32_t by_name)
+{
+    const uint32_t count = columns->count;
+    if (by_name == count || by_name == by_number) {
+        return by_number;
+    }
+    if (!columns->header) {
+        columns->number_is_name = true;
+        columns->only_named = by_number == count ? by_name : columns->only_named;
+        return by_number < count ? by_number : by_name;
+    }
+    columns->named_number = by_number < count ? by_name : columns->named_number;
+    return by_name;
+}
+
+// Finds a column by its name in the header line, or by number; a name goes before a number. TERN_CSV_NO_COLUMN: it is
+// missing, which new data may be.
 static enum tern_result find_column(const struct tern_csv *csv,
                                     const struct tern_csv_choice *choice,
                                     struct tern_csv_columns *columns, const char *text,
                                     uint32_t *column)
 {
-    const bool named = !read_index(text, columns->count, column);
-    if (named && choice->header == TERN_CSV_HEADER_NO) {
+    const bool is_number = read_index(text, columns->count, column);
+    const bool names = choice->header != TERN_CSV_HEADER_NO;
+    if (!is_number && !names) {
         return tern_input_refuse(csv->input, TERN_ERR_CONFIG,
                                  "with header=no columns have no names: give a number from 0 "
                                  "instead of '%.40s'",
                                  text);
     }
-    if (named) {
-        TERN_TRY(find_name(csv, text, column));
-        columns->header = columns->header || *column < columns->count;
+    const uint32_t by_name = find_name(csv, text, names ? 0 : columns->count);
+    if (!is_number || columns->header) {
+        TERN_TRY(check_unique(csv, text, by_name, is_number));
     }
+    *column = is_number ? take_number(columns, *column, by_name) : by_name;
+    columns->header = columns->header || (!is_number && *column < columns->count);
     if (*column < columns->count) {
         return TERN_OK;
     }
     // Only the last column can be missing by number: without another one, the columns behind it would shift.
-    const bool last = !named && strtoul(text, NULL, 10) == columns->count;
-    if ((named || last) && choice->features_only) {
+    const bool last = is_number && strtoul(text, NULL, 10) == columns->count;
+    if ((!is_number || last) && choice->features_only) {
         *column = TERN_CSV_NO_COLUMN;
         return TERN_OK;
     }
@@ -165,13 +189,10 @@ static enum tern_result skip_listed(const struct tern_csv *csv, struct tern_csv_
     char name[TERN_CSV_NAME_MAX];
     const char *rest = choice->drop;
     while (tern_csv_list_next(&rest, name)) {
-        uint32_t column = columns->count;
-        if (strchr(name, ',') != NULL) {
-            TERN_TRY(find_name(csv, name, &column));
-            if (column == columns->count) {
-                TERN_TRY(skip_comma_list(csv, columns, choice, name));
-                continue;
-            }
+        uint32_t column;
+        if (strchr(name, ',') != NULL && find_name(csv, name, 0) == columns->count) {
+            TERN_TRY(skip_comma_list(csv, columns, choice, name));
+            continue;
         }
         TERN_TRY(find_column(csv, choice, columns, name, &column));
         skip(columns, column);
@@ -299,13 +320,14 @@ static enum tern_result learn_by_name(const struct tern_csv *csv, struct tern_cs
     return TERN_OK;
 }
 
-enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
-                                        const struct tern_csv_choice *choice,
-                                        struct tern_csv_columns *columns)
+static enum tern_result learn(const struct tern_csv *csv, const struct tern_csv_choice *choice,
+                              bool header, struct tern_csv_columns *columns)
 {
     memset(columns, 0, sizeof *columns);
-    TERN_TRY(check_separator(csv));
     columns->count = csv->field_count;
+    columns->header = header;
+    columns->named_number = TERN_CSV_NO_COLUMN;
+    columns->only_named = TERN_CSV_NO_COLUMN;
     columns->label = choice->unlabelled ? TERN_CSV_NO_COLUMN : columns->count - 1;
     columns->group = TERN_CSV_NO_COLUMN;
     columns->skipped = calloc(columns->count, sizeof *columns->skipped);
@@ -322,11 +344,25 @@ enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
     if (choice->group != NULL) {
         TERN_TRY(find_column(csv, choice, columns, choice->group, &columns->group));
     }
-    columns->header = columns->header || choice->header == TERN_CSV_HEADER_YES;
     TERN_TRY(skip_columns(csv, columns, choice));
     return choice->trained != NULL && choice->header != TERN_CSV_HEADER_NO
                ? tern_csv_names_check_order(choice->trained, csv, columns->skipped)
                : TERN_OK;
+}
+
+enum tern_result tern_csv_columns_learn(const struct tern_csv *csv,
+                                        const struct tern_csv_choice *choice,
+                                        struct tern_csv_columns *columns)
+{
+    memset(columns, 0, sizeof *columns);
+    TERN_TRY(check_separator(csv));
+    const enum tern_result result =
+        learn(csv, choice, choice->header == TERN_CSV_HEADER_YES, columns);
+    if (!columns->header || !columns->number_is_name) {
+        return result;
+    }
+    tern_csv_columns_free(columns); // another column was found by name: numbers can be names, too
+    return learn(csv, choice, true, columns);
 }
 
 // --- Columns by the names of the trained table

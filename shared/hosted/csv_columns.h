@@ -22,7 +22,8 @@ enum tern_csv_missing {
     TERN_CSV_MISSING_REFUSE, // any missing feature, label or target is an error
 };
 
-// The user's choice. A column is given by its name in the header line, or by a number: 0 is the first, -1 the last.
+// The user's choice. A column is given by its name in the header line, or by a number: 0 is the first, -1 the last. Where
+// a column has that number as its name, the name decides.
 struct tern_csv_choice {
     const char *label; // column of the label or target; NULL: the last column
     bool unlabelled;   // the table has no label
@@ -50,6 +51,12 @@ struct tern_csv_columns {
     uint32_t label;    // TERN_CSV_NO_COLUMN: none
     uint32_t group;    // TERN_CSV_NO_COLUMN: none
     bool header;       // the first line names the columns; the profile may still set it
+    uint32_t
+        named_number; // column given by a name that is also another column's number; TERN_CSV_NO_COLUMN: none
+    bool
+        number_is_name; // a column was taken by number, and another one has this number in the first line
+    uint32_t
+        only_named; // with number_is_name: column given by such a text, which is no column's number
 };
 
 // Assigns the columns from the current record, the table's first. Free *columns also on error.

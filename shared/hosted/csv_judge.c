@@ -42,17 +42,33 @@ static bool is_nameable(const struct tern_csv_profile *profile, uint32_t number)
             return false;
         }
     }
-    // The name must not be a number, end a list or a setting, or start or end with blanks, which settings trim.
-    return profile->columns.header && name[strspn(name, "-0123456789")] != '\0' &&
-           len < TERN_CSV_NAME_MAX && tern_utf8_is_text(name, len) && strchr(name, '|') == NULL &&
+    // The name must not end a list or a setting, or start or end with blanks, which settings trim.
+    return profile->columns.header && len > 0 && len < TERN_CSV_NAME_MAX &&
+           tern_utf8_is_text(name, len) && strchr(name, '|') == NULL &&
            strstr(name, " ;") == NULL && name[0] != ' ' && name[len - 1] != ' ';
+}
+
+static bool has_name(const struct tern_csv_profile *profile, const char *name)
+{
+    bool found = false;
+    for (uint32_t c = 0; profile->columns.header && c < profile->columns.count; c++) {
+        found = found || strcmp(profile->column[c].name, name) == 0;
+    }
+    return found;
 }
 
 const char *tern_csv_setting_name(const struct tern_csv_profile *profile, uint32_t column,
                                   char number[16])
 {
-    snprintf(number, 16, "%" PRIu32, column);
-    return is_nameable(profile, column) ? profile->column[column].name : number;
+    if (is_nameable(profile, column)) {
+        return profile->column[column].name;
+    }
+    // Where a column has the number as its name, leading zeros make the number no name.
+    int digits = 1;
+    do {
+        snprintf(number, 16, "%0*" PRIu32, digits++, column);
+    } while (digits <= 8 && has_name(profile, number));
+    return number;
 }
 
 // --- Columns
@@ -550,8 +566,22 @@ static void report_groups(const struct tern_csv_judging *judging)
     }
 }
 
+// Reports a column that was given by a name which could also be another column's number.
+static void report_number_name(const struct tern_csv_judging *judging)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    const uint32_t column = profile->columns.named_number;
+    if (column != TERN_CSV_NO_COLUMN && judging->choice->header == TERN_CSV_HEADER_AUTO) {
+        report(judging, TERN_OK, "columns",
+               "'%.40s' is taken as the column with this name, number %" PRIu32
+               " from 0. To take column number %.40s, give its name",
+               profile->column[column].name, column, profile->column[column].name);
+    }
+}
+
 void tern_csv_judge(const struct tern_csv_judging *judging)
 {
+    report_number_name(judging);
     report_lines(judging);
     report_missing(judging);
     report_features(judging);

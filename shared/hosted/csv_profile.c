@@ -776,6 +776,14 @@ static enum tern_result take_first(struct profiling *profiling)
         TERN_TRY(decide_header(profiling->csv.input, profile, choice, profiling->first.fields));
     }
     TERN_TRY(name_columns(profiling));
+    if (!profile->columns.header && profile->columns.only_named != TERN_CSV_NO_COLUMN) {
+        return tern_input_refuse(profiling->csv.input, TERN_ERR_NOT_FOUND,
+                                 "has no column '%.40s': line 1 is a row, and the %" PRIu32
+                                 " columns are numbered from 0. If line 1 has their names, add "
+                                 "header=yes to data.source (init: --header yes)",
+                                 profiling->first.fields[profile->columns.only_named],
+                                 profile->columns.count);
+    }
     if (!profile->columns.header) {
         if (choice->features_only && choice->label != NULL &&
             choice->header != TERN_CSV_HEADER_NO && profile->columns.label == TERN_CSV_NO_COLUMN) {
@@ -1004,9 +1012,8 @@ bool tern_csv_profile_classes(const struct tern_csv_profile *profile, char *text
     return fits;
 }
 
-enum tern_result tern_csv_profile_read(struct tern_input *input,
-                                       const struct tern_csv_choice *choice,
-                                       struct tern_csv_profile *profile)
+static enum tern_result read_profile(struct tern_input *input, const struct tern_csv_choice *choice,
+                                     struct tern_csv_profile *profile)
 {
     memset(profile, 0, sizeof *profile);
     tern_name_set_init(&profile->labels, TERN_CSV_LABELS_MAX);
@@ -1026,4 +1033,20 @@ enum tern_result tern_csv_profile_read(struct tern_input *input,
     free(profiling->fields);
     free(profiling);
     return result;
+}
+
+enum tern_result tern_csv_profile_read(struct tern_input *input,
+                                       const struct tern_csv_choice *choice,
+                                       struct tern_csv_profile *profile)
+{
+    TERN_TRY(read_profile(input, choice, profile));
+    if (!profile->columns.header || !profile->columns.number_is_name) {
+        return TERN_OK;
+    }
+    // The first line turned out to name the columns, and the choice has a number that is one of these names.
+    struct tern_csv_choice by_name = *choice;
+    by_name.header = TERN_CSV_HEADER_YES;
+    tern_csv_profile_free(profile);
+    TERN_TRY(tern_input_rewind(input));
+    return read_profile(input, &by_name, profile);
 }

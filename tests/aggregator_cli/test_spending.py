@@ -78,6 +78,8 @@ def init_and_status_name_what_another_accuracy_costs():
     check("client and round (thrifty " in made and ", careful " in made, made)
     status = state.run("status", "--set", "round.rounds=10").text
     check("codec.accuracy = balanced, about" in status and "(thrifty " in status, status)
+    check("what compression costs in accuracy is not measured here: `./tern experiment`" in status, status)
+    check("what compression costs" not in state.run("status", "--set", "codec.codec=float32").text, "float32 costs nothing")
     costs = state.run("status", "--set", "round.rounds=10", "--json").json["codec_accuracies"]
     check([(row["accuracy"], row["in_force"]) for row in costs] == [("thrifty", False), ("balanced", True), ("careful", False)],
           f"{costs}")

@@ -185,7 +185,7 @@ def updates_that_were_scaled_down_are_told():
     with sqlite3.connect(state.path / "tern.db") as database:
         database.execute("UPDATE clients SET scaled_down = 3 * id WHERE id <= 2")
         database.execute("UPDATE rounds SET scaled_down = 9")
-    assert "9 scaled down, because they were far larger than others" in state.run("status").text
+    assert "9 scaled down, because their norm or number of examples was far above" in state.run("status").text
     assert state.json("status")["updates_scaled_down"] == 9
     heading, first, second, *_ = state.run("clients").text.splitlines()
     at = heading.index("SCALED")

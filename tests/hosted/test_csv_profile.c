@@ -269,6 +269,82 @@ TABLE(columns_are_given_by_lists_and_once)
     assert_non_null(strstr(why, "header=no"));
 }
 
+// Writes four columns below the line: fractions, and whole numbers of different ranges.
+static void write_four(const char *head)
+{
+    size_t used = (size_t)snprintf(text, sizeof text, "%s\n", head);
+    for (int i = 0; i < ROWS; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%d.5,%d,%d,%d\n", i * 7 % 5,
+                                 i % 9, 30 + i % 7, i % 2);
+    }
+}
+
+TABLE(a_name_goes_before_the_number_of_a_column)
+{
+    static const struct {
+        const char *head;
+        const char *label;
+        const char *drop;
+        uint32_t column;
+        const char *said; // in the judgement, where the text can be read in two ways
+    } cases[] = {
+        {"1,2,3,4", "4", NULL, 3, ""}, // no column has this number
+        {"1,2,3,4", "1", NULL, 0, "'1' is taken as the column with this name, number 0 from 0"},
+        {"1,2,3,4", "-1", NULL, 3, ""},
+        {"1,2,3,4", "0", NULL, 0, ""},
+        {"0,1,2,3", "2", NULL, 2, ""}, // the name and the number are one column
+        {"4,3,y,2", "2", "y", 3, "'2' is taken"},
+        {"4,3,2,y", "3", "4|y", 1, "'3' is taken"},
+        {"a,-1,2,y", "-1", "a", 1, "'-1' is taken"},
+        {"a,b,c,y", "3", NULL, 3, ""},
+        {"7,5,31,1", "3", NULL, 3, ""}, // a row
+        {"7,5,31,1", "1", NULL, 1, ""}, // a row, whose value 1 is no name
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        choice = (struct tern_csv_choice){
+            .label = cases[i].label, .drop = cases[i].drop, .numeric = true};
+        write_four(cases[i].head);
+        if (read_text() != TERN_OK || profile.columns.label != cases[i].column) {
+            fail_msg("%s: label %s is column %u; %s", cases[i].head, cases[i].label,
+                     profile.columns.label, why);
+        }
+        assert_true(cases[i].said[0] != '\0' ? strstr(said, cases[i].said) != NULL
+                                             : strstr(said, "is taken") == NULL);
+    }
+    choice = (struct tern_csv_choice){.label = "31", .numeric = true};
+    write_four("7,5,31,1");
+    assert_int_equal(read_text(), TERN_ERR_NOT_FOUND);
+    assert_non_null(strstr(why, "no column '31': line 1 is a row"));
+    choice.header = TERN_CSV_HEADER_YES;
+    assert_int_equal(read_text(), TERN_OK);
+    assert_int_equal(profile.columns.label, 2);
+    choice = (struct tern_csv_choice){.label = "2", .numeric = true};
+    write_four("1,2,2,y");
+    choice.header = TERN_CSV_HEADER_YES;
+    assert_int_equal(read_text(), TERN_ERR_CONFIG);
+    assert_non_null(strstr(why, "has two columns '2', number 1 and 2 from 0: rename one"));
+}
+
+TABLE(the_name_for_a_setting_finds_its_column)
+{
+    static const char *const heads[] = {"1,2,3,4", "a,b,c,y", "a,a,1,2", "1,1,0,-4", "x|y,,2, ;"};
+    char name[TERN_CSV_NAME_MAX];
+    char number[16];
+    for (size_t h = 0; h < sizeof heads / sizeof heads[0]; h++) {
+        for (uint32_t c = 0; c < 4; c++) {
+            choice = (struct tern_csv_choice){.numeric = true, .header = TERN_CSV_HEADER_YES};
+            write_four(heads[h]);
+            assert_int_equal(read_text(), TERN_OK);
+            snprintf(name, sizeof name, "%s", tern_csv_setting_name(&profile, c, number));
+            choice.label = name;
+            assert_int_equal(read_text(), TERN_OK);
+            if (profile.columns.label != c) {
+                fail_msg("%s: '%s' is column %u, not %u", heads[h], name, profile.columns.label, c);
+            }
+        }
+    }
+}
+
 TABLE(marks_of_missing_values_are_named)
 {
     size_t used = (size_t)snprintf(text, sizeof text, "a,b,state\n");

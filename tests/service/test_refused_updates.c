@@ -300,7 +300,7 @@ TEST(test_refusals_do_not_fill_the_log)
         assert_int_equal(send_value(1, &next.task, 2.0F), 422);
     }
     unsigned lines = lines_with("event=update-rejected");
-    unsigned last = lines_with("client=1 reason=norm-limit count=64");
+    unsigned last = lines_with("client=1 reason=norm-limit count=64 norm=50.99 limit=26");
     // Another client's first is told of.
     tern_CheckinReply other = checkin(&harness, 2, NULL);
     assert_int_equal(send_value(2, &other.task, 2.0F), 422);
