@@ -51,12 +51,12 @@ struct tern_csv_columns {
     uint32_t label;    // TERN_CSV_NO_COLUMN: none
     uint32_t group;    // TERN_CSV_NO_COLUMN: none
     bool header;       // the first line names the columns; the profile may still set it
-    uint32_t
-        named_number; // column given by a name that is also another column's number; TERN_CSV_NO_COLUMN: none
-    bool
-        number_is_name; // a column was taken by number, and another one has this number in the first line
-    uint32_t
-        only_named; // with number_is_name: column given by such a text, which is no column's number
+    // A column that was given by a name which is also another column's number; TERN_CSV_NO_COLUMN: none.
+    uint32_t named_number;
+    // A column was taken by a number that the first line has in another column.
+    bool number_is_name;
+    // With number_is_name: the column whose name was given, where no column has this number.
+    uint32_t only_named;
 };
 
 // Assigns the columns from the current record, the table's first. Free *columns also on error.
