@@ -87,11 +87,11 @@ function(tern_package_program component target)
     ${CMAKE_STRIP} --remove-section=.comment --remove-section=.note $<TARGET_FILE:${target}>
     -o ${TERN_PACKAGE}/${target} DEPENDS ${target})
   tern_package_manual(${component} ${target} 1
-    python3 ${TERN_PACKAGE_SOURCE}/man_page.py ${TERN_PACKAGE}/${target}.1 ${TERN_PACKAGE_DAY} ${program}
+    ${Python3_EXECUTABLE} ${TERN_PACKAGE_SOURCE}/man_page.py ${TERN_PACKAGE}/${target}.1 ${TERN_PACKAGE_DAY} ${program}
     DEPENDS ${target} ${TERN_PACKAGE_SOURCE}/man_page.py)
   foreach(settings ${ARGN})
     tern_package_manual(${component} ${target}.ini 5
-      python3 ${TERN_PACKAGE_SOURCE}/settings_page.py ${TERN_PACKAGE}/${target}.ini.5 ${TERN_PACKAGE_DAY}
+      ${Python3_EXECUTABLE} ${TERN_PACKAGE_SOURCE}/settings_page.py ${TERN_PACKAGE}/${target}.ini.5 ${TERN_PACKAGE_DAY}
       ${settings} ${program}
       DEPENDS ${target} ${TERN_PACKAGE_SOURCE}/settings_page.py ${TERN_PACKAGE_SOURCE}/man_page.py)
   endforeach()

@@ -1,7 +1,7 @@
 """The comparison of several federations that the [experiment] section of an experiment's file plans.
 
-    compare.py plans CONFIG                     yes or no: whether there is such a section
-    compare.py deep CONFIG                      yes or no: whether lab/deep/run.py makes runs of it
+    compare.py kind CONFIG                      "planned" with such a section, else "single"; and "deep"
+                                                where lab/deep/run.py makes runs of it
     compare.py run CONFIG DIR [OPTION]...       makes what DIR has no results of, and the table
       --set section.key=value                   for every run; experiment.key for the section itself
       --only TEXT                               only runs whose name contains TEXT (each TEXT given)
@@ -169,12 +169,15 @@ def differ(options):
 # --- Options
 
 
-def plans_deep(path):
-    """Whether the file, or a run in it, plans a deep model."""
+def kind(path):
+    """A plan that is refused is not deep: the verb `run` prints the reason."""
     if not has_section(path, "experiment"):
-        return is_deep(effective(path, []))
-    plan = Plan(path)
-    return any(is_deep(plan.settings(run, plan.seeds[0])) for run in plan.runs)
+        return "single deep" if is_deep(effective(path, [])) else "single"
+    try:
+        plan = Plan(path)
+    except SystemExit:
+        return "planned"
+    return "planned deep" if any(is_deep(plan.settings(run, plan.seeds[0])) for run in plan.runs) else "planned"
 
 
 def plan_of(options):
@@ -212,12 +215,8 @@ def options_of_one(verbs):
     parser.set_defaults(act=draw_runs)
     parser.add_argument("out")
     parser.add_argument("results", nargs="+")
-    parser = verbs.add_parser("plans")
-    parser.set_defaults(act=lambda options: print(
-        "yes" if has_section(options.config, "experiment") else "no"))
-    parser.add_argument("config")
-    parser = verbs.add_parser("deep")
-    parser.set_defaults(act=lambda options: print("yes" if plans_deep(options.config) else "no"))
+    parser = verbs.add_parser("kind")
+    parser.set_defaults(act=lambda options: print(kind(options.config)))
     parser.add_argument("config")
 
 

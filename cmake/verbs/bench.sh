@@ -112,7 +112,7 @@ check_beside() { # PART...
 
 # Prints the numbers of a flat JSON file, one "name  value" per line.
 print_numbers() { # FILE
-    python3 - "$1" <<'END'
+    "$PYTHON" - "$1" <<'END'
 import json, sys
 for key, value in json.load(open(sys.argv[1])).items():
     print(f"  {key:<34} {value:>14,}" if isinstance(value, (int, float)) else f"  {key:<34} {value:>14}")
@@ -121,7 +121,7 @@ END
 
 # Merges several flat JSON objects.
 join_numbers() { # FILE...
-    python3 -c 'import json, sys
+    "$PYTHON" -c 'import json, sys
 print(json.dumps({k: v for f in sys.argv[1:] for k, v in json.load(open(f)).items()}, indent=1))' "$@"
 }
 
@@ -162,7 +162,7 @@ bench_updates() { # OUT
     local overrides=("data.dir=$TERN_DATA_DIR" codec.codec=3lc:s=1)
     run_federation updates "$TERN_ROOT/configs/experiments/fashion-3lc.ini" overrides "" --no-table \
         >"$EXPERIMENT_DIR/updates.log"
-    python3 -B "$TERN_ROOT/lab/bench/real_updates.py" "$TERN_BUILD/bin/tern-codec" \
+    "$PYTHON" -B "$TERN_ROOT/lab/bench/real_updates.py" "$TERN_BUILD/bin/tern-codec" \
         "$EXPERIMENT_DIR/updates/state/tern.db" --counts "$BENCH_SEGMENTS" --json "$1"
     clean_experiment
 }
@@ -182,7 +182,7 @@ bench_papers() { # OUT
         train.learning_rate=$rate train.momentum=0 train.weight_decay=0)
     run_federation papers "$TERN_ROOT/configs/experiments/fashion-3lc.ini" overrides "" --no-table \
         >"$EXPERIMENT_DIR/papers.log"
-    python3 -B "$TERN_ROOT/lab/bench/papers.py" "$TERN_BUILD/bin/tern-codec" \
+    "$PYTHON" -B "$TERN_ROOT/lab/bench/papers.py" "$TERN_BUILD/bin/tern-codec" \
         "$EXPERIMENT_DIR/papers/state/tern.db" "$runs" "$convex" --count "${BENCH_SEGMENTS%%,*}" --rate "$rate" \
         ${lgc:+--lgc "$lgc"} --json "$1"
     clean_experiment
@@ -197,18 +197,18 @@ bench_qsvrg() { # OUT
     begin_experiment
     for table in ${BENCH_TABLES:-even uneven classes}; do
         for strategy in qsvrg fedavg; do
-            settings=$(python3 -B "$TERN_ROOT/lab/bench/qsvrg.py" plan "$EXPERIMENT_DIR" "$table" "$strategy" \
+            settings=$("$PYTHON" -B "$TERN_ROOT/lab/bench/qsvrg.py" plan "$EXPERIMENT_DIR" "$table" "$strategy" \
                 "$epochs") || fail "the task '$table' could not be made"
             # shellcheck disable=SC2034
             mapfile -t qsvrg_overrides <<<"$settings"
             run_federation "$table-$strategy" "$TERN_ROOT/configs/experiments/qsvrg.ini" qsvrg_overrides "" \
                 --no-table >"$EXPERIMENT_DIR/qsvrg.log"
-            python3 -B "$TERN_ROOT/lab/bench/qsvrg.py" read "$made" "$table" "$strategy" "$epochs" \
+            "$PYTHON" -B "$TERN_ROOT/lab/bench/qsvrg.py" read "$made" "$table" "$strategy" "$epochs" \
                 "$EXPERIMENT_DIR/$table-$strategy/state/tern.db" \
                 "$TERN_BUILD/bin/tern-aggregator" "${AGGREGATOR_OPTIONS[@]}" || fail "the run could not be read"
         done
     done
-    "$(debian_python)" -B "$TERN_ROOT/lab/bench/qsvrg.py" report "$made" --json "$1" \
+    "$PYTHON" -B "$TERN_ROOT/lab/bench/qsvrg.py" report "$made" --json "$1" \
         --svg "$TERN_BUILD/bench/qsvrg.svg"
     clean_experiment
 }
@@ -219,7 +219,7 @@ bench_lgc() { # OUT
     for task in ${BENCH_TASKS:-cnn large}; do
         tasks+=(--task "$task")
     done
-    python3 -B "$TERN_ROOT/lab/bench/lgc.py" "$TERN_BUILD/bench-bin/bench-lgc" \
+    "$PYTHON" -B "$TERN_ROOT/lab/bench/lgc.py" "$TERN_BUILD/bench-bin/bench-lgc" \
         "idx:$TERN_DATA_DIR,mean=0.286,std=0.353" "${tasks[@]}" --json "$1" || fail "a scheme could not be measured"
 }
 
@@ -244,7 +244,7 @@ bench_suite() { # OUT
         files+=("${1%.json}-$plan.json")
         bench_plan "$plan" "${files[-1]}"
     done
-    python3 -c 'import json, sys
+    "$PYTHON" -c 'import json, sys
 print(json.dumps({name: json.load(open(name_of)) for name, name_of in zip(sys.argv[1::2], sys.argv[2::2])}, indent=1))' \
         suite "${files[0]}" middle "${files[1]}" pilots "${files[2]}" deep "${files[3]}" >"$1"
 }
@@ -261,7 +261,7 @@ bench_protocol() { # OUT
 bench_gateways() { # OUT
     [ -n "${TERN_DATA_DIR:-}" ] || usage_error "bench: gateways needs TERN_DATA_DIR, the folder of Fashion-MNIST"
     begin_experiment
-    python3 -B "$TERN_ROOT/lab/bench/gateways.py" "$TERN_BUILD" "$TERN_DATA_DIR" "$EXPERIMENT_DIR/gateways" \
+    "$PYTHON" -B "$TERN_ROOT/lab/bench/gateways.py" "$TERN_BUILD" "$TERN_DATA_DIR" "$EXPERIMENT_DIR/gateways" \
         "${BENCH_ROUNDS:-60}" >"$1" || fail "the sites could not be measured"
     clean_experiment
     print_numbers "$1"
@@ -273,10 +273,10 @@ bench_participation() { # OUT
     local overrides=()
     run_federation participation "$TERN_ROOT/configs/experiments/participation.ini" overrides "" --no-table \
         >"$EXPERIMENT_DIR/participation.log"
-    python3 -B "$TERN_ROOT/lab/bench/participation.py" "$EXPERIMENT_DIR/participation/state/tern.db" \
+    "$PYTHON" -B "$TERN_ROOT/lab/bench/participation.py" "$EXPERIMENT_DIR/participation/state/tern.db" \
         >"$EXPERIMENT_DIR/participation.json" || fail "the meter could not be read"
     start_bench_aggregator idle-day round.min_clients=2
-    python3 -B "$TERN_ROOT/lab/bench/idle.py" "$TERN_BUILD" "$TERN_ROOT/configs/aggregator.example.ini" \
+    "$PYTHON" -B "$TERN_ROOT/lab/bench/idle.py" "$TERN_BUILD" "$TERN_ROOT/configs/aggregator.example.ini" \
         "https://127.0.0.1:$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" "$BENCH_CODE" "$BENCH_DIR/client" \
         >"$EXPERIMENT_DIR/idle-day.json" || fail "an idle device's check-ins could not be measured"
     join_numbers "$EXPERIMENT_DIR/participation.json" "$EXPERIMENT_DIR/idle-day.json" >"$1"
@@ -326,7 +326,7 @@ measure_rounds() { # CLIENTS ROUNDS BYTES CODEC MODEL STEPS NAME=FIGURE...
         done
         [ -z "$BENCH_BESIDE" ] || builds=("${builds[1]}" "${builds[0]}")
     done
-    python3 -B "$TERN_ROOT/lab/bench/in_turns.py" "$EXPERIMENT_DIR/$name" "$turns" \
+    "$PYTHON" -B "$TERN_ROOT/lab/bench/in_turns.py" "$EXPERIMENT_DIR/$name" "$turns" \
         "${BENCH_BESIDE:+1}" "$@" >"$EXPERIMENT_DIR/measured.json" || fail "the figures could not be read"
     [ -e "$EXPERIMENT_DIR/rounds.json" ] || echo '{}' >"$EXPERIMENT_DIR/rounds.json"
     join_numbers "$EXPERIMENT_DIR"/{rounds,measured}.json >"$EXPERIMENT_DIR/joined.json"
@@ -374,7 +374,7 @@ measure_standing() {
     mkdir -p "$EXPERIMENT_DIR/state"
     "$TERN_BUILD/bench-bin/bench-history" "$EXPERIMENT_DIR/state/tern.db" "$BENCH_HISTORY" \
         >"$EXPERIMENT_DIR/history.json" || fail "bench-history failed"
-    python3 -B "$TERN_ROOT/lab/bench/report_times.py" "$TERN_BUILD/bin/tern-aggregator" "$EXPERIMENT_DIR/state" \
+    "$PYTHON" -B "$TERN_ROOT/lab/bench/report_times.py" "$TERN_BUILD/bin/tern-aggregator" "$EXPERIMENT_DIR/state" \
         >"$EXPERIMENT_DIR/reports.json" || fail "status or report failed"
 }
 
@@ -406,7 +406,7 @@ crowd_of() { # LOOP RATE CONNECTED
         enrolled="${BENCH_ENROLLED:-10000}" connected="$connected" workers="$BENCH_CROWD_THREADS" \
         ms="$((${BENCH_SECONDS:-30} * 1000))" rate="$rate" >"$EXPERIMENT_DIR/said" || fail "bench-crowd failed"
     stop_programs
-    python3 -c 'import json, sys
+    "$PYTHON" -c 'import json, sys
 said = sys.stdin.read().partition("connected\n")[2]
 print(json.dumps({f"{sys.argv[1]}_{key}": value for key, value in json.loads(said).items()}, indent=1))' \
         "$loop" <"$EXPERIMENT_DIR/said" >"$EXPERIMENT_DIR/$loop.json" || fail "the figures could not be read"
@@ -434,7 +434,7 @@ bench_large() { # OUT
     start_bench_aggregator large "round.cohort=$clients" "round.min_clients=$clients" "round.rounds=$rounds" \
         train.local_steps=1 train.batch_size=1 "federation.model=mlp:256-$units-10" "codec.codec=$codec" \
         "codec.codec_down=$codec"
-    python3 -B "$TERN_ROOT/lab/bench/large_model.py" "$BENCH_DIR/state/tern.db" "$AGGREGATOR_PID" \
+    "$PYTHON" -B "$TERN_ROOT/lab/bench/large_model.py" "$BENCH_DIR/state/tern.db" "$AGGREGATOR_PID" \
         "$TERN_BUILD/bin/tern-fleet" run --set "fleet.server=https://127.0.0.1:$AGGREGATOR_PORT" \
         --set "fleet.ca=$BENCH_DIR/ca.pem" --set "fleet.join_code=$BENCH_CODE" --set "fleet.clients=$clients" \
         --set fleet.workers=2 --set fleet.evaluate_every=1000000 --set fleet.measure_replicas=0 \
@@ -445,7 +445,7 @@ bench_large() { # OUT
 }
 
 bench_link() { # OUT
-    python3 -B "$TERN_ROOT/lab/bench/large_model_links.py" "$TERN_BUILD" --json "$1" >/dev/null ||
+    "$PYTHON" -B "$TERN_ROOT/lab/bench/large_model_links.py" "$TERN_BUILD" --json "$1" >/dev/null ||
         fail "a figure is out of reach, or the federation failed"
     print_numbers "$1"
 }
@@ -462,10 +462,10 @@ bench_size() { # OUT
         sizes+=("${program//-/_}_stripped_bytes" "$(stripped_size "$program")")
     done
     start_bench_aggregator size
-    python3 "$TERN_ROOT/lab/bench/client_memory.py" "$TERN_BUILD" \
+    "$PYTHON" "$TERN_ROOT/lab/bench/client_memory.py" "$TERN_BUILD" \
         "https://127.0.0.1:$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" "$BENCH_CODE" \
         "$BENCH_DIR/client" >"$EXPERIMENT_DIR/memory.json" || fail "the client's memory is not known"
-    python3 -c 'import json, sys
+    "$PYTHON" -c 'import json, sys
 sizes = dict(zip(sys.argv[2::2], map(int, sys.argv[3::2])))
 print(json.dumps({**sizes, **json.load(open(sys.argv[1]))}, indent=1))' \
         "$EXPERIMENT_DIR/memory.json" "${sizes[@]}" >"$1"

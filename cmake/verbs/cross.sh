@@ -188,7 +188,7 @@ cross_hold_documents() { # ARCH VARIANT
     [ "$ARCHIVE_SUITE" = bookworm ] || return 0
     [ "$2" = static ] || programs+=(tern-aggregator)
     for program in "${programs[@]}"; do
-        python3 -B "$TERN_ROOT/tests/cross/check_sizes.py" "$TERN_ROOT" "$1" "$2" \
+        "$PYTHON" -B "$TERN_ROOT/tests/cross/check_sizes.py" "$TERN_ROOT" "$1" "$2" \
             "$(cross_dir "$1")/$2/bin/$program" "$(cross_tool "$1" strip)" ||
             fail "a document gives another size of $program for $1, $2: put in the one above"
     done

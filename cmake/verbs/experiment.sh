@@ -198,7 +198,7 @@ describe_run() { # RESULTS_FILE CONFIG OVERRIDE...
     for override in "${@:3}"; do
         sets+=(--set "$override")
     done
-    python3 -B "$TERN_ROOT/lab/compare.py" describe "$1" "$2" "${sets[@]}" ||
+    "$PYTHON" -B "$TERN_ROOT/lab/compare.py" describe "$1" "$2" "${sets[@]}" ||
         fail "the settings could not be added to $1"
 }
 
@@ -215,7 +215,7 @@ measure_global_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
     "$TERN_BUILD/bin/tern-fleet" evaluate --config "$config" "$@" "$results" "$dir/global.f32" ||
         fail "the global model could not be measured"
     measure_averaged_model "$dir" "$config" "$results" "$@"
-    python3 -B "$TERN_ROOT/lab/arrived.py" "$results" \
+    "$PYTHON" -B "$TERN_ROOT/lab/arrived.py" "$results" \
         "$TERN_BUILD/bin/tern-aggregator" "${AGGREGATOR_OPTIONS[@]}" \
         -- "$TERN_BUILD/bin/tern-fleet" --config "$config" "$@" ||
         fail "the global models of arrivals could not be measured"
@@ -236,18 +236,6 @@ measure_averaged_model() { # DIR CONFIG RESULTS_FILE FLEET_OPTION...
         "$dir/averaged.f32" || fail "the averaged model could not be measured"
 }
 
-# Whether a configuration plans several runs, by the reader of the plan itself.
-plans_runs() { # CONFIG
-    local found
-    found=$(python3 -B "$TERN_ROOT/lab/compare.py" plans "$1") || exit 2
-    [ "$found" = yes ]
-}
-
-# Whether lab/deep/run.py makes runs of a configuration, by PyTorch. A plan that is refused is no such.
-makes_deep() { # CONFIG
-    [ "$(python3 -B "$TERN_ROOT/lab/compare.py" deep "$1" 2>/dev/null)" = yes ]
-}
-
 # A deep federation, in the place of this script.
 run_deep() { # CONFIG JSON OVERRIDE...
     local config=$1 json=$2 sets=() override
@@ -258,7 +246,7 @@ run_deep() { # CONFIG JSON OVERRIDE...
     verb_setup build torch
     build_variant release tern-aggregator tern-client
     export TERN_BIN_DIR=$TERN_BUILD/bin
-    exec "$(debian_python)" -B "$TERN_ROOT/lab/deep/run.py" "$config" --json "${json:-/dev/null}" "${sets[@]}"
+    exec "$PYTHON" -B "$TERN_ROOT/lab/deep/run.py" "$config" --json "${json:-/dev/null}" "${sets[@]}"
 }
 
 # Checks settings and baseline as the programs do, before any program is started.
@@ -273,7 +261,7 @@ check_settings() { # CONFIG BASELINE OVERRIDE...
     for override in "$@"; do
         sets+=(--set "$override")
     done
-    python3 -B "$TERN_ROOT/lab/compare.py" advise "$config" "${sets[@]}" || exit 2
+    "$PYTHON" -B "$TERN_ROOT/lab/compare.py" advise "$config" "${sets[@]}" || exit 2
 }
 
 # Results get their final name only when they are complete.
@@ -371,11 +359,14 @@ verb_experiment() {
     done
     [ -n "$config" ] || usage_error "experiment: which CONFIG.ini? See configs/experiments"
     [ -f "$config" ] || usage_error "experiment: there is no file '$config'"
-    if plans_runs "$config"; then
+    # Of several runs or a single one, and whether lab/deep/run.py makes them, by PyTorch.
+    local kind
+    kind=$("$PYTHON" -B "$TERN_ROOT/lab/compare.py" kind "$config") || exit 2
+    if [[ $kind == planned* ]]; then
         [ -z "$single" ] ||
             usage_error "experiment: $single is for one run; $config plans several"
         local programs=(tern-aggregator tern-fleet)
-        if makes_deep "$config"; then
+        if [[ $kind == *deep ]]; then
             groups+=(torch)
             programs+=(tern-client)
         fi
@@ -387,14 +378,14 @@ verb_experiment() {
             table+=(--set "$override")
         done
         # In the place of this script, so that signals reach what has to stop the runs.
-        exec "$(debian_python)" -B "$TERN_ROOT/lab/compare.py" run "$config" "$results" \
+        exec "$PYTHON" -B "$TERN_ROOT/lab/compare.py" run "$config" "$results" \
             --tern "$TERN_ROOT/tern" --programs "$TERN_BUILD/bin" --jobs "${jobs:-$(cores)}" \
             "${table[@]}"
     fi
     [ -z "$planned" ] ||
         usage_error "experiment: $planned is for a file with [experiment], which $config is not"
     check_places "$json" "$keep"
-    if makes_deep "$config"; then
+    if [[ $kind == *deep ]]; then
         [ -z "$curves$baseline$keep" ] ||
             usage_error "experiment: --curves, --baseline and --keep are not for one deep run; a plan has curves"
         run_deep "$config" "$json" "${overrides[@]}"
@@ -411,10 +402,10 @@ verb_experiment() {
         json=$EXPERIMENT_DIR/run/results.json
     fi
     if [ -n "$baseline" ]; then
-        python3 -B "$TERN_ROOT/lab/compare.py" differ "$json" "$baseline"
+        "$PYTHON" -B "$TERN_ROOT/lab/compare.py" differ "$json" "$baseline"
     fi
     if [ -n "$curves" ]; then
-        "$(debian_python)" -B "$TERN_ROOT/lab/compare.py" curves "$curves" "$json" ${baseline:+"$baseline"}
+        "$PYTHON" -B "$TERN_ROOT/lab/compare.py" curves "$curves" "$json" ${baseline:+"$baseline"}
     fi
 }
 
@@ -427,7 +418,7 @@ compare_runs() { # RUN.json OTHER.json
     verb_setup build
     build_variant release tern-fleet
     "$TERN_BUILD/bin/tern-fleet" compare "$@" || exit 1
-    python3 -B "$TERN_ROOT/lab/compare.py" differ "$@"
+    "$PYTHON" -B "$TERN_ROOT/lab/compare.py" differ "$@"
 }
 
 help_demo() {
@@ -524,7 +515,7 @@ run_several() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE
     for override in "${several_overrides_[@]}"; do
         options+=(--set "$override")
     done
-    TERN_BUILD_DIR=$TERN_BUILD python3 -B "$TERN_ROOT/lab/scale_out.py" "$config" "$dir" "$results" \
+    TERN_BUILD_DIR=$TERN_BUILD "$PYTHON" -B "$TERN_ROOT/lab/scale_out.py" "$config" "$dir" "$results" \
         --programs "$TERN_BUILD/bin" "${options[@]}" &
     several=$!
     EXPERIMENT_PIDS+=("$several")

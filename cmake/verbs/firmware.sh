@@ -95,14 +95,14 @@ build_images() { # VERB_OF_SIZES, then for each image "BOARD LIBC TLS ERROR_STOR
         folders+=("$TERN_BUILD/firmware/$(image_name "${words[@]}")")
     done
     say "sizes in bytes, and the change since firmware_port/sizes.json"
-    python3 "$TERN_ROOT/cmake/verbs/firmware_sizes.py" "$verb" \
+    "$PYTHON" "$TERN_ROOT/cmake/verbs/firmware_sizes.py" "$verb" \
         "$TERN_ROOT/firmware_port/sizes.json" "${folders[@]}"
 }
 
 # Instructions for each value that a codec encodes or decodes. Returns 1 when one got much dearer.
 codec_cost() { # VERB
     say "instructions for each value, and the change since lab/bench/firmware/codec_cost.json"
-    python3 "$TERN_ROOT/lab/bench/firmware/codec_cost.py" "$1"
+    "$PYTHON" "$TERN_ROOT/lab/bench/firmware/codec_cost.py" "$1"
 }
 
 # Every image of these kinds, as build_images() takes them.

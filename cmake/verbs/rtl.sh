@@ -34,7 +34,7 @@ verb_rtl() {
     if [ "$synth" = yes ]; then
         verb_setup synth
         say "synthesis"
-        python3 -B "$TERN_ROOT/cmake/verbs/rtl_synth.py" "$TERN_ROOT/firmware_port/rtl" "$TERN_BUILD/rtl" ||
+        "$PYTHON" -B "$TERN_ROOT/cmake/verbs/rtl_synth.py" "$TERN_ROOT/firmware_port/rtl" "$TERN_BUILD/rtl" ||
             fail "the blocks were not synthesized"
         return 0
     fi

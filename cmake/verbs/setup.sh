@@ -69,14 +69,10 @@ why_of() { # PACKAGES
         "$TERN_ROOT/configs/packages.txt"
 }
 
-# The python3 that Debian's python3-... packages are for, whatever PATH has before it.
-debian_python() {
-    if [ -x /usr/bin/python3 ]; then
-        echo /usr/bin/python3
-    else
-        echo python3
-    fi
-}
+# Debian's own Python has the python3-... packages. Another one, that PATH may have before it, may lack them, and
+# pyenv's takes seven times as long to start.
+PYTHON=/usr/bin/python3
+[ -x "$PYTHON" ] || PYTHON=python3
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then

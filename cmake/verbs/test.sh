@@ -175,7 +175,7 @@ run_tests() { # SKIPS VARIANT... -- CTEST-OPTION...
     [ "$(in_quarantine | wc -l)" -le "$QUARANTINE_MOST" ] || fail "$QUARANTINE names more than $QUARANTINE_MOST tests"
     # Of those that compute, six more than there are cores: most wait for a program of another now and then.
     local waiting=6 computing=$(($(cores) + 6))
-    python3 "$TERN_ROOT/cmake/verbs/merge_tests.py" "$all" "$waiting" "$computing" "${variants[@]}" ||
+    "$PYTHON" "$TERN_ROOT/cmake/verbs/merge_tests.py" "$all" "$waiting" "$computing" "${variants[@]}" ||
         fail "the tests could not be listed"
     say "tests"
     use_memory

@@ -15,6 +15,7 @@ import numpy
 
 SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "lab"))
+import compare  # noqa: E402
 from comparison import plan, planned, rows, runner, settings, tables  # noqa: E402
 from deep import pictures  # noqa: E402
 
@@ -65,6 +66,7 @@ class Plans(unittest.TestCase):
                 plan_ = plan.Plan(str(path))
                 found = {settings.is_deep(plan_.settings(run, plan_.seeds[0])) for run in plan_.runs}
                 self.assertEqual(found, {path.name == "deep.ini"}, path.name)
+                self.assertEqual(compare.kind(str(path)), "planned deep" if path.name == "deep.ini" else "planned")
 
     def test_the_aggregator_alone_checks_a_deep_run_without_its_data(self):
         plan_ = plan.Plan(str(DEEP))
