@@ -112,7 +112,7 @@ verb_lint() {
     verb_setup build test lint
     verb_format --check
     build_variant release all
-    ctest --test-dir "$TERN_BUILD" -L lint --output-on-failure || fail "the lint tests failed"
+    TERN_LONG_TESTS=yes ctest --test-dir "$TERN_BUILD" -L lint --output-on-failure || fail "the lint tests failed"
     say "clang-tidy"
     find "$TERN_ROOT"/{shared,client,aggregator,ring,lab} -name '*.c' -print0 | sort -z |
         xargs -0 -P "$(cores)" -n 4 clang-tidy --quiet -p "$TERN_BUILD" ||
