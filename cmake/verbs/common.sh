@@ -36,6 +36,11 @@ nearest_verb() { # WRITTEN
         END { print best }'
 }
 
+# Debian's own Python has the python3-... packages. Another one, that PATH may have before it, may lack them, and
+# pyenv's takes seven times as long to start.
+PYTHON=/usr/bin/python3
+[ -x "$PYTHON" ] || PYTHON=python3
+
 cores() { nproc 2>/dev/null || echo 1; }
 
 # Temporary files of tests in memory, where databases do not wait for the disk: tests take a fraction of the time. Exports

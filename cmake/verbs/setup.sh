@@ -69,11 +69,6 @@ why_of() { # PACKAGES
         "$TERN_ROOT/configs/packages.txt"
 }
 
-# Debian's own Python has the python3-... packages. Another one, that PATH may have before it, may lack them, and
-# pyenv's takes seven times as long to start.
-PYTHON=/usr/bin/python3
-[ -x "$PYTHON" ] || PYTHON=python3
-
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         env DEBIAN_FRONTEND=noninteractive "$@"
