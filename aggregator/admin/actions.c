@@ -54,8 +54,8 @@ enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db 
     const struct admin_job *job = ctx;
     (void)now_ms;
     struct tern_db_client client;
-    const uint64_t follower = tern_federation_follower(tern_service_federation(service));
-    if (follower != 0 && job->number == follower) {
+    const uint64_t upstream = tern_federation_upstream_client(tern_service_federation(service));
+    if (upstream != 0 && job->number == upstream) {
         tern_admin_reply_error(reply, 409, TERN_ERR_STATE,
                                "This client stands for the upstream aggregator. To end this "
                                "gateway, revoke it there.");

@@ -118,7 +118,7 @@ static void add_running(cJSON *json, const struct tern_service_facts *facts, uin
     tern_json_bool(json, "merging", facts->federation.merging);
     tern_json_u64(json, "deadline_in_ms", running ? machine->deadline_ms - now_ms : 0);
     tern_json_float(json, "mean_loss", facts->federation.last_loss);
-    tern_json_u64(json, "refused_draws", facts->federation.refused_draws);
+    tern_json_u64(json, "refused_cohorts", facts->federation.refused_cohorts);
     if (facts->federation.advice != NULL) {
         cJSON_AddStringToObject(json, "advice", facts->federation.advice);
     }
@@ -199,11 +199,11 @@ static enum tern_result load_waiting(struct tern_service *service, struct tern_d
     struct tern_wait_rules rules;
     struct tern_wait_facts facts;
     struct tern_db_counts counts = {.code_uses_left = 0};
-    tern_federation_waits(federation, now_ms, &rules, &facts);
-    tern_federation_missing(federation, add_missing, waiting);
-    const enum tern_wait wait = tern_wait_of(&rules, &facts, now_ms);
+    tern_federation_wait_facts(federation, now_ms, &rules, &facts);
+    tern_federation_each_missing_update(federation, add_missing, waiting);
+    const enum tern_wait wait = tern_wait_reason(&rules, &facts, now_ms);
     if (wait == TERN_WAIT_STATISTICS) {
-        tern_federation_missing_statistics(federation, now_ms, add_missing, waiting);
+        tern_federation_each_missing_statistics(federation, now_ms, add_missing, waiting);
     }
     if (wait == TERN_WAIT_CLIENTS) {
         TERN_TRY(tern_db_counts(db, now_ms, &counts));

@@ -79,9 +79,9 @@ static void rounds(FILE *text, const struct tern_service_facts *facts)
            facts->federation.machine.reported);
     single(text, "round_members", "gauge", "Clients invited to the open round.",
            facts->federation.machine.member_count);
-    single(text, "refused_draws", "gauge",
+    single(text, "refused_cohorts", "gauge",
            "Consecutive draws of members whose updates were all refused for their values.",
-           facts->federation.refused_draws);
+           facts->federation.refused_cohorts);
     single(text, "finished", "gauge", "1 after round.rounds rounds, or an early stop.",
            tern_round_finished(&facts->federation.machine));
     head(text, "round_mean_loss", "gauge", "Mean training loss of the last committed round.");
@@ -156,9 +156,9 @@ static void clients(FILE *text, const struct tern_service_facts *facts)
     single(text, "clients_unreliable", "gauge",
            "Clients that fetch tasks and do not report; rounds invite others in addition.",
            facts->federation.unreliable);
-    const struct tern_trainers *trainers = &facts->federation.trainers;
-    single(text, "clients_never_came", "gauge", "Training clients that have never checked in.",
-           trainers->never_came);
+    const struct tern_trainer_counts *trainers = &facts->federation.trainers;
+    single(text, "clients_never_checked_in", "gauge",
+           "Training clients that have never checked in.", trainers->never_checked_in);
     single(text, "clients_recent", "gauge",
            "Clients that train and were seen within round.eligible_within.", trainers->recent);
     single(text, "clients_spent", "gauge",

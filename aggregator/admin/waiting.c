@@ -96,7 +96,7 @@ static void report_ended(struct tern_waiting *waiting, const struct tern_waiting
 
 static void report_finished(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
-    if (known->rules->follower != 0) {
+    if (known->rules->upstream_client != 0) {
         explain(waiting, "finished: the federation of the upstream aggregator is done");
         tern_waiting_advise(waiting, "`tern-aggregator export` there writes the model");
         return;
@@ -117,26 +117,27 @@ static void report_upstream(struct tern_waiting *waiting, const struct tern_wait
 
 static void report_clients(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
-    const struct tern_tags_wanted *tags = &known->rules->tags;
-    const struct tern_trainers *trainers = &known->facts->trainers;
+    const struct tern_tag_selection *tags = &known->rules->tags;
+    const struct tern_trainer_counts *trainers = &known->facts->trainers;
     const uint32_t wanted = known->rules->min_clients;
     const uint32_t more = wanted - trainers->enrolled;
     explain(waiting,
             "waiting for %" PRIu32 " more client%s that train%s: round.min_clients = %" PRIu32,
             more, more == 1 ? "" : "s", more == 1 ? "s" : "", wanted);
-    if (trainers->other_tags > 0) {
+    if (trainers->excluded_by_tags > 0) {
         tern_waiting_advise(waiting,
                             "%" PRIu32 " client%s not the tags of round.selection = tags:%s%s%s: "
                             "`tern-aggregator tag` sets them, `clients` lists them",
-                            trainers->other_tags, trainers->other_tags == 1 ? " has" : "s have",
-                            tags->with, tags->with[0] != '\0' && tags->spread[0] != '\0' ? "," : "",
-                            tags->spread);
-    } else if (trainers->never_came > 0) {
+                            trainers->excluded_by_tags,
+                            trainers->excluded_by_tags == 1 ? " has" : "s have", tags->required,
+                            tags->required[0] != '\0' && tags->spread_key[0] != '\0' ? "," : "",
+                            tags->spread_key);
+    } else if (trainers->never_checked_in > 0) {
         tern_waiting_advise(waiting,
                             "%" PRIu32 " enrolled and never checked in: start `tern-client run` on "
                             "them (`tern-aggregator clients` lists them), or lower "
                             "round.min_clients",
-                            trainers->never_came);
+                            trainers->never_checked_in);
     } else if (known->code_uses_left == 0) {
         tern_waiting_advise(waiting,
                             "`tern-aggregator enroll-code --uses %" PRIu32
@@ -167,7 +168,7 @@ static void report_seen(struct tern_waiting *waiting, const struct tern_waiting_
 static void report_too_few_statistics(struct tern_waiting *waiting,
                                       const struct tern_waiting_known *known)
 {
-    const uint32_t wanted = tern_wait_statistics(known->rules);
+    const uint32_t wanted = tern_wait_statistics_needed(known->rules);
     const uint32_t more = wanted - known->facts->trainers.with_statistics;
     explain(waiting,
             "waiting for the statistics of %" PRIu32 " more client%s, which scale the columns: "
@@ -181,9 +182,9 @@ static void report_too_few_statistics(struct tern_waiting *waiting,
 
 static void report_statistics(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
-    const struct tern_trainers *trainers = &known->facts->trainers;
+    const struct tern_trainer_counts *trainers = &known->facts->trainers;
     char left[TERN_TEXT];
-    if (trainers->with_statistics < tern_wait_statistics(known->rules)) {
+    if (trainers->with_statistics < tern_wait_statistics_needed(known->rules)) {
         report_too_few_statistics(waiting, known);
         return;
     }
@@ -202,11 +203,12 @@ static void report_statistics(struct tern_waiting *waiting, const struct tern_wa
 
 static void report_bytes(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
-    const struct tern_trainers *trainers = &known->facts->trainers;
+    const struct tern_trainer_counts *trainers = &known->facts->trainers;
     explain(waiting,
             "waiting for byte budgets: %" PRIu32 " of %" PRIu32
             " clients have none left for a round, and %" PRIu32 " must take part",
-            trainers->spent, trainers->recent, tern_wait_updates(known->rules, known->facts));
+            trainers->spent, trainers->recent,
+            tern_wait_clients_needed(known->rules, known->facts));
     tern_waiting_advise(
         waiting, "budgets are renewed each month, or raised on the devices ([budget]); a lower "
                  "round.quorum needs fewer clients; `tern-aggregator schedule` shows each");
@@ -244,7 +246,7 @@ void tern_waiting_describe(struct tern_waiting *waiting, const struct tern_waiti
         [TERN_WAIT_STATISTICS] = report_statistics, [TERN_WAIT_BYTES] = report_bytes,
         [TERN_WAIT_INTERVAL] = report_interval,     [TERN_WAIT_CHECKIN] = report_checkin,
     };
-    waiting->wait = tern_wait_of(known->rules, known->facts, known->now_ms);
+    waiting->wait = tern_wait_reason(known->rules, known->facts, known->now_ms);
     waiting->needs_help = tern_wait_needs_help(waiting->wait, known->rules, known->facts);
     sentences[waiting->wait](waiting, known);
 }
@@ -357,15 +359,15 @@ static enum tern_result count_trainer(struct tern_db *db, const struct tern_wait
     TERN_TRY(tern_db_may_miss(tern_db_schedule_get(db, client->id, &schedule)));
     const uint64_t left =
         client->budget_left > client->budget_spent ? client->budget_left - client->budget_spent : 0;
-    const struct tern_waited trainer = {client->tags,
-                                        client->created_ms,
-                                        client->last_seen_ms,
-                                        client->budgeted,
-                                        left,
-                                        schedule.least_bytes,
-                                        has_its};
-    tern_trainers_add(&facts->trainers, known->rules, &trainer, known->now_ms);
-    if (tern_trainer_is_missing_statistics(known->rules, &trainer, known->now_ms)) {
+    const struct tern_wait_client trainer = {client->tags,
+                                             client->created_ms,
+                                             client->last_seen_ms,
+                                             client->budgeted,
+                                             left,
+                                             schedule.least_bytes,
+                                             has_its};
+    tern_trainer_counts_add(&facts->trainers, known->rules, &trainer, known->now_ms);
+    if (tern_wait_client_lacks_statistics(known->rules, &trainer, known->now_ms)) {
         tern_waiting_add(waiting, client, false, 0);
     }
     return TERN_OK;
@@ -377,7 +379,7 @@ static enum tern_result count_trainers(struct tern_db *db, const struct tern_wai
     struct tern_db_client client;
     struct statistics stored = {.rows = NULL};
     struct tern_db_rows *rows = tern_db_clients(db);
-    if (tern_wait_scales(known->rules, facts)) {
+    if (tern_wait_needs_scaling(known->rules, facts)) {
         stored.rows = tern_db_statistics(db);
         stored.more = tern_db_next(stored.rows, &stored.row);
     }
@@ -404,10 +406,10 @@ static enum tern_result find_upstream_task(struct tern_db *db, const struct tern
                                            uint32_t round, bool *awaits)
 {
     struct tern_db_update update;
-    if (rules->follower == 0) {
+    if (rules->upstream_client == 0) {
         return TERN_OK;
     }
-    const enum tern_result found = tern_db_update_find(db, round, rules->follower, &update);
+    const enum tern_result found = tern_db_update_find(db, round, rules->upstream_client, &update);
     *awaits = found != TERN_OK;
     return tern_db_may_miss(found);
 }
@@ -450,7 +452,7 @@ enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_ru
         TERN_TRY(count_trainers(db, &known, &facts, waiting));
         TERN_TRY(add_losses(db, &rules->ending, &facts.losses));
     }
-    if (!facts.open && tern_wait_of(rules, &facts, now_ms) != TERN_WAIT_STATISTICS) {
+    if (!facts.open && tern_wait_reason(rules, &facts, now_ms) != TERN_WAIT_STATISTICS) {
         waiting->shown = 0; // the wait is not for certain clients
         waiting->missing = 0;
     }

@@ -27,7 +27,7 @@ struct tern_figures {
     // num_examples is 0 if no version was evaluated.
     struct tern_accuracy newest;
     // a later version that too few evaluators reported; reports is 0: none
-    struct tern_judged pending;
+    struct tern_reported_version pending;
     // outside of rounds: enrolment, first handshakes, idle check-ins
     struct tern_round_bytes outside;
     struct tern_round_bytes all; // in and outside of rounds

@@ -77,7 +77,7 @@ void tern_gateway_upstream(const struct tern_cli *cli, struct tern_service_upstr
     *upstream = (struct tern_service_upstream){.is_known = false};
     if (tern_state_is_gateway(cli) && tern_state_is_served(cli)) {
         tern_state_path(cli, TERN_STATE_UPSTREAM, folder);
-        tern_relay_link_look(folder, upstream);
+        tern_relay_read_link(folder, upstream);
     }
 }
 
@@ -87,7 +87,7 @@ static bool load_facts(const struct tern_cli *cli, struct tern_relay_facts *fact
 {
     char folder[PATH_MAX];
     tern_state_path(cli, TERN_STATE_UPSTREAM, folder);
-    return tern_relay_look(folder, facts) == TERN_OK;
+    return tern_relay_read_facts(folder, facts) == TERN_OK;
 }
 
 void tern_gateway_print(const struct tern_cli *cli)
@@ -179,7 +179,7 @@ static int check_tensors(const struct tern_cli *cli, const struct tern_model *mo
 static enum tern_result add_follower(struct tern_db *db)
 {
     uint8_t token[TERN_WIRE_TOKEN_BYTES];
-    struct tern_db_client row = {.name = TERN_RELAY_FOLLOWER_NAME,
+    struct tern_db_client row = {.name = TERN_RELAY_UPSTREAM_CLIENT_NAME,
                                  .platform = "gateway",
                                  .evaluator = true,
                                  .created_ms = tern_now_ms()};
@@ -187,7 +187,7 @@ static enum tern_result add_follower(struct tern_db *db)
     tern_sha256(token, sizeof token, row.token_hash);
     TERN_TRY(tern_db_begin(db));
     const enum tern_result result = tern_db_conclude(db, tern_db_client_add(db, &row));
-    return result != TERN_OK || row.id == TERN_RELAY_FOLLOWER ? result : TERN_ERR_STATE;
+    return result != TERN_OK || row.id == TERN_RELAY_UPSTREAM_CLIENT ? result : TERN_ERR_STATE;
 }
 
 static int ensure_follower(struct tern_cli *cli)

@@ -195,20 +195,21 @@ static double value_of(const struct tern_accuracy *accuracy)
 
 typedef void (*take_metrics)(void *ctx, const struct tern_accuracy *metrics);
 
-static enum tern_result read_evaluations(struct tern_db_rows *rows, struct tern_judges *judges,
+static enum tern_result read_evaluations(struct tern_db_rows *rows,
+                                         struct tern_reported_versions *judges,
                                          struct tern_votes *votes, take_metrics take, void *ctx)
 {
     struct tern_accuracy at = {.num_examples = 0};
     struct tern_db_evaluation row;
-    while (tern_judges_next(judges, rows, &row)) {
+    while (tern_reported_versions_next(judges, rows, &row)) {
         if (row.version != at.version || row.model != at.model) {
-            tern_votes_decide(votes, &at);
+            tern_votes_take_medians(votes, &at);
             take(ctx, &at);
             at = (struct tern_accuracy){.version = row.version, .model = row.model};
         }
         tern_db_check_row(rows, tern_votes_add(votes, &at, &row));
     }
-    tern_votes_decide(votes, &at);
+    tern_votes_take_medians(votes, &at);
     take(ctx, &at);
     return tern_db_end(rows);
 }
@@ -219,15 +220,15 @@ static enum tern_result each_evaluated(struct tern_db *db, uint32_t first, uint3
                                        take_metrics take, void *ctx)
 {
     struct tern_votes votes = {NULL, 0, 0};
-    struct tern_judges judges;
-    enum tern_result result = tern_judges_load(db, first, last, &judges);
+    struct tern_reported_versions judges;
+    enum tern_result result = tern_reported_versions_load(db, first, last, &judges);
     if (result == TERN_OK) {
         struct tern_db_rows *rows =
             first == last ? tern_db_evaluations_of(db, first) : tern_db_evaluations_from(db, first);
         result = read_evaluations(rows, &judges, &votes, take, ctx);
     }
     tern_votes_free(&votes);
-    tern_judges_free(&judges);
+    tern_reported_versions_free(&judges);
     return result;
 }
 
@@ -326,7 +327,8 @@ static enum tern_result load_held_out(struct tern_db *db, uint32_t version,
 #define LEAST_SCORE 0.01           // R2, or AUC above 0.5
 #define MOST_AUTOENCODER_LOSS 0.95 // predicting the mean of each scaled column has loss 1
 
-static const struct tern_figure *figure(const struct tern_accuracy *accuracy, const char *name)
+static const struct tern_median_metric *figure(const struct tern_accuracy *accuracy,
+                                               const char *name)
 {
     for (uint32_t i = 0; i < accuracy->metric_count; i++) {
         if (strcmp(accuracy->metrics[i].name, name) == 0) {
@@ -338,7 +340,7 @@ static const struct tern_figure *figure(const struct tern_accuracy *accuracy, co
 
 static void judge_classes(struct tern_quality *quality)
 {
-    const struct tern_figure *largest = figure(&quality->newest, "largest");
+    const struct tern_median_metric *largest = figure(&quality->newest, "largest");
     if (!quality->newest.no_accuracy && largest != NULL &&
         quality->newest.accuracy <= largest->value) {
         quality->guess = "naming the largest class every time";
@@ -348,8 +350,8 @@ static void judge_classes(struct tern_quality *quality)
 
 static void judge_guess(enum tern_loss loss, struct tern_quality *quality)
 {
-    const struct tern_figure *r2 = figure(&quality->newest, "r2");
-    const struct tern_figure *auc = figure(&quality->newest, "auc");
+    const struct tern_median_metric *r2 = figure(&quality->newest, "r2");
+    const struct tern_median_metric *auc = figure(&quality->newest, "auc");
     if (loss == TERN_LOSS_CROSS_ENTROPY) {
         judge_classes(quality);
     } else if (loss == TERN_LOSS_RECONSTRUCTION) {
@@ -390,7 +392,8 @@ void tern_quality_free(struct tern_quality *quality)
 
 enum tern_result tern_quality_load(struct tern_db *db, const struct tern_db_federation *federation,
                                    uint32_t version, const struct tern_accuracy *evaluated,
-                                   const struct tern_judged *pending, struct tern_quality *quality)
+                                   const struct tern_reported_version *pending,
+                                   struct tern_quality *quality)
 {
     *quality = (struct tern_quality){.newest = *evaluated, .pending = *pending};
     if (evaluated->num_examples > 0) {
@@ -413,7 +416,7 @@ enum tern_result tern_quality_load(struct tern_db *db, const struct tern_db_fede
 
 static void print_classes(const struct tern_quality *quality)
 {
-    const struct tern_figure *f1 = figure(&quality->newest, "f1_macro");
+    const struct tern_median_metric *f1 = figure(&quality->newest, "f1_macro");
     if (quality->newest.no_accuracy || f1 == NULL) {
         return;
     }
@@ -447,7 +450,7 @@ static void print_trend(const struct tern_quality *quality, bool finished)
 
 void tern_quality_print_pending(const struct tern_quality *quality)
 {
-    const struct tern_judged *pending = &quality->pending;
+    const struct tern_reported_version *pending = &quality->pending;
     if (pending->reports > 0) {
         printf("            %s of version %" PRIu32 ": %" PRIu32 " of %" PRIu32
                " evaluators reported; half must report\n",
@@ -474,7 +477,7 @@ void tern_quality_print(const struct tern_quality *quality, bool finished)
     print_trend(quality, finished);
 }
 
-static void pending_json(cJSON *json, const struct tern_judged *pending)
+static void pending_json(cJSON *json, const struct tern_reported_version *pending)
 {
     if (pending->reports == 0) {
         cJSON_AddNullToObject(json, "pending");

@@ -27,7 +27,7 @@ enum tern_quality_trend {
 struct tern_quality {
     struct tern_accuracy newest; // num_examples is 0: no version was evaluated
     // a later version that too few evaluators reported; reports is 0: none
-    struct tern_judged pending;
+    struct tern_reported_version pending;
     uint32_t clients; // training clients that reported `newest`; 0: evaluators reported it
     enum tern_quality_trend trend;
     const char *trend_of;  // static: "accuracy" or "loss"
@@ -42,8 +42,8 @@ struct tern_quality {
 // TERN_ERR_NO_MEMORY, TERN_ERR_IO
 TERN_MUST_USE enum tern_result
 tern_quality_load(struct tern_db *db, const struct tern_db_federation *federation, uint32_t version,
-                  const struct tern_accuracy *evaluated, const struct tern_judged *pending,
-                  struct tern_quality *quality);
+                  const struct tern_accuracy *evaluated,
+                  const struct tern_reported_version *pending, struct tern_quality *quality);
 
 void tern_quality_free(struct tern_quality *quality);
 

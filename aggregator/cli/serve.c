@@ -250,7 +250,7 @@ static int fit_to_model(const struct serving *serving, struct tern_service_confi
         serving->cli, serving->model, serving->federation.model_spec, &config->federation, limits));
     tern_cli_advise(serving->settings, &config->federation, log_advice);
     if (serving->relay != NULL) {
-        tern_relay_adapt(serving->relay, config);
+        tern_relay_configure(serving->relay, config);
     }
     return TERN_EXIT_OK;
 }

@@ -95,7 +95,7 @@ static void fill_bounds(const struct tern_aggregator_settings *s,
 }
 
 static void fill_train(const struct tern_aggregator_settings *s,
-                       struct tern_federation_train *train)
+                       struct tern_training_settings *train)
 {
     train->batch_size = s->train_batch_size;
     train->momentum = (float)s->train_momentum;
@@ -108,7 +108,7 @@ static int fill_selection(const struct filling *filling)
     const char *name = filling->settings->round_selection;
     struct tern_federation_config *config = &filling->config->federation;
     char why[TERN_TAG_WHY_MAX];
-    const enum tern_result tags = tern_tags_wanted_parse(name, &config->tags, why);
+    const enum tern_result tags = tern_tag_selection_parse(name, &config->tags, why);
     config->selection = TERN_SELECTION_RANDOM;
     if (tags == TERN_ERR_CONFIG) {
         return tern_cli_fail(filling->cli, tags, "round.selection = %.48s: %s", name, why);
@@ -181,8 +181,8 @@ static int check_rate(const struct filling *filling)
 static void fill_statistics(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
-    struct tern_federation_statistics *statistics = &filling->config->federation.statistics;
-    statistics->wanted = strcmp(s->statistics_columns, "clients") == 0;
+    struct tern_statistics_settings *statistics = &filling->config->federation.statistics;
+    statistics->enabled = strcmp(s->statistics_columns, "clients") == 0;
     statistics->min_clients = s->statistics_min_clients;
     statistics->wait_ms = s->statistics_wait;
 }
@@ -460,7 +460,7 @@ int tern_serve_config_fill_codecs(struct tern_cli *cli, const struct tern_aggreg
             TERN_CLI_TRY(fill_early(cli, s, accuracy, row, config));
         }
     }
-    return tern_cli_check(cli, tern_federation_suits(config, values, why), "%s", why);
+    return tern_cli_check(cli, tern_federation_check_config(config, values, why), "%s", why);
 }
 
 // --- Limits of the listener

@@ -170,7 +170,7 @@ static void advise_on_buffers(const struct advice *advice)
                      "updates grow to "
                      "three times their size; codec.error_feedback=limit prevents that");
     }
-    if (up->id == TERN_CODEC_SCALECOM && advice->config->strategy->takes_late) {
+    if (up->id == TERN_CODEC_SCALECOM && advice->config->strategy->accepts_late_updates) {
         warn(advice,
              "round.strategy = %s cannot use late updates of scalecom, because the indices are "
              "valid "

@@ -204,7 +204,7 @@ int tern_cli_revoke(struct tern_cli *cli)
             "give a client id, or --code ID; `tern-aggregator clients` lists the clients");
     }
     TERN_CLI_TRY(tern_state_client(cli, &id));
-    if (tern_state_is_gateway(cli) && id == TERN_RELAY_FOLLOWER) {
+    if (tern_state_is_gateway(cli) && id == TERN_RELAY_UPSTREAM_CLIENT) {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
             "client %" PRIu64 " of a gateway stands for the upstream aggregator and is no device. "

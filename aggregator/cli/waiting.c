@@ -409,12 +409,12 @@ static struct tern_wait_rules rules_of(const struct tern_aggregator_settings *s)
         .fits_budgets = strstr(s->train_schedule, "budget") != NULL ||
                         strcmp(s->round_selection, "budget-aware") == 0,
         .ending = {s->round_divergence_rounds, s->round_patience},
-        .statistics_are_wanted = strcmp(s->statistics_columns, "clients") == 0,
+        .statistics_are_enabled = strcmp(s->statistics_columns, "clients") == 0,
         .statistics_min_clients = s->statistics_min_clients,
         .statistics_wait_ms = s->statistics_wait,
     };
     char why[TERN_TAG_WHY_MAX];
-    (void)!tern_tags_wanted_parse(s->round_selection, &rules.tags, why);
+    (void)!tern_tag_selection_parse(s->round_selection, &rules.tags, why);
     return rules;
 }
 
@@ -423,7 +423,7 @@ enum tern_result tern_cli_waiting_load(const struct tern_cli *cli, struct tern_d
                                        struct tern_waiting *waiting)
 {
     struct tern_wait_rules rules = rules_of(tern_state_settings(cli));
-    rules.follower = tern_state_is_gateway(cli) ? TERN_RELAY_FOLLOWER : 0;
+    rules.upstream_client = tern_state_is_gateway(cli) ? TERN_RELAY_UPSTREAM_CLIENT : 0;
     TERN_TRY(tern_waiting_load(db, &rules, status, now_ms, waiting));
     add_service_state(cli, db, waiting);
     return TERN_OK;

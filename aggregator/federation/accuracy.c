@@ -99,30 +99,31 @@ static uint32_t count_before(const struct times *times, uint64_t end)
 
 // Decides whether a version has a figure. `gone` evaluators were last seen too long before the version was made; they
 // are among those that had enrolled `by_then`, so the difference is the number of expected ones.
-static struct tern_judged judge(const struct evaluators *evaluators,
-                                const struct tern_db_reports *row)
+static struct tern_reported_version judge(const struct evaluators *evaluators,
+                                          const struct tern_db_reports *row)
 {
     const uint64_t week_ms = SEEN_WITHIN_MS;
     const uint64_t since_ms = row->created_ms > week_ms ? row->created_ms - week_ms : 0;
     const uint32_t gone = count_before(&evaluators->last_seen_ms, since_ms);
     const uint32_t by_then = count_before(&evaluators->created_ms, row->created_ms + 1);
     const bool late = by_then <= gone;
-    struct tern_judged judged = {.version = row->version,
-                                 .model = row->model,
-                                 .reports = late ? row->reports : row->in_time,
-                                 .expected =
-                                     late ? evaluators->created_ms.count - gone : by_then - gone};
-    judged.counts = judged.reports > 0 && 2 * (uint64_t)judged.reports >= judged.expected;
+    struct tern_reported_version judged = {.version = row->version,
+                                           .model = row->model,
+                                           .reports = late ? row->reports : row->in_time,
+                                           .expected = late ? evaluators->created_ms.count - gone
+                                                            : by_then - gone};
+    judged.has_quorum = judged.reports > 0 && 2 * (uint64_t)judged.reports >= judged.expected;
     // Evaluators that were not expected may report as well; this avoids "3 of 2".
     judged.expected = judged.expected > judged.reports ? judged.expected : judged.reports;
     return judged;
 }
 
-static enum tern_result add_judged(struct tern_judges *judges, const struct tern_judged *judged)
+static enum tern_result add_judged(struct tern_reported_versions *judges,
+                                   const struct tern_reported_version *judged)
 {
     const size_t count = judges->count;
     if ((count & (count - 1)) == 0) {
-        struct tern_judged *list =
+        struct tern_reported_version *list =
             realloc(judges->list, (count == 0 ? 1 : 2 * count) * sizeof list[0]);
         if (list == NULL) {
             return TERN_ERR_NO_MEMORY;
@@ -134,22 +135,23 @@ static enum tern_result add_judged(struct tern_judges *judges, const struct tern
 }
 
 static enum tern_result load_reports(struct tern_db *db, const struct evaluators *evaluators,
-                                     uint32_t first, uint32_t last, struct tern_judges *judges)
+                                     uint32_t first, uint32_t last,
+                                     struct tern_reported_versions *judges)
 {
     struct tern_db_reports row;
     struct tern_db_rows *rows = tern_db_reports(db, first, last);
     while (tern_db_next(rows, &row)) {
-        const struct tern_judged judged = judge(evaluators, &row);
+        const struct tern_reported_version judged = judge(evaluators, &row);
         tern_db_check_row(rows, add_judged(judges, &judged));
     }
     return tern_db_end(rows);
 }
 
-enum tern_result tern_judges_load(struct tern_db *db, uint32_t first, uint32_t last,
-                                  struct tern_judges *judges)
+enum tern_result tern_reported_versions_load(struct tern_db *db, uint32_t first, uint32_t last,
+                                             struct tern_reported_versions *judges)
 {
     struct evaluators evaluators = {.created_ms = {.count = 0}};
-    *judges = (struct tern_judges){.count = 0};
+    *judges = (struct tern_reported_versions){.count = 0};
     enum tern_result result = load_evaluators(db, &evaluators);
     if (result == TERN_OK) {
         result = load_reports(db, &evaluators, first, last, judges);
@@ -158,29 +160,31 @@ enum tern_result tern_judges_load(struct tern_db *db, uint32_t first, uint32_t l
     return result;
 }
 
-void tern_judges_free(struct tern_judges *judges)
+void tern_reported_versions_free(struct tern_reported_versions *judges)
 {
     free(judges->list);
     memset(judges, 0, sizeof *judges);
 }
 
-static bool is_before(const struct tern_judged *judged, const struct tern_db_evaluation *row)
+static bool is_before(const struct tern_reported_version *judged,
+                      const struct tern_db_evaluation *row)
 {
     return judged->version < row->version ||
            (judged->version == row->version && judged->model < row->model);
 }
 
 // A version that is newer than the loaded reports has no figure.
-bool tern_judges_next(struct tern_judges *judges, struct tern_db_rows *rows,
-                      struct tern_db_evaluation *row)
+bool tern_reported_versions_next(struct tern_reported_versions *judges, struct tern_db_rows *rows,
+                                 struct tern_db_evaluation *row)
 {
     while (tern_db_next(rows, row)) {
         while (judges->next < judges->count && is_before(&judges->list[judges->next], row)) {
             judges->next++;
         }
-        const struct tern_judged *at =
+        const struct tern_reported_version *at =
             judges->next < judges->count ? &judges->list[judges->next] : NULL;
-        if (at != NULL && at->counts && at->version == row->version && at->model == row->model) {
+        if (at != NULL && at->has_quorum && at->version == row->version &&
+            at->model == row->model) {
             return true;
         }
     }
@@ -188,12 +192,12 @@ bool tern_judges_next(struct tern_judges *judges, struct tern_db_rows *rows,
 }
 
 // Searches the judged versions from the newest to the oldest. Returns whether one has a figure.
-static bool find_newest(const struct tern_judges *judges, struct tern_judged *newest,
-                        struct tern_judged *pending)
+static bool find_newest(const struct tern_reported_versions *judges,
+                        struct tern_reported_version *newest, struct tern_reported_version *pending)
 {
     for (size_t i = judges->count; i > 0; i--) {
-        const struct tern_judged *at = &judges->list[i - 1];
-        if (at->counts) {
+        const struct tern_reported_version *at = &judges->list[i - 1];
+        if (at->has_quorum) {
             *newest = *at;
             return true;
         }
@@ -205,17 +209,17 @@ static bool find_newest(const struct tern_judges *judges, struct tern_judged *ne
 }
 
 static enum tern_result search(struct tern_db *db, const struct evaluators *evaluators,
-                               uint32_t last, struct tern_judged *newest,
-                               struct tern_judged *pending)
+                               uint32_t last, struct tern_reported_version *newest,
+                               struct tern_reported_version *pending)
 {
     uint32_t window = WINDOW;
     bool more = true;
     while (more) {
         const uint32_t first = last >= window ? last - window + 1 : 0;
-        struct tern_judges judges = {.count = 0};
+        struct tern_reported_versions judges = {.count = 0};
         const enum tern_result result = load_reports(db, evaluators, first, last, &judges);
         more = result == TERN_OK && !find_newest(&judges, newest, pending) && first > 0;
-        tern_judges_free(&judges);
+        tern_reported_versions_free(&judges);
         TERN_TRY(result);
         last = more ? first - 1 : 0;
         window *= 2;
@@ -223,13 +227,13 @@ static enum tern_result search(struct tern_db *db, const struct evaluators *eval
     return TERN_OK;
 }
 
-static enum tern_result find_newest_judged(struct tern_db *db, struct tern_judged *newest,
-                                           struct tern_judged *pending)
+static enum tern_result find_newest_judged(struct tern_db *db, struct tern_reported_version *newest,
+                                           struct tern_reported_version *pending)
 {
     uint32_t last = 0;
     struct evaluators evaluators = {.created_ms = {.count = 0}};
-    *newest = (struct tern_judged){.reports = 0};
-    *pending = (struct tern_judged){.reports = 0};
+    *newest = (struct tern_reported_version){.reports = 0};
+    *pending = (struct tern_reported_version){.reports = 0};
     const enum tern_result found = tern_db_evaluated_last(db, &last);
     if (found != TERN_OK) {
         return tern_db_may_miss(found);
@@ -287,7 +291,7 @@ enum tern_result tern_votes_add(struct tern_votes *votes, struct tern_accuracy *
     return evaluation->no_accuracy ? TERN_OK : vote(votes, ACCURACY, (double)evaluation->accuracy);
 }
 
-static struct tern_figure *figure_of(struct tern_accuracy *of, const char *name)
+static struct tern_median_metric *figure_of(struct tern_accuracy *of, const char *name)
 {
     for (uint32_t i = 0; i < of->metric_count; i++) {
         if (strcmp(of->metrics[i].name, name) == 0) {
@@ -297,8 +301,8 @@ static struct tern_figure *figure_of(struct tern_accuracy *of, const char *name)
     if (of->metric_count == TERN_FIGURES_METRICS) {
         return NULL;
     }
-    struct tern_figure *figure = &of->metrics[of->metric_count++];
-    *figure = (struct tern_figure){.value = 0};
+    struct tern_median_metric *figure = &of->metrics[of->metric_count++];
+    *figure = (struct tern_median_metric){.value = 0};
     snprintf(figure->name, sizeof figure->name, "%s", name);
     return figure;
 }
@@ -307,10 +311,10 @@ enum tern_result tern_votes_add_metric(struct tern_votes *votes, struct tern_acc
                                        const struct tern_db_metric *metric)
 {
     if (metric->version != of->version || metric->model != of->model ||
-        tern_metric_is_of_worst_class(metric->name)) {
+        tern_metric_is_worst_class(metric->name)) {
         return TERN_OK;
     }
-    struct tern_figure *figure = figure_of(of, metric->name);
+    struct tern_median_metric *figure = figure_of(of, metric->name);
     if (figure == NULL || (metric->late && figure->num_examples > 0 && !figure->late)) {
         return TERN_OK;
     }
@@ -368,7 +372,7 @@ static void set_figure(struct tern_accuracy *of, const struct tern_vote *list, u
     }
 }
 
-void tern_votes_decide(struct tern_votes *votes, struct tern_accuracy *of)
+void tern_votes_take_medians(struct tern_votes *votes, struct tern_accuracy *of)
 {
     uint32_t end = 0;
     if (votes->count > 0) {
@@ -392,7 +396,7 @@ void tern_votes_free(struct tern_votes *votes)
 
 // --- The newest version
 
-static enum tern_result add_newest(struct tern_db *db, const struct tern_judged *newest,
+static enum tern_result add_newest(struct tern_db *db, const struct tern_reported_version *newest,
                                    struct tern_votes *votes, struct tern_accuracy *out)
 {
     struct tern_db_evaluation evaluation;
@@ -412,9 +416,9 @@ static enum tern_result add_newest(struct tern_db *db, const struct tern_judged 
 }
 
 enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *out,
-                                      struct tern_judged *pending)
+                                      struct tern_reported_version *pending)
 {
-    struct tern_judged newest;
+    struct tern_reported_version newest;
     struct tern_votes votes = {NULL, 0, 0};
     memset(out, 0, sizeof *out);
     TERN_TRY(find_newest_judged(db, &newest, pending));
@@ -423,7 +427,7 @@ enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *
     }
     const enum tern_result result = add_newest(db, &newest, &votes, out);
     out->expected = newest.expected;
-    tern_votes_decide(&votes, out);
+    tern_votes_take_medians(&votes, out);
     tern_votes_free(&votes);
     return result;
 }

@@ -10,34 +10,35 @@
 // count. `expected` is the number of evaluators that had enrolled before the version was made and were last seen at
 // most a week before it. If there are none, as for version 0 of most federations, all evaluators are expected, and late
 // reports count.
-struct tern_judged {
+struct tern_reported_version {
     uint32_t version;
     enum tern_db_evaluated model;
     uint32_t reports; // evaluators that reported; 0 = none
     uint32_t expected;
-    bool counts; // the version has a figure
+    bool has_quorum; // at least half of the expected evaluators reported
 };
 
-struct tern_judges {
-    struct tern_judged *list; // sorted by version and model
+struct tern_reported_versions {
+    struct tern_reported_version *list; // sorted by version and model
     size_t count;
-    size_t next; // index at which tern_judges_next() continues
+    size_t next; // index at which tern_reported_versions_next() continues
 };
 
-// Loads the reports on versions first to last. Free them by tern_judges_free(), after an error too.
+// Loads the reports on versions first to last. Free them by tern_reported_versions_free(), after an error too.
 // TERN_ERR_NO_MEMORY; errors of the store
-TERN_MUST_USE enum tern_result tern_judges_load(struct tern_db *db, uint32_t first, uint32_t last,
-                                                struct tern_judges *judges);
-void tern_judges_free(struct tern_judges *judges);
+TERN_MUST_USE enum tern_result tern_reported_versions_load(struct tern_db *db, uint32_t first,
+                                                           uint32_t last,
+                                                           struct tern_reported_versions *judges);
+void tern_reported_versions_free(struct tern_reported_versions *judges);
 
 // Like tern_db_next(), but skips reports on versions that have no figure.
-bool tern_judges_next(struct tern_judges *judges, struct tern_db_rows *rows,
-                      struct tern_db_evaluation *row);
+bool tern_reported_versions_next(struct tern_reported_versions *judges, struct tern_db_rows *rows,
+                                 struct tern_db_evaluation *row);
 
 // A figure of one version. An evaluator reports at most TERN_METRICS_MAX metrics (client/ports.h), and evaluators may
 // report different ones.
 #define TERN_FIGURES_METRICS 16
-struct tern_figure {
+struct tern_median_metric {
     char name[TERN_DB_METRIC_MAX];
     double value;
     uint64_t num_examples;
@@ -47,25 +48,26 @@ struct tern_figure {
 // Figures of a version's replica, or of its global model. Each figure is the median of the evaluators' values; for an
 // even number, the mean of the middle two. Each evaluator has one vote, whatever its number of examples, so fewer than
 // half cannot move a figure beyond the others' values. A version has figures once half of its evaluators reported
-// (tern_judges_load()). Only evaluators that enrolled before the version was made vote; if there are none, the late
+// (tern_reported_versions_load()). Only evaluators that enrolled before the version was made vote; if there are none, the late
 // ones do.
 struct tern_accuracy {
     uint32_t version;
     enum tern_db_evaluated model;
-    bool late;             // as in struct tern_figure
-    uint32_t evaluators;   // evaluators that voted
-    uint32_t expected;     // expected evaluators; set by tern_accuracy_newest() only
-    uint64_t num_examples; // sum over the voters, each claim bounded; set by tern_votes_decide()
+    bool late;           // as in struct tern_median_metric
+    uint32_t evaluators; // evaluators that voted
+    uint32_t expected;   // expected evaluators; set by tern_accuracy_newest() only
+    // Sum over the evaluators that voted; each claim counts for at most 16 times the median.
+    uint64_t num_examples;
     double accuracy;
     double loss;
     double accuracy_least; // for an even number of votes, the lower of the middle two
     double loss_most;      // for an even number of votes, the higher of the middle two losses
     bool no_accuracy;      // most report that the model predicts no classes: metrics rate the model
-    struct tern_figure metrics[TERN_FIGURES_METRICS];
+    struct tern_median_metric metrics[TERN_FIGURES_METRICS];
     uint32_t metric_count;
 };
 
-// Votes of evaluators on one version and model, until tern_votes_decide(). All zeros: no votes.
+// Votes of evaluators on one version and model, until tern_votes_take_medians(). All zeros: no votes.
 struct tern_vote;
 struct tern_votes {
     struct tern_vote *list;
@@ -73,7 +75,7 @@ struct tern_votes {
     uint32_t room;
 };
 
-// Adds the next evaluation row that counts (tern_judges_next()), in the store's order, all of one version and model.
+// Adds the next evaluation row that counts (tern_reported_versions_next()), in the store's order, all of one version and model.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_votes_add(struct tern_votes *votes, struct tern_accuracy *of,
                                               const struct tern_db_evaluation *evaluation);
@@ -86,7 +88,7 @@ TERN_MUST_USE enum tern_result tern_votes_add_metric(struct tern_votes *votes,
                                                      const struct tern_db_metric *metric);
 
 // Sets the figures of `of` to the result of the votes, and clears the votes.
-void tern_votes_decide(struct tern_votes *votes, struct tern_accuracy *of);
+void tern_votes_take_medians(struct tern_votes *votes, struct tern_accuracy *of);
 
 void tern_votes_free(struct tern_votes *votes);
 
@@ -94,7 +96,7 @@ void tern_votes_free(struct tern_votes *votes);
 // if no version has. *pending: a later version that too few evaluators reported so far; reports is 0 if there is none.
 // Errors of the store; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *out,
-                                                    struct tern_judged *pending);
+                                                    struct tern_reported_version *pending);
 
 // Returns the name of the main figure of a model: "accuracy", or the metric of its loss: "r2" or "auc".
 const char *tern_accuracy_name(const char *model_spec);

@@ -50,7 +50,7 @@ static enum tern_result make_client_room(struct tern_federation *federation, uin
         return TERN_ERR_NO_MEMORY;
     }
     federation->clients->eligible = eligible;
-    struct tern_tags_lot *lots = realloc(federation->clients->lots, capacity * sizeof lots[0]);
+    struct tern_tagged_client *lots = realloc(federation->clients->lots, capacity * sizeof lots[0]);
     if (lots == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
@@ -66,8 +66,8 @@ static enum tern_result make_client_room(struct tern_federation *federation, uin
     return TERN_OK;
 }
 
-enum tern_result tern_clients_remember(struct tern_federation *federation,
-                                       const struct tern_db_client *row)
+enum tern_result tern_clients_put_row(struct tern_federation *federation,
+                                      const struct tern_db_client *row)
 {
     TERN_TRY(make_client_room(federation, row->id));
     TERN_TRY(federation->ports.admit(federation->ports.ctx, row));
@@ -84,9 +84,9 @@ enum tern_result tern_clients_remember(struct tern_federation *federation,
     } else {
         client->row = *row;
     }
-    tern_column_names_move(&federation->clients->column_names,
-                           before.revoked ? 0 : before.column_names,
-                           client->row.revoked ? 0 : client->row.column_names);
+    tern_column_names_replace(&federation->clients->column_names,
+                              before.revoked ? 0 : before.column_names,
+                              client->row.revoked ? 0 : client->row.column_names);
     federation->clients->revoked += client->row.revoked - before.revoked;
     federation->accuracy_is_known &= client->row.revoked == before.revoked;
     federation->clients->evaluators += client->row.evaluator - before.evaluator;
@@ -100,7 +100,7 @@ enum tern_result tern_clients_load(struct tern_federation *federation)
     struct tern_db_client row;
     struct tern_db_rows *rows = tern_db_clients(federation->db);
     while (tern_db_next(rows, &row)) {
-        tern_db_check_row(rows, tern_clients_remember(federation, &row));
+        tern_db_check_row(rows, tern_clients_put_row(federation, &row));
     }
     TERN_TRY(tern_db_end(rows));
     // Removes clients whose enrolment was rolled back: no reply with their tokens was sent.
@@ -176,7 +176,7 @@ bool tern_epoch_supports(const struct tern_federation *federation,
     return !needed || client->evaluator || (client->abilities & TERN_WIRE_REDUCES) != 0;
 }
 
-bool tern_epoch_admits(const struct tern_federation *federation,
+bool tern_epoch_allows(const struct tern_federation *federation,
                        const struct tern_db_client *client)
 {
     const struct epoch *epoch = &federation->epoch;
@@ -186,8 +186,8 @@ bool tern_epoch_admits(const struct tern_federation *federation,
 
 // Stores the anchor at once. If a crash lost it, the client would count as holding no full gradient, and the epoch
 // would end.
-enum tern_result tern_epoch_set_held(struct tern_federation *federation, uint64_t id,
-                                     uint32_t anchor, bool step)
+enum tern_result tern_epoch_store_anchor(struct tern_federation *federation, uint64_t id,
+                                         uint32_t anchor, bool step)
 {
     struct tern_db_client *row = &client_of(federation, id)->row;
     if (row->anchor == anchor && row->anchor_step == step) {
@@ -196,7 +196,7 @@ enum tern_result tern_epoch_set_held(struct tern_federation *federation, uint64_
     row->anchor = anchor;
     row->anchor_step = step;
     federation->clients->changed |=
-        !tern_epoch_admits(federation, row); // a member that lost its gradient must be replaced
+        !tern_epoch_allows(federation, row); // a member that lost its gradient must be replaced
     return tern_clients_store(federation, id);
 }
 
@@ -207,7 +207,7 @@ bool tern_clients_is_trainer(const struct tern_federation *federation, const str
 {
     return !client->row.evaluator && !client->row.revoked && client->row.last_seen_ms != 0 &&
            tern_epoch_supports(federation, &client->row) &&
-           tern_tags_fit(client->row.tags, &federation->config.tags);
+           tern_tags_match(client->row.tags, &federation->config.tags);
 }
 
 // Sets a time after the enrolment, even within its millisecond or after the clock was set back, so that the client
@@ -231,8 +231,8 @@ static bool may_be_selected(const struct tern_federation *federation, const stru
     uint64_t within = federation->config.eligible_within_ms;
     bool recent = within == 0 || client->row.last_seen_ms + within >= now;
     return tern_clients_is_trainer(federation, client) && !tern_clients_lacks_scaling(client) &&
-           tern_epoch_admits(federation, &client->row) &&
-           (client->waiting || (recent && tern_clients_has_come(federation, client, now)));
+           tern_epoch_allows(federation, &client->row) &&
+           (client->waiting || (recent && tern_clients_has_checked_in(federation, client, now)));
 }
 
 // Moves the ids in clients->eligible[0..count) for which is_so() holds to its start; returns how many there are.
@@ -251,7 +251,7 @@ static uint32_t keep_those(struct tern_federation *federation, uint32_t count, u
 
 static bool is_there(const struct client *client, uint64_t now)
 {
-    return !tern_clients_is_absent(client, now);
+    return !tern_clients_is_overdue(client, now);
 }
 
 static bool is_reliable(const struct client *client, uint64_t now)
@@ -265,7 +265,7 @@ static bool is_unreliable(const struct client *client, uint64_t now)
     return !is_reliable(client, now);
 }
 
-uint32_t tern_clients_list_drawable(struct tern_federation *federation, uint64_t now)
+uint32_t tern_clients_list_selectable(struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < federation->clients->count; i++) {
@@ -285,26 +285,26 @@ static uint32_t least_reliable(const struct tern_federation *federation)
     return clients > quorum ? clients : quorum;
 }
 
-uint32_t tern_clients_list_eligible(struct tern_federation *federation, uint64_t now)
+uint32_t tern_clients_list_reliable(struct tern_federation *federation, uint64_t now)
 {
-    const uint32_t drawable = tern_clients_list_drawable(federation, now);
+    const uint32_t drawable = tern_clients_list_selectable(federation, now);
     if (federation->clients->unreliable == 0) {
         return drawable;
     }
     const uint32_t reliable = keep_those(federation, drawable, now, is_reliable);
     return reliable >= least_reliable(federation) ? reliable
-                                                  : tern_clients_list_drawable(federation, now);
+                                                  : tern_clients_list_selectable(federation, now);
 }
 
-uint32_t tern_clients_list_present(struct tern_federation *federation, uint64_t now)
+uint32_t tern_clients_list_responsive(struct tern_federation *federation, uint64_t now)
 {
-    return keep_those(federation, tern_clients_list_eligible(federation, now), now, is_there);
+    return keep_those(federation, tern_clients_list_reliable(federation, now), now, is_there);
 }
 
 uint32_t tern_clients_list_unreliable(struct tern_federation *federation, uint64_t now)
 {
     const uint32_t count =
-        keep_those(federation, tern_clients_list_drawable(federation, now), now, is_unreliable);
+        keep_those(federation, tern_clients_list_selectable(federation, now), now, is_unreliable);
     return keep_those(federation, count, now, is_there);
 }
 
@@ -407,11 +407,11 @@ static enum tern_result set_unreported(struct tern_federation *federation, struc
     return tern_clients_store(federation, client->row.id);
 }
 
-enum tern_result tern_reliability_missed(struct tern_federation *federation, uint64_t id)
+enum tern_result tern_reliability_count_missed(struct tern_federation *federation, uint64_t id)
 {
     struct client *client = client_of(federation, id);
     federation->counts.tasks_missed++;
-    return set_unreported(federation, client, tern_unreported_missed(client->row.unreported));
+    return set_unreported(federation, client, tern_unreported_after_miss(client->row.unreported));
 }
 
 // Smooths a client's reporting time: a longer time applies at once, and decreases by a quarter of the difference with
@@ -422,8 +422,8 @@ static uint32_t smoothed(uint32_t before, uint64_t ms)
     return took >= before ? took : before - (before - took) / 4;
 }
 
-enum tern_result tern_reliability_reported(struct tern_federation *federation, uint64_t id,
-                                           uint64_t tasked_ms, uint64_t now)
+enum tern_result tern_reliability_count_report(struct tern_federation *federation, uint64_t id,
+                                               uint64_t tasked_ms, uint64_t now)
 {
     struct client *client = client_of(federation, id);
     client->dirty = true;
@@ -431,7 +431,7 @@ enum tern_result tern_reliability_reported(struct tern_federation *federation, u
     client->row.report_ms = smoothed(client->row.report_ms, now > tasked_ms ? now - tasked_ms : 0);
     return client->row.unreported > 0.0F
                ? set_unreported(federation, client,
-                                tern_unreported_reported(client->row.unreported))
+                                tern_unreported_after_report(client->row.unreported))
                : TERN_OK;
 }
 
@@ -461,8 +461,8 @@ static void note_failed(struct tern_federation *federation, struct client *clien
     }
 }
 
-enum tern_result tern_reliability_training_failed(struct tern_federation *federation, uint64_t id,
-                                                  uint32_t round, tern_TrainingFailure failure)
+enum tern_result tern_reliability_count_failure(struct tern_federation *federation, uint64_t id,
+                                                uint32_t round, tern_TrainingFailure failure)
 {
     struct client *client = client_of(federation, id);
     if (client->row.evaluator || round > federation->machine.round ||
@@ -487,7 +487,7 @@ enum tern_result tern_reliability_drop_member(struct tern_federation *federation
         return TERN_OK;
     }
     federation->look_ms = 0; // checks the round's members before the reply is made
-    return again ? TERN_OK : tern_reliability_missed(federation, id);
+    return again ? TERN_OK : tern_reliability_count_missed(federation, id);
 }
 
 // Stores the tries only from the number on at which they count as a missed task, so that most check-ins write nothing.
@@ -497,7 +497,7 @@ enum tern_result tern_reliability_count_try(struct tern_federation *federation,
 {
     const struct client *client = client_of(federation, member->client);
     member->tries += member->tries < UINT32_MAX;
-    if (!tern_tries_failed(member->tries)) {
+    if (!tern_tries_count_as_missed(member->tries)) {
         return TERN_OK;
     }
     TERN_TRY(tern_members_store(federation, member));
@@ -509,21 +509,22 @@ enum tern_result tern_reliability_count_try(struct tern_federation *federation,
              federation->machine.round, (unsigned long long)member->client, member->tries - 1,
              TERN_LOG_TEXT("it fetches the same task again and again and sends no update: see its "
                            "log"));
-    return tern_reliability_missed(federation, member->client);
+    return tern_reliability_count_missed(federation, member->client);
 }
 
 bool tern_reliability_is_given_up(const struct tern_federation *federation,
                                   const struct tern_member *member)
 {
     const struct client *client = client_of(federation, member->client);
-    return member->state == TERN_MEMBER_TASKED && tern_tries_are_over(member->tries) &&
+    return member->state == TERN_MEMBER_TASKED && tern_tries_are_used_up(member->tries) &&
            tern_is_unreliable(client->row.unreported);
 }
 
-void tern_reliability_pace(struct tern_federation *federation, struct tern_pace *pace)
+void tern_reliability_measure_pace(struct tern_federation *federation, struct tern_pace *pace)
 {
-    const uint64_t least_ms = tern_selection_newcomer_ms(federation->config.round.come_back_min_ms);
-    tern_pace_of(&federation->machine, least_ms, federation->clients->eligible, pace);
+    const uint64_t least_ms =
+        tern_selection_first_checkin_ms(federation->config.round.come_back_min_ms);
+    tern_pace_measure(&federation->machine, least_ms, federation->clients->eligible, pace);
 }
 
 // Estimates how long the member takes in ms: the longer of its smoothed reporting time and the time to train at its
@@ -546,22 +547,22 @@ bool tern_reliability_is_overdue(const struct tern_federation *federation,
     const struct client *client = client_of(federation, member->client);
     return member->state == TERN_MEMBER_TASKED && client != NULL &&
            !tern_is_unreliable(client->row.unreported) &&
-           (tern_tries_are_over(member->tries) ||
-            now >= tern_overdue_ms(pace, member->tasked_ms, own_ms(federation, member)));
+           (tern_tries_are_used_up(member->tries) ||
+            now >= tern_member_overdue_ms(pace, member->tasked_ms, own_ms(federation, member)));
 }
 
-enum tern_result tern_reliability_round_ended(struct tern_federation *federation, uint64_t now)
+enum tern_result tern_reliability_count_unreported(struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
     struct tern_pace pace;
-    tern_reliability_pace(federation, &pace);
+    tern_reliability_measure_pace(federation, &pace);
     for (uint32_t i = 0; i < machine->member_count; i++) {
         const struct tern_member *member = &machine->members[i];
         if (member->state == TERN_MEMBER_TASKED && client_of(federation, member->client) != NULL &&
-            !tern_tries_are_over(member->tries) &&
+            !tern_tries_are_used_up(member->tries) &&
             !tern_reliability_has_failed(federation, member) &&
-            tern_has_missed(&pace, member->tasked_ms, own_ms(federation, member), now)) {
-            TERN_TRY(tern_reliability_missed(federation, member->client));
+            tern_member_has_missed(&pace, member->tasked_ms, own_ms(federation, member), now)) {
+            TERN_TRY(tern_reliability_count_missed(federation, member->client));
         }
     }
     return TERN_OK;
@@ -597,7 +598,7 @@ static double rounds_to_go(const struct tern_federation *federation, uint64_t no
 {
     const struct tern_round_machine *machine = &federation->machine;
     const struct tern_round_policy *policy = &machine->policy;
-    uint64_t length = machine->usual_ms != 0 ? machine->usual_ms : policy->deadline_ms;
+    uint64_t length = machine->typical_ms != 0 ? machine->typical_ms : policy->deadline_ms;
     length = length > policy->min_interval_ms ? length : policy->min_interval_ms;
     double rounds = (double)tern_budget_month_left_ms(now) / (double)(length > 0 ? length : 1);
     if (policy->rounds != 0) {
@@ -635,8 +636,8 @@ static struct to_go budget_rounds(const struct tern_federation *federation, uint
     return (struct to_go){budgets.rounds, share};
 }
 
-struct tern_budget tern_budgets_for(const struct tern_federation *federation,
-                                    const struct client *client, uint64_t now)
+struct tern_budget tern_budgets_of_client(const struct tern_federation *federation,
+                                          const struct client *client, uint64_t now)
 {
     const struct to_go to_go = budget_rounds(federation, now);
     return budget_of(client, &to_go);
@@ -664,30 +665,30 @@ static struct tern_selection_chance chance_of(const void *ctx, uint64_t id)
             .unreported = client->row.unreported,
             .metered = client->row.metered,
             .battery = client->row.power == tern_Power_POWER_BATTERY};
-        chance.welcome = tern_selection_availability(&facts);
+        chance.preference = tern_selection_availability(&facts);
     }
     if (tern_budgets_are_used(federation)) {
         const struct tern_budget budget = budget_of(client, &choice->to_go);
-        chance.affords = tern_budget_chance(&budget, client->least_bytes);
+        chance.affordable = tern_budget_chance(&budget, client->least_bytes);
     }
     return chance;
 }
 
-// Selects `wanted` of clients->eligible[0..count), evenly over the values of the tag `tags.spread`.
+// Selects `wanted` of clients->eligible[0..count), evenly over the values of the tag `tags.spread_key`.
 static uint32_t spread_over_tag(struct tern_federation *federation, uint32_t count, uint32_t round,
                                 uint32_t attempt, uint32_t wanted)
 {
-    const char *key = federation->config.tags.spread;
+    const char *key = federation->config.tags.spread_key;
     struct clients *clients = federation->clients;
     if (key[0] == '\0' || count <= wanted) {
         return count;
     }
     for (uint32_t i = 0; i < count; i++) {
-        clients->lots[i] = (struct tern_tags_lot){
+        clients->lots[i] = (struct tern_tagged_client){
             .id = clients->eligible[i], .tags = clients->list[clients->eligible[i] - 1].row.tags};
     }
-    tern_tags_spread(federation->about.seed, round, attempt, key, clients->lots, count,
-                     clients->eligible, wanted);
+    tern_tags_select_evenly(federation->about.seed, round, attempt, key, clients->lots, count,
+                            clients->eligible, wanted);
     return wanted;
 }
 
@@ -699,12 +700,12 @@ uint32_t tern_clients_select(struct tern_federation *federation, uint32_t count,
         return spread_over_tag(federation, count, round, attempt, wanted);
     }
     const struct choice choice = {federation, now, budget_rounds(federation, now)};
-    const struct tern_need need = {
+    const struct tern_selection_need need = {
         .wanted = wanted,
         .least = tern_cohort_size(updates, federation->config.round.over_selection, wanted)};
     uint32_t chosen =
-        tern_selection_thin(federation->about.seed, round, attempt, federation->clients->eligible,
-                            count, &need, chance_of, &choice);
+        tern_selection_filter(federation->about.seed, round, attempt, federation->clients->eligible,
+                              count, &need, chance_of, &choice);
     // A round with fewer updates than its quorum would be the model of the few clients with large budgets.
     uint32_t enough = attempt > 1 ? 1 : updates < count ? updates : count;
     bool too_few = need.least > 0 && chosen < enough;
@@ -718,7 +719,8 @@ uint32_t tern_clients_select(struct tern_federation *federation, uint32_t count,
 
 // --- Drift: how much the updates of a round differ
 
-void tern_drift_add(struct client *client, const tern_Update *message, double sum_square)
+void tern_clients_record_update(struct client *client, const tern_Update *message,
+                                double sum_square)
 {
     client->drift = (struct drift){.square = sum_square,
                                    .loss = message->loss,

@@ -21,14 +21,15 @@ struct recent_facts {
     uint64_t renewed_ms;            // 0 = never
 };
 
-enum tern_result tern_federation_suits(const struct tern_federation_config *config, uint32_t count,
-                                       char why[256])
+enum tern_result tern_federation_check_config(const struct tern_federation_config *config,
+                                              uint32_t count, char why[256])
 {
     return tern_strategy_check_config(config, count, why) ? TERN_OK : TERN_ERR_CONFIG;
 }
 
-enum tern_result tern_federation_accepts(const struct tern_federation *federation,
-                                         const struct tern_federation_config *config, char why[256])
+enum tern_result tern_federation_accepts_config(const struct tern_federation *federation,
+                                                const struct tern_federation_config *config,
+                                                char why[256])
 {
     return tern_strategy_check_config(config, federation->merge.model.count, why) &&
                    tern_federation_can_scale(config, federation->about.model_spec, why)
@@ -56,7 +57,7 @@ static enum tern_result reset_rooms(struct tern_federation *federation)
     TERN_TRY(tern_clients_reset(&federation->clients));
     TERN_TRY(tern_ledger_reset(&federation->ledger));
     TERN_TRY(tern_statistics_reset(&federation->scaling));
-    return tern_share_reset(&federation->indices);
+    return tern_indices_reset(&federation->indices);
 }
 
 static enum tern_result make(struct tern_federation *federation, char why[256])
@@ -66,16 +67,16 @@ static enum tern_result make(struct tern_federation *federation, char why[256])
     TERN_TRY(reset_rooms(federation));
     TERN_TRY(tern_db_federation(federation->db, &federation->about));
     TERN_TRY(tern_merge_init(merge, &federation->about, &config->vectors));
-    TERN_TRY(tern_federation_accepts(federation, config, why));
+    TERN_TRY(tern_federation_accepts_config(federation, config, why));
     merge->memory = config->strategy_memory;
-    return tern_federation_merge_init(federation, why);
+    return tern_closing_new(federation, why);
 }
 
 // Frees and zeroes all state that is derived from the store.
 static void forget(struct tern_federation *federation)
 {
     const size_t first = offsetof(struct tern_federation, catchup);
-    tern_federation_merge_cancel(federation);
+    tern_closing_cancel(federation);
     if (federation->catchup != NULL) {
         federation->searches += tern_catchup_searches(federation->catchup);
     }
@@ -112,7 +113,7 @@ void tern_federation_free(struct tern_federation *federation)
         return;
     }
     forget(federation);
-    tern_federation_merge_free(federation);
+    tern_closing_free(federation);
     tern_merge_free(&federation->merge);
     tern_published_free(&federation->published);
     free(federation->clients);
@@ -161,9 +162,9 @@ enum tern_result tern_federation_load(struct tern_federation *federation, uint64
     }
     TERN_TRY(tern_clients_load(federation));
     TERN_TRY(tern_clients_load_records(federation));
-    TERN_TRY(tern_federation_restore_rounds(federation, now));
+    TERN_TRY(tern_rounds_load(federation, now));
     TERN_TRY(tern_statistics_load(federation));
-    TERN_TRY(tern_share_load(federation));
+    TERN_TRY(tern_indices_load(federation));
     TERN_TRY(tern_catchup_load(federation->catchup, now));
     federation->moved = true;
     return TERN_OK;
@@ -192,13 +193,13 @@ void tern_federation_flushed(struct tern_federation *federation)
     }
 }
 
-void tern_federation_begin(struct tern_federation *federation)
+void tern_federation_begin_transaction(struct tern_federation *federation)
 {
     federation->moved = false;
     federation->counted = federation->counts;
 }
 
-bool tern_federation_moved(const struct tern_federation *federation)
+bool tern_federation_has_progressed(const struct tern_federation *federation)
 {
     return federation->moved;
 }
@@ -214,7 +215,7 @@ void tern_federation_publish(struct tern_federation *federation)
     }
     unpublished->any = false;
     unpublished->count = 0;
-    tern_federation_merge_start(federation);
+    tern_closing_start_merge(federation);
 }
 
 const char *tern_federation_damage(const struct tern_federation *federation)
@@ -236,8 +237,8 @@ static enum tern_result add_client(struct tern_federation *federation,
     row->created_ms = now;
     row->last_seen_ms = now;
     TERN_TRY(tern_db_client_add(federation->db, row));
-    tern_round_joined(&federation->machine, now);
-    return tern_clients_remember(federation, row);
+    tern_round_client_joined(&federation->machine, now);
+    return tern_clients_put_row(federation, row);
 }
 
 static void fill_reply(const struct tern_federation *federation, uint64_t id,
@@ -264,10 +265,11 @@ static enum tern_result check_evaluator(struct tern_federation *federation,
     struct tern_db_code code;
     const enum tern_result found = tern_db_code_get(federation->db, code_hash, &code);
     if (found == TERN_OK && code.uses_left > 0 && code.expires_ms > now && !code.evaluator) {
-        tern_refuse(refusal, TERN_ERR_UNAUTHORIZED,
-                    "This join code does not enrol evaluators. Make a code with `tern-aggregator "
-                    "enroll-code "
-                    "--evaluator`, or set client.evaluator = no.");
+        tern_refusal_set(
+            refusal, TERN_ERR_UNAUTHORIZED,
+            "This join code does not enrol evaluators. Make a code with `tern-aggregator "
+            "enroll-code "
+            "--evaluator`, or set client.evaluator = no.");
     }
     return tern_db_may_miss(found);
 }
@@ -278,8 +280,8 @@ enum tern_result tern_federation_enroll(struct tern_federation *federation,
                                         struct tern_refusal *refusal)
 {
     if (federation->clients->count >= federation->config.limits.clients) {
-        tern_refuse(refusal, TERN_ERR_BUSY,
-                    "The federation accepts no further clients (limits.clients).");
+        tern_refusal_set(refusal, TERN_ERR_BUSY,
+                         "The federation accepts no further clients (limits.clients).");
         return TERN_OK;
     }
     uint8_t code_hash[TERN_SHA256_SIZE];
@@ -292,7 +294,7 @@ enum tern_result tern_federation_enroll(struct tern_federation *federation,
     }
     enum tern_result used = tern_db_code_use(federation->db, code_hash, now);
     if (used == TERN_ERR_NOT_FOUND) {
-        tern_refuse(refusal, TERN_ERR_UNAUTHORIZED, NULL);
+        tern_refusal_set(refusal, TERN_ERR_UNAUTHORIZED, NULL);
         return TERN_OK;
     }
     TERN_TRY(used);
@@ -313,13 +315,13 @@ enum tern_result tern_federation_enroll(struct tern_federation *federation,
 
 // --- Downloads
 
-bool tern_federation_admits(struct tern_federation *federation, uint64_t client)
+bool tern_federation_has_client(struct tern_federation *federation, uint64_t client)
 {
     const struct client *known = client_of(federation, client);
     return known != NULL && !known->row.revoked;
 }
 
-void tern_federation_wait(struct tern_federation *federation, uint64_t client, bool waits)
+void tern_federation_set_waiting(struct tern_federation *federation, uint64_t client, bool waits)
 {
     client_of(federation, client)->waiting = waits;
 }
@@ -349,10 +351,10 @@ static enum tern_result blob_in_memory(struct tern_federation *federation,
     *facts = (struct tern_download_facts){.shared = true};
     enum tern_result found = manifest_of(federation, sha256, blob);
     if (found == TERN_ERR_NOT_FOUND) {
-        found = tern_statistics_blob(federation, sha256, blob);
+        found = tern_statistics_find_blob(federation, sha256, blob);
     }
     if (found == TERN_ERR_NOT_FOUND) {
-        found = tern_share_blob(federation, sha256, blob, &facts->payload);
+        found = tern_indices_find_blob(federation, sha256, blob, &facts->payload);
     }
     facts->size = found == TERN_OK ? (uint32_t)(*blob)->len : 0;
     return found;
@@ -420,10 +422,10 @@ void tern_federation_wait_rules(const struct tern_federation_config *config,
                         config->selection == TERN_SELECTION_BUDGET,
         .ending = config->round.ending,
         .tags = config->tags,
-        .statistics_are_wanted = config->statistics.wanted,
+        .statistics_are_enabled = config->statistics.enabled,
         .statistics_min_clients = config->statistics.min_clients,
         .statistics_wait_ms = config->statistics.wait_ms,
-        .follower = config->follower,
+        .upstream_client = config->upstream_client,
     };
 }
 
@@ -439,10 +441,10 @@ static bool may_train(const struct client *client)
     return !client->row.evaluator && !client->row.revoked;
 }
 
-static struct tern_waited trainer_of(const struct client *client)
+static struct tern_wait_client trainer_of(const struct client *client)
 {
     const struct tern_db_client *row = &client->row;
-    return (struct tern_waited){
+    return (struct tern_wait_client){
         .tags = row->tags,
         .created_ms = row->created_ms,
         .last_seen_ms = row->last_seen_ms,
@@ -458,12 +460,12 @@ static void count_clients(const struct tern_federation *federation,
                           const struct tern_wait_rules *rules, uint64_t now,
                           struct tern_wait_facts *facts)
 {
-    facts->trainers = (struct tern_trainers){.enrolled = 0};
+    facts->trainers = (struct tern_trainer_counts){.enrolled = 0};
     for (uint32_t i = 0; i < federation->clients->count; i++) {
         const struct client *client = &federation->clients->list[i];
-        const struct tern_waited trainer = trainer_of(client);
+        const struct tern_wait_client trainer = trainer_of(client);
         if (may_train(client)) {
-            tern_trainers_add(&facts->trainers, rules, &trainer, now);
+            tern_trainer_counts_add(&facts->trainers, rules, &trainer, now);
         }
     }
 }
@@ -479,20 +481,20 @@ static void take_round(const struct tern_federation *federation, struct tern_wai
     facts->committed = machine->committed;
     facts->losses = machine->losses;
     facts->last_loss = tern_db_round_loss(&federation->row);
-    tern_statistics_facts(federation, facts);
-    facts->awaits_upstream = !tern_federation_may_open(federation);
+    tern_statistics_fill_facts(federation, facts);
+    facts->awaits_upstream = !tern_federation_allows_next_round(federation);
 }
 
-void tern_federation_waits(const struct tern_federation *federation, uint64_t now,
-                           struct tern_wait_rules *rules, struct tern_wait_facts *facts)
+void tern_federation_wait_facts(const struct tern_federation *federation, uint64_t now,
+                                struct tern_wait_rules *rules, struct tern_wait_facts *facts)
 {
     rules_of(federation, rules);
     count_clients(federation, rules, now, facts);
     take_round(federation, facts);
 }
 
-void tern_federation_missing(const struct tern_federation *federation,
-                             tern_federation_take_missing *take, void *ctx)
+void tern_federation_each_missing_update(const struct tern_federation *federation,
+                                         tern_federation_on_missing *take, void *ctx)
 {
     const struct tern_round_machine *machine = &federation->machine;
     for (uint32_t i = 0; machine->open && i < machine->member_count; i++) {
@@ -506,15 +508,15 @@ void tern_federation_missing(const struct tern_federation *federation,
     }
 }
 
-void tern_federation_missing_statistics(const struct tern_federation *federation, uint64_t now,
-                                        tern_federation_take_missing *take, void *ctx)
+void tern_federation_each_missing_statistics(const struct tern_federation *federation, uint64_t now,
+                                             tern_federation_on_missing *take, void *ctx)
 {
     struct tern_wait_rules rules;
     tern_federation_wait_rules(&federation->config, &rules);
     for (uint32_t i = 0; i < federation->clients->count; i++) {
         const struct client *client = &federation->clients->list[i];
-        const struct tern_waited trainer = trainer_of(client);
-        if (may_train(client) && tern_trainer_is_missing_statistics(&rules, &trainer, now)) {
+        const struct tern_wait_client trainer = trainer_of(client);
+        if (may_train(client) && tern_wait_client_lacks_statistics(&rules, &trainer, now)) {
             take(ctx, &client->row, false, 0);
         }
     }
@@ -537,7 +539,7 @@ static void renew(struct tern_federation *federation, const struct tern_wait_rul
     count_clients(federation, rules, now, &recent->waits);
     if (!federation->accuracy_is_known) {
         struct tern_accuracy evaluated;
-        struct tern_judged pending;
+        struct tern_reported_version pending;
         federation->accuracy_is_known =
             tern_accuracy_newest(federation->db, &evaluated, &pending) == TERN_OK;
         recent->evaluated = federation->accuracy_is_known ? evaluated : recent->evaluated;
@@ -552,14 +554,14 @@ static void fill_wait_facts(struct tern_federation *federation, uint64_t now,
     renew(federation, &rules, now);
     take_round(federation, &federation->recent->waits);
     facts->trainers = federation->recent->waits.trainers;
-    facts->wait = tern_wait_of(&rules, &federation->recent->waits, now);
+    facts->wait = tern_wait_reason(&rules, &federation->recent->waits, now);
     facts->needs_help = tern_wait_needs_help(facts->wait, &rules, &federation->recent->waits);
     facts->evaluated = federation->recent->evaluated;
 }
 
-static const char *advice_of(const struct tern_federation *federation, uint32_t *refused_draws)
+static const char *advice_of(const struct tern_federation *federation, uint32_t *refused_cohorts)
 {
-    const char *advice = tern_refusals_advice(federation, refused_draws);
+    const char *advice = tern_refusals_advice(federation, refused_cohorts);
     const enum tern_ending ending = federation->machine.losses.ending;
     return ending != TERN_ENDING_NONE ? tern_ending_advice(ending) : advice;
 }
@@ -567,23 +569,23 @@ static const char *advice_of(const struct tern_federation *federation, uint32_t 
 void tern_federation_facts(struct tern_federation *federation, uint64_t now,
                            struct tern_federation_facts *facts)
 {
-    const uint32_t follower =
-        federation->config.follower != 0 && federation->clients->evaluators > 0;
+    const uint32_t upstream =
+        federation->config.upstream_client != 0 && federation->clients->evaluators > 0;
     *facts = (struct tern_federation_facts){
         .version = federation->merge.version,
         .values = federation->merge.model.count,
         .machine = federation->machine,
         .merging = tern_federation_is_merging(federation),
-        .clients = federation->clients->count - follower,
+        .clients = federation->clients->count - upstream,
         .revoked = federation->clients->revoked,
-        .evaluators = federation->clients->evaluators - follower,
+        .evaluators = federation->clients->evaluators - upstream,
         .unreliable = federation->clients->unreliable,
         .last_loss = federation->last_loss,
         .replica_bytes = tern_catchup_bytes(federation->catchup),
         .replica_searches = federation->searches + tern_catchup_searches(federation->catchup),
         .counts = federation->counts,
     };
-    facts->advice = advice_of(federation, &facts->refused_draws);
+    facts->advice = advice_of(federation, &facts->refused_cohorts);
     memcpy(facts->model_spec, federation->about.model_spec, sizeof facts->model_spec);
     memcpy(facts->model_sha256, federation->merge.model_sha256, TERN_SHA256_SIZE);
     facts->machine.members = NULL;

@@ -25,7 +25,7 @@
 
 struct tern_federation;
 
-struct tern_federation_train {
+struct tern_training_settings {
     uint32_t batch_size;
     struct tern_rate_policy rate;
     float momentum;
@@ -49,8 +49,8 @@ enum tern_final_model {
 };
 
 // Settings of the scaling of columns, which is made of statistics that clients send before the first round.
-struct tern_federation_statistics {
-    bool wanted;
+struct tern_statistics_settings {
+    bool enabled;
     // clients whose statistics a scaling needs; 0 = as many as the first round
     uint32_t min_clients;
     uint64_t wait_ms; // time to wait for further statistics after the first arrived
@@ -65,15 +65,15 @@ struct tern_early_codecs {
 
 struct tern_federation_config {
     // Id of the client whose updates bring a gateway the upstream model; 0 = no gateway. A gateway's rounds open only
-    // when tern_federation_set_model() or tern_federation_let_open() is called.
-    uint64_t follower;
+    // when tern_federation_set_model() or tern_federation_allow_round() is called.
+    uint64_t upstream_client;
     struct tern_round_policy round; // the store's seed replaces round.seed
     uint32_t min_clients;           // trainers that must have enrolled before a round opens
-    struct tern_federation_statistics statistics;
+    struct tern_statistics_settings statistics;
     uint64_t eligible_within_ms; // longest time since the last check-in; 0 = no limit
     enum tern_client_selection selection;
-    struct tern_tags_wanted tags; // selected clients must have these
-    struct tern_federation_train train;
+    struct tern_tag_selection tags; // selected clients must have these
+    struct tern_training_settings train;
     struct tern_steps_settings steps;
     struct tern_error_settings error;
     struct tern_codec codec_up;
@@ -129,12 +129,13 @@ TERN_MUST_USE enum tern_result tern_federation_new(const struct tern_federation_
 void tern_federation_free(struct tern_federation *federation); // NULL is allowed
 
 // Checks the configuration for a model of `count` weights: TERN_OK, or TERN_ERR_CONFIG with why. Any thread.
-TERN_MUST_USE enum tern_result tern_federation_suits(const struct tern_federation_config *config,
-                                                     uint32_t count, char why[256]);
+TERN_MUST_USE enum tern_result
+tern_federation_check_config(const struct tern_federation_config *config, uint32_t count,
+                             char why[256]);
 // Checks whether this federation can use the configuration: TERN_OK, or TERN_ERR_CONFIG with why. Any thread.
-TERN_MUST_USE enum tern_result tern_federation_accepts(const struct tern_federation *federation,
-                                                       const struct tern_federation_config *config,
-                                                       char why[256]);
+TERN_MUST_USE enum tern_result
+tern_federation_accepts_config(const struct tern_federation *federation,
+                               const struct tern_federation_config *config, char why[256]);
 // Sets an accepted configuration, which applies after the next tern_federation_load(). Called outside of transactions,
 // while no round is being merged.
 void tern_federation_configure(struct tern_federation *federation,
@@ -164,7 +165,7 @@ void tern_federation_flushed(struct tern_federation *federation);
 // --- Transactions, and advancing rounds
 
 // Prepares for a new transaction.
-void tern_federation_begin(struct tern_federation *federation);
+void tern_federation_begin_transaction(struct tern_federation *federation);
 // Closes, extends and opens rounds until there is nothing to do at this time.
 TERN_MUST_USE enum tern_result tern_federation_advance(struct tern_federation *federation,
                                                        uint64_t now);
@@ -175,9 +176,9 @@ uint64_t tern_federation_next_advance(const struct tern_federation *federation);
 bool tern_federation_is_merging(const struct tern_federation *federation);
 // Waits until the running merge, if any, has ended.
 void tern_federation_wait_for_merge(struct tern_federation *federation);
-// Whether a round opened or was extended, or a version was made, since tern_federation_begin(): held check-ins may be
+// Whether a round opened or was extended, or a version was made, since tern_federation_begin_transaction(): held check-ins may be
 // answered with a task.
-bool tern_federation_moved(const struct tern_federation *federation);
+bool tern_federation_has_progressed(const struct tern_federation *federation);
 // Publishes the committed state to other threads, and starts the merge of a round that the transaction decided to
 // close. Called after the commit and before replies are sent, so that each client finds what its reply names.
 void tern_federation_publish(struct tern_federation *federation);
@@ -187,7 +188,7 @@ const char *tern_federation_damage(const struct tern_federation *federation);
 // --- Clients
 
 // Whether the client exists and is not revoked.
-bool tern_federation_admits(struct tern_federation *federation, uint64_t client);
+bool tern_federation_has_client(struct tern_federation *federation, uint64_t client);
 
 // Enrols a client. peer: its address, for the log. reply: holds the client's token, of which only a hash is stored.
 // Refused: TERN_ERR_UNAUTHORIZED  the join code is not valid; TERN_ERR_BUSY  limits.clients is reached
@@ -205,19 +206,19 @@ TERN_MUST_USE enum tern_result tern_federation_checkin(struct tern_federation *f
                                                        uint64_t now, struct tern_refusal *refusal);
 
 // What a client should do now.
-struct tern_next {
+struct tern_checkin_answer {
     tern_CheckinReply reply;
     bool idle;    // the client has nothing to do; its check-in may be held
     bool merging; // the client has nothing to do until the open round is merged, which is soon
     // the task's downloads were made for this client; the reply may contain them
-    bool own_downloads;
+    bool has_private_downloads;
 };
 
-TERN_MUST_USE enum tern_result tern_federation_next(struct tern_federation *federation,
-                                                    uint64_t client, uint64_t now,
-                                                    struct tern_next *next);
+TERN_MUST_USE enum tern_result tern_federation_answer_checkin(struct tern_federation *federation,
+                                                              uint64_t client, uint64_t now,
+                                                              struct tern_checkin_answer *next);
 // Sets whether the client's check-in is held: such a client can start at once.
-void tern_federation_wait(struct tern_federation *federation, uint64_t client, bool waits);
+void tern_federation_set_waiting(struct tern_federation *federation, uint64_t client, bool waits);
 
 // Finds a download, the round's shared indices, the scaling or the model's manifest by its SHA-256. The caller releases
 // *blob.
@@ -259,9 +260,9 @@ size_t tern_federation_statistics_max(const struct tern_federation *federation);
 // Stores statistics, or finds that they are stored already (*duplicate). Refuses them, without a change, for the
 // reasons that PROTOCOL.md lists for statistics.
 TERN_MUST_USE enum tern_result
-tern_federation_statistics(struct tern_federation *federation, uint64_t client,
-                           const struct tern_incoming_statistics *statistics, uint64_t now,
-                           bool *duplicate, struct tern_refusal *refusal);
+tern_federation_receive_statistics(struct tern_federation *federation, uint64_t client,
+                                   const struct tern_incoming_statistics *statistics, uint64_t now,
+                                   bool *duplicate, struct tern_refusal *refusal);
 
 // Fills in `statistics` or `scaling` of the reply, as for a check-in of the client, without changing any state.
 // come_back_ms is set to 1 only so that the encoded reply is not empty.
@@ -271,7 +272,7 @@ void tern_federation_scaling_status(const struct tern_federation *federation, ui
 // --- Updates
 
 // An update, parsed by the thread that received it.
-struct tern_incoming {
+struct tern_incoming_update {
     uint64_t client;
     uint32_t round;
     uint32_t sequence;
@@ -283,41 +284,43 @@ struct tern_incoming {
     double sum_square;                // of the decoded values
     uint32_t received;                // bytes of the body as received
     uint32_t payload;                 // bytes of the container
-    uint8_t *joined;                  // the body with the shared indices put back, or NULL; owned
+    uint8_t *body_with_indices;       // the body with the shared indices put back, or NULL; owned
     struct tern_reading *reading;     // the container, decoded for the merge, or NULL; owned
-    bool unread;                      // the update cannot count, so its container was not read
+    bool container_unread;            // the update cannot count, so its container was not read
     // Another node has checked the update and adds its values to that node's partial sum (merge/part.h).
     bool deferred;
 };
 
 // Parses and checks the body of an update whose client, round, sequence and body are set. Any thread.
-void tern_federation_read_update(struct tern_federation *federation, struct tern_incoming *update);
+void tern_federation_read_update(struct tern_federation *federation,
+                                 struct tern_incoming_update *update);
 // Reads the values of an update that another aggregator has checked, so that this aggregator enforces its limits
 // itself. Saves the thread that counts updates this work. Any thread.
-void tern_federation_read_values(struct tern_federation *federation, struct tern_incoming *update);
+void tern_federation_read_values(struct tern_federation *federation,
+                                 struct tern_incoming_update *update);
 // Frees what the two functions above allocated. Any thread.
-void tern_incoming_clear(struct tern_incoming *update);
+void tern_incoming_update_free(struct tern_incoming_update *update);
 
 // Counts an update in its round, or finds that it is stored already (*duplicate). Refuses it for the reasons that
 // PROTOCOL.md lists for updates; TERN_ERR_BUSY: nothing changed, and the client should try again. Must not be called
 // while a round is being merged.
-TERN_MUST_USE enum tern_result tern_federation_update(struct tern_federation *federation,
-                                                      const struct tern_incoming *update,
-                                                      uint64_t now, bool *duplicate,
-                                                      struct tern_refusal *refusal);
+TERN_MUST_USE enum tern_result
+tern_federation_receive_update(struct tern_federation *federation,
+                               const struct tern_incoming_update *update, uint64_t now,
+                               bool *duplicate, struct tern_refusal *refusal);
 
 // The SHA-256 of the client's update that is stored for that round. TERN_ERR_NOT_FOUND
-TERN_MUST_USE enum tern_result tern_federation_stored(struct tern_federation *federation,
-                                                      uint64_t client, uint32_t round,
-                                                      uint8_t sha256[TERN_SHA256_SIZE]);
+TERN_MUST_USE enum tern_result tern_federation_find_update(struct tern_federation *federation,
+                                                           uint64_t client, uint32_t round,
+                                                           uint8_t sha256[TERN_SHA256_SIZE]);
 
-// --- Following another federation's model, as a gateway does (config.follower; gateway.c)
+// --- Following another federation's model, as a gateway does (config.upstream_client; gateway.c)
 
-// config.follower.
-uint64_t tern_federation_follower(const struct tern_federation *federation);
+// config.upstream_client.
+uint64_t tern_federation_upstream_client(const struct tern_federation *federation);
 
 // Training parameters from the upstream task. They apply to an open round, too.
-struct tern_federation_course {
+struct tern_upstream_training {
     uint32_t local_steps;
     uint32_t batch_size;
     float learning_rate;
@@ -328,10 +331,10 @@ struct tern_federation_course {
     uint32_t window_ms;
 };
 // Writes the course into config; the strategy becomes the plain mean, without bounds or scaling.
-void tern_federation_take_course(struct tern_federation_config *config,
-                                 const struct tern_federation_course *course);
-void tern_federation_set_course(struct tern_federation *federation,
-                                const struct tern_federation_course *course);
+void tern_federation_config_set_training(struct tern_federation_config *config,
+                                         const struct tern_upstream_training *course);
+void tern_federation_set_training(struct tern_federation *federation,
+                                  const struct tern_upstream_training *course);
 
 // Sets the model to weights[0..count): opens a round whose one member is `follower`, a client that never trains, and
 // stores the difference as that member's update. The round closes as any other. Its version equals the weights except
@@ -344,7 +347,7 @@ TERN_MUST_USE enum tern_result tern_federation_set_model(struct tern_federation 
                                                          struct tern_refusal *refusal);
 
 // Allows rounds up to this number to open. A round still opens only when there are clients for it.
-void tern_federation_let_open(struct tern_federation *federation, uint32_t round);
+void tern_federation_allow_round(struct tern_federation *federation, uint32_t round);
 
 // Ends the federation until the next tern_federation_load(): check-ins are answered that it has finished. Returns
 // false, and changes nothing, while a round is open.
@@ -361,11 +364,11 @@ uint32_t tern_federation_round(const struct tern_federation *federation);
 size_t tern_federation_update_max(const struct tern_federation *federation);
 
 // Whether the round had opened by the last commit. Any thread.
-bool tern_federation_had_round(struct tern_federation *federation, uint32_t round);
+bool tern_federation_has_opened(struct tern_federation *federation, uint32_t round);
 // Whether, as of the last commit, the client may send an update for the round, even a late or a repeated one: TERN_OK,
 // TERN_ERR_UNKNOWN_ROUND or TERN_ERR_NOT_IN_COHORT. Any thread.
-TERN_MUST_USE enum tern_result tern_federation_expects(struct tern_federation *federation,
-                                                       uint64_t client, uint32_t round);
+TERN_MUST_USE enum tern_result tern_federation_expects_update(struct tern_federation *federation,
+                                                              uint64_t client, uint32_t round);
 
 // Counters since the process started.
 struct tern_federation_counts {
@@ -391,7 +394,7 @@ struct tern_federation_facts {
     uint32_t evaluators;
     uint32_t unreliable; // rounds do not count on them
     float last_loss;
-    uint32_t refused_draws; // consecutive draws in which every update was refused for its values
+    uint32_t refused_cohorts; // consecutive draws in which every update was refused for its values
     const char *advice; // what to do about refused draws, or about an early end; NULL = no advice
     uint64_t replica_bytes;    // of downloads and replicas in the store
     uint64_t replica_searches; // searches for downloads between clients' replicas since the start
@@ -399,7 +402,7 @@ struct tern_federation_facts {
     enum tern_wait wait;
     bool needs_help; // the wait does not end without the operator
     // The next two are at most a second old.
-    struct tern_trainers trainers;
+    struct tern_trainer_counts trainers;
     struct tern_accuracy evaluated; // the newest evaluated version; num_examples is 0: none
 };
 
@@ -411,17 +414,17 @@ void tern_federation_facts(struct tern_federation *federation, uint64_t now,
 void tern_federation_wait_rules(const struct tern_federation_config *config,
                                 struct tern_wait_rules *rules);
 // These rules, and the facts that they apply to. Reads every client in memory.
-void tern_federation_waits(const struct tern_federation *federation, uint64_t now,
-                           struct tern_wait_rules *rules, struct tern_wait_facts *facts);
+void tern_federation_wait_facts(const struct tern_federation *federation, uint64_t now,
+                                struct tern_wait_rules *rules, struct tern_wait_facts *facts);
 // tries: how often the client fetched its task, at least
-typedef void tern_federation_take_missing(void *ctx, const struct tern_db_client *client,
-                                          bool has_task, uint32_t tries);
+typedef void tern_federation_on_missing(void *ctx, const struct tern_db_client *client,
+                                        bool has_task, uint32_t tries);
 // Calls take() for the open round's members that have no update and were not revoked.
-void tern_federation_missing(const struct tern_federation *federation,
-                             tern_federation_take_missing *take, void *ctx);
+void tern_federation_each_missing_update(const struct tern_federation *federation,
+                                         tern_federation_on_missing *take, void *ctx);
 // Calls take() for clients that have checked in and have sent no statistics of columns.
-void tern_federation_missing_statistics(const struct tern_federation *federation, uint64_t now,
-                                        tern_federation_take_missing *take, void *ctx);
+void tern_federation_each_missing_statistics(const struct tern_federation *federation, uint64_t now,
+                                             tern_federation_on_missing *take, void *ctx);
 
 // --- Join codes, which the command line and the admin listener make and clients present. Reentrant
 

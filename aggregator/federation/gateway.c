@@ -14,8 +14,8 @@
 
 // --- How clients train
 
-void tern_federation_take_course(struct tern_federation_config *config,
-                                 const struct tern_federation_course *course)
+void tern_federation_config_set_training(struct tern_federation_config *config,
+                                         const struct tern_upstream_training *course)
 {
     config->steps.local_steps = course->local_steps;
     config->train.batch_size = course->batch_size;
@@ -33,24 +33,24 @@ void tern_federation_take_course(struct tern_federation_config *config,
     config->strategy_parameters[TERN_STRATEGY_PROX_MU] = course->prox_mu;
 }
 
-void tern_federation_set_course(struct tern_federation *federation,
-                                const struct tern_federation_course *course)
+void tern_federation_set_training(struct tern_federation *federation,
+                                  const struct tern_upstream_training *course)
 {
     struct tern_round_policy *policy = &federation->machine.policy;
     const uint64_t most = federation->config.round.deadline_ms;
-    tern_federation_take_course(&federation->config, course);
+    tern_federation_config_set_training(&federation->config, course);
     policy->deadline_ms =
         course->window_ms > 0 && course->window_ms < most ? course->window_ms : most;
 }
 
 // --- When rounds open
 
-uint64_t tern_federation_follower(const struct tern_federation *federation)
+uint64_t tern_federation_upstream_client(const struct tern_federation *federation)
 {
-    return federation->config.follower;
+    return federation->config.upstream_client;
 }
 
-void tern_federation_let_open(struct tern_federation *federation, uint32_t round)
+void tern_federation_allow_round(struct tern_federation *federation, uint32_t round)
 {
     federation->last_opened = round;
     federation->retry_open_ms = 0;
@@ -113,7 +113,7 @@ static tern_Update describe(const struct tern_federation *federation)
 
 // Makes the follower's update: the weights minus the global model.
 static enum tern_result make_update(const struct tern_federation *federation, const float *weights,
-                                    struct making *making, struct tern_incoming *update)
+                                    struct making *making, struct tern_incoming_update *update)
 {
     const struct tern_merge *merge = &federation->merge;
     struct tern_codec codec;
@@ -155,16 +155,16 @@ static enum tern_result open_for(struct tern_federation *federation, uint64_t fo
     struct tern_round_machine *machine = &federation->machine;
     TERN_TRY(tern_round_open(machine, &follower, 1, now));
     struct tern_member *member = tern_round_member(machine, follower);
-    tern_round_tasked(member, 1, now);
+    tern_round_assign_task(member, 1, now);
     memcpy(member->base, federation->merge.replica_id, TERN_SHA256_SIZE);
     member->base_version = federation->merge.version;
     strcpy(member->codec, WHOLE);
-    return tern_federation_store_opened(federation, now);
+    return tern_rounds_store_opened(federation, now);
 }
 
 static enum tern_result refuse(struct tern_refusal *refusal, enum tern_result result)
 {
-    tern_refuse(refusal, result, NULL);
+    tern_refusal_set(refusal, result, NULL);
     return TERN_OK;
 }
 
@@ -174,7 +174,7 @@ static bool may_pass(enum tern_result result)
 }
 
 static enum tern_result follow(struct tern_federation *federation, uint64_t follower,
-                               struct tern_incoming *update, uint64_t now,
+                               struct tern_incoming_update *update, uint64_t now,
                                struct tern_refusal *refusal)
 {
     bool duplicate = false;
@@ -182,7 +182,7 @@ static enum tern_result follow(struct tern_federation *federation, uint64_t foll
     update->client = follower;
     update->round = federation->machine.round;
     update->sequence = update->message.error.sequence;
-    TERN_TRY(tern_federation_update(federation, update, now, &duplicate, refusal));
+    TERN_TRY(tern_federation_receive_update(federation, update, now, &duplicate, refusal));
     // The error rolls the transaction back: a round without the follower's update would never close.
     return refusal->result == TERN_OK ? TERN_OK : TERN_ERR_STATE;
 }
@@ -192,9 +192,9 @@ enum tern_result tern_federation_set_model(struct tern_federation *federation, u
                                            struct tern_refusal *refusal)
 {
     struct making making = {.values = NULL};
-    struct tern_incoming update = {.client = follower};
+    struct tern_incoming_update update = {.client = follower};
     const struct client *client = client_of(federation, follower);
-    tern_refuse(refusal, TERN_OK, NULL);
+    tern_refusal_set(refusal, TERN_OK, NULL);
     if (client == NULL || !client->row.evaluator) {
         return refuse(refusal, TERN_ERR_NOT_FOUND);
     }

@@ -149,7 +149,7 @@ static void take_report(struct tern_federation *federation, struct tern_db_ledge
         .ordered = row->directive == TERN_DIRECTIVE_RESET,
     };
     const uint32_t before = row->anomaly;
-    const struct tern_error_verdict verdict = tern_error_watch_take(&watch, &report);
+    const struct tern_error_verdict verdict = tern_error_watch_add_report(&watch, &report);
     keep_watch(federation, &watch, row);
     if (verdict.taken) {
         settle_missed(row, error);
@@ -170,8 +170,8 @@ static bool is_same(const struct tern_db_ledger *a, const struct tern_db_ledger 
            a->anomaly_generation == b->anomaly_generation && a->anomaly_ms == b->anomaly_ms;
 }
 
-enum tern_result tern_ledger_checkin(struct tern_federation *federation, uint64_t id,
-                                     const tern_ErrorFacts *error, uint64_t now)
+enum tern_result tern_ledger_record_checkin(struct tern_federation *federation, uint64_t id,
+                                            const tern_ErrorFacts *error, uint64_t now)
 {
     struct tern_db_ledger row;
     TERN_TRY(tern_ledger_read(federation, id, &row));
@@ -184,8 +184,8 @@ enum tern_result tern_ledger_checkin(struct tern_federation *federation, uint64_
     return is_same(&row, &before) ? TERN_OK : write_row(federation, &row);
 }
 
-enum tern_result tern_ledger_update(struct tern_federation *federation,
-                                    const struct tern_incoming *update, uint64_t now)
+enum tern_result tern_ledger_record_update(struct tern_federation *federation,
+                                           const struct tern_incoming_update *update, uint64_t now)
 {
     const tern_Update *message = &update->message;
     struct tern_db_ledger row;
@@ -201,12 +201,13 @@ enum tern_result tern_ledger_update(struct tern_federation *federation,
     row.ordered_round = 0;
     row.loss = message->loss;
     row.update_bytes = update->received;
-    row.decay = tern_ledger_decay(message);
+    row.decay = tern_ledger_kept_fraction(message);
     return write_row(federation, &row);
 }
 
-enum tern_result tern_ledger_conflict(struct tern_federation *federation,
-                                      const struct tern_incoming *update, uint64_t now)
+enum tern_result tern_ledger_record_conflict(struct tern_federation *federation,
+                                             const struct tern_incoming_update *update,
+                                             uint64_t now)
 {
     struct tern_db_ledger row;
     if (update->parsed != TERN_OK) {
@@ -215,7 +216,7 @@ enum tern_result tern_ledger_conflict(struct tern_federation *federation,
     TERN_TRY(tern_ledger_read(federation, update->client, &row));
     struct tern_error_watch watch = watch_of(federation, &row);
     const uint32_t before = row.anomaly;
-    const bool news = tern_error_watch_conflict(&watch);
+    const bool news = tern_error_watch_add_conflict(&watch);
     keep_watch(federation, &watch, &row);
     if (news) {
         log_anomaly(federation, &row, before, now);
@@ -273,9 +274,9 @@ static enum tern_result store_decision(struct tern_federation *federation,
     return write_row(federation, row);
 }
 
-enum tern_result tern_ledger_assign(struct tern_federation *federation,
-                                    const struct tern_error_settings *settings,
-                                    struct tern_member *member)
+enum tern_result tern_ledger_choose_directive(struct tern_federation *federation,
+                                              const struct tern_error_settings *settings,
+                                              struct tern_member *member)
 {
     struct tern_db_ledger row;
     if (member->state == TERN_MEMBER_TASKED) {

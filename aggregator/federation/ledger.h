@@ -16,28 +16,31 @@ TERN_MUST_USE enum tern_result tern_ledger_read(struct tern_federation *federati
 
 // Processes the report of a check-in. No other message reports an update that came too late, or a change that a byte
 // budget held back. Most check-ins repeat the stored report and write nothing.
-TERN_MUST_USE enum tern_result tern_ledger_checkin(struct tern_federation *federation, uint64_t id,
-                                                   const tern_ErrorFacts *error, uint64_t now);
+TERN_MUST_USE enum tern_result tern_ledger_record_checkin(struct tern_federation *federation,
+                                                          uint64_t id, const tern_ErrorFacts *error,
+                                                          uint64_t now);
 
 // The part of the error buffer that the directive left, 0 to 1, as the update reports it.
-static inline float tern_ledger_decay(const tern_Update *message)
+static inline float tern_ledger_kept_fraction(const tern_Update *message)
 {
     return message->has_decay ? message->decay : 1.0F;
 }
 
 // Processes the report of an accepted update.
-TERN_MUST_USE enum tern_result tern_ledger_update(struct tern_federation *federation,
-                                                  const struct tern_incoming *update, uint64_t now);
+TERN_MUST_USE enum tern_result tern_ledger_record_update(struct tern_federation *federation,
+                                                         const struct tern_incoming_update *update,
+                                                         uint64_t now);
 
 // Records an update that was refused because a different update of this client is stored for its round.
-TERN_MUST_USE enum tern_result tern_ledger_conflict(struct tern_federation *federation,
-                                                    const struct tern_incoming *update,
-                                                    uint64_t now);
+TERN_MUST_USE enum tern_result
+tern_ledger_record_conflict(struct tern_federation *federation,
+                            const struct tern_incoming_update *update, uint64_t now);
 
 // Decides what the member does with its error buffer, the first time it gets its task; a repeated task keeps the
 // decision. Runs before the member counts as tasked; the caller stores the member.
-TERN_MUST_USE enum tern_result tern_ledger_assign(struct tern_federation *federation,
-                                                  const struct tern_error_settings *settings,
-                                                  struct tern_member *member);
+TERN_MUST_USE enum tern_result
+tern_ledger_choose_directive(struct tern_federation *federation,
+                             const struct tern_error_settings *settings,
+                             struct tern_member *member);
 
 #endif

@@ -75,16 +75,16 @@ void tern_published_members(struct tern_published *published,
     pthread_mutex_unlock(&published->lock);
 }
 
-struct tern_standing tern_published_standing(struct tern_published *published, uint64_t client,
-                                             uint32_t round)
+struct tern_published_verdict tern_published_check_update(struct tern_published *published,
+                                                          uint64_t client, uint32_t round)
 {
-    struct tern_standing standing = {TERN_OK, false};
+    struct tern_published_verdict standing = {TERN_OK, false};
     const struct tern_round_machine *machine = &published->machine;
     pthread_mutex_lock(&published->lock);
     if (published->known) {
         const struct tern_member *member = tern_round_member(machine, client);
-        standing.verdict = tern_round_update(machine, client, round);
-        if (standing.verdict == TERN_ERR_LATE && machine->open && machine->buffers) {
+        standing.verdict = tern_round_check_update(machine, client, round);
+        if (standing.verdict == TERN_ERR_LATE && machine->open && machine->takes_late_updates) {
             standing.verdict = TERN_OK;
         }
         standing.reported =

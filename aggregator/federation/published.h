@@ -16,8 +16,9 @@ struct tern_published {
     struct tern_blob *indices; // shared indices of indices_round; NULL = none
 };
 
-struct tern_standing {
-    enum tern_result verdict; // of tern_round_update(); TERN_OK for an update that may be buffered
+struct tern_published_verdict {
+    enum tern_result
+        verdict;   // of tern_round_check_update(), but TERN_OK for a late update that may count
     bool reported; // the client has reported in this round: its update may be a duplicate
 };
 
@@ -37,8 +38,8 @@ void tern_published_set_indices(struct tern_published *published, uint32_t round
                                 struct tern_blob *indices);
 
 // Returns whether an update of the client for the round can count. Any thread.
-struct tern_standing tern_published_standing(struct tern_published *published, uint64_t client,
-                                             uint32_t round);
+struct tern_published_verdict tern_published_check_update(struct tern_published *published,
+                                                          uint64_t client, uint32_t round);
 // Returns the round's shared indices, which the caller releases, or NULL. Any thread.
 struct tern_blob *tern_published_indices(struct tern_published *published, uint32_t round);
 

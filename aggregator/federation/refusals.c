@@ -17,7 +17,7 @@ static const char advice[] =
     "limits.norm and send SIGHUP; else begin anew from an older version (export --version, "
     "init --model) with scaled columns, or a lower train.learning_rate or train.local_steps.";
 
-void tern_refuse(struct tern_refusal *refusal, enum tern_result result, const char *sentence)
+void tern_refusal_set(struct tern_refusal *refusal, enum tern_result result, const char *sentence)
 {
     refusal->result = result;
     snprintf(refusal->sentence, sizeof refusal->sentence, "%s",
@@ -26,25 +26,25 @@ void tern_refuse(struct tern_refusal *refusal, enum tern_result result, const ch
 
 // The delay begins at one second and doubles with each refusal, so that the client trains in vain at most every four
 // minutes.
-void tern_refusals_ask_later(struct client *client, struct tern_refusal *refusal)
+void tern_refusals_delay_retry(struct client *client, struct tern_refusal *refusal)
 {
     refusal->retry_after_s = 1u << client->refusals;
     client->refusals += client->refusals < WAIT_DOUBLINGS;
 }
 
-bool tern_refusals_are_of_values(enum tern_result result)
+bool tern_refusals_is_about_values(enum tern_result result)
 {
     return result == TERN_ERR_NORM_LIMIT || result == TERN_ERR_NON_FINITE;
 }
 
-void tern_refusals_accepted(struct tern_federation *federation, struct client *client)
+void tern_refusals_update_accepted(struct tern_federation *federation, struct client *client)
 {
     federation->refused.accepted++;
     client->refusals = 0;
 }
 
-static void note_refused(struct tern_federation *federation, const struct tern_incoming *update,
-                         enum tern_result result)
+static void note_refused(struct tern_federation *federation,
+                         const struct tern_incoming_update *update, enum tern_result result)
 {
     struct client *client = client_of(federation, update->client);
     struct refused *refused = &federation->refused;
@@ -56,7 +56,7 @@ static void note_refused(struct tern_federation *federation, const struct tern_i
                  (unsigned long long)update->client, tern_result_name(result), client->refused,
                  sqrt(update->sum_square), federation->config.limits.norm);
     }
-    if (!tern_refusals_are_of_values(result)) {
+    if (!tern_refusals_is_about_values(result)) {
         return;
     }
     refused->updates++;
@@ -129,17 +129,18 @@ static const char *sentence_of(const struct tern_federation *federation, const t
     return tern_result_sentence(result);
 }
 
-void tern_refusals_refuse(struct tern_federation *federation, const struct tern_incoming *update,
-                          enum tern_result result, struct tern_refusal *refusal)
+void tern_refusals_refuse_update(struct tern_federation *federation,
+                                 const struct tern_incoming_update *update, enum tern_result result,
+                                 struct tern_refusal *refusal)
 {
     char sentence[sizeof refusal->sentence];
-    tern_refuse(refusal, result, sentence_of(federation, &update->message, result, sentence));
+    tern_refusal_set(refusal, result, sentence_of(federation, &update->message, result, sentence));
     if (result == TERN_ERR_LATE) {
         federation->counts.updates_late++;
         return;
     }
     note_refused(federation, update, result);
-    tern_refusals_ask_later(client_of(federation, update->client), refusal);
+    tern_refusals_delay_retry(client_of(federation, update->client), refusal);
 }
 
 // --- Draws
@@ -152,7 +153,7 @@ static void next_draw(struct refused *refused)
     refused->clients = 0;
 }
 
-void tern_refusals_draw_ended(struct tern_federation *federation, bool committed)
+void tern_refusals_end_cohort(struct tern_federation *federation, bool committed)
 {
     struct refused *refused = &federation->refused;
     const bool all = !committed && refused->accepted == 0 && refused->updates > 0;

@@ -155,15 +155,15 @@ static bool carries(const struct tern_strategy *strategy)
 static void open_strategy(struct tern_federation *federation, const char *previous)
 {
     struct tern_strategy_rule rule;
-    tern_strategy_rule_of(&federation->config, federation->row.learning_rate, &rule);
+    tern_strategy_configured_rule(&federation->config, federation->row.learning_rate, &rule);
     if (federation->epoch.is_on) {
         rule.parameters[TERN_STRATEGY_EPOCH_STEPS] = (float)federation->epoch.steps;
         rule.parameters[TERN_STRATEGY_EPOCH_STEP] = (float)federation->epoch.step;
     }
     tern_rule_write(&rule, &federation->row);
-    tern_strategy_count_none(&federation->totals, &rule);
+    tern_strategy_totals_init(&federation->totals, &rule);
     tern_merge_open(&federation->merge, &rule);
-    federation->machine.buffers = rule.strategy->takes_late;
+    federation->machine.takes_late_updates = rule.strategy->accepts_late_updates;
     bool changed = previous[0] != '\0' && strcmp(previous, rule.strategy->name) != 0;
     if (changed) {
         bool states = carries(rule.strategy) || carries(tern_strategy_find(previous));
@@ -179,7 +179,7 @@ static void note_few_updates(const struct tern_federation *federation)
 {
     const struct tern_strategy_totals *totals = &federation->totals;
     const struct tern_strategy *strategy = totals->rule.strategy;
-    if (!tern_strategy_suffices(&totals->rule, totals->updates)) {
+    if (!tern_strategy_has_enough_updates(&totals->rule, totals->updates)) {
         tern_log(TERN_LOG_WARN, "too-few-for-strategy",
                  "round=%u strategy=%s updates=%u needed=%u attackers=%g", federation->row.round,
                  strategy->name, totals->updates,
@@ -328,7 +328,7 @@ static enum tern_result decide_pruning(struct tern_federation *federation)
         return TERN_OK;
     }
     TERN_TRY(tern_db_prune_goal(federation->db, received - most, &last));
-    if (federation->config.follower != 0 && last >= federation->machine.round) {
+    if (federation->config.upstream_client != 0 && last >= federation->machine.round) {
         last =
             federation->machine.round - 1; // the upstream update needs the newest round's updates
     }
@@ -351,7 +351,7 @@ static uint32_t late_rounds(const struct tern_federation *federation)
 {
     struct tern_strategy_rule rule;
     const bool late =
-        tern_rule_read(&federation->row, &rule) == TERN_OK && rule.strategy->takes_late;
+        tern_rule_read(&federation->row, &rule) == TERN_OK && rule.strategy->accepts_late_updates;
     const uint32_t counts = late ? (uint32_t)rule.parameters[TERN_STRATEGY_STALENESS_MAX] + 1 : 0;
     return counts > LATE_ROUNDS ? counts : LATE_ROUNDS;
 }
@@ -421,7 +421,7 @@ static enum tern_result note_scaled(struct tern_federation *federation,
         return TERN_ERR_CORRUPT;
     }
     const uint32_t examples =
-        tern_strategy_examples(&federation->totals, bound->contribution.num_examples);
+        tern_strategy_counted_examples(&federation->totals, bound->contribution.num_examples);
     client->drift.square *= bound->scale * bound->scale; // the mean applied the same scale
     client->drift.num_examples = examples;
     client->row.scaled_down++;
@@ -504,7 +504,7 @@ static void measure_variance(struct tern_federation *federation,
     }
     federation->row.local_steps = report->effective_steps;
     federation->row.variance =
-        tern_round_variance(square, norm_of_mean(totals->rule.strategy, report), report->updates);
+        tern_update_variance(square, norm_of_mean(totals->rule.strategy, report), report->updates);
 }
 
 static enum tern_result measure_drift(struct tern_federation *federation,
@@ -543,7 +543,7 @@ static void merge(void *ctx)
                                       &closing->totals, &closing->next);
 }
 
-enum tern_result tern_federation_merge_init(struct tern_federation *federation, char why[256])
+enum tern_result tern_closing_new(struct tern_federation *federation, char why[256])
 {
     struct closing *closing = calloc(1, sizeof *closing);
     if (closing == NULL) {
@@ -559,7 +559,7 @@ enum tern_result tern_federation_merge_init(struct tern_federation *federation, 
     return tern_db_open(tern_db_path(federation->db), TERN_DB_SECOND, &closing->reader, why);
 }
 
-void tern_federation_merge_free(struct tern_federation *federation)
+void tern_closing_free(struct tern_federation *federation)
 {
     if (federation->closing != NULL) {
         job_join(&federation->closing->job);
@@ -568,7 +568,7 @@ void tern_federation_merge_free(struct tern_federation *federation)
     }
 }
 
-void tern_federation_merge_cancel(struct tern_federation *federation)
+void tern_closing_cancel(struct tern_federation *federation)
 {
     if (federation->closing != NULL) {
         job_join(&federation->closing->job);
@@ -587,7 +587,7 @@ static void decide_to_close(struct tern_federation *federation)
 }
 
 // If no thread can start, the next tern_federation_advance() reports TERN_ERR_NO_MEMORY.
-void tern_federation_merge_start(struct tern_federation *federation)
+void tern_closing_start_merge(struct tern_federation *federation)
 {
     struct closing *closing = federation->closing;
     if (closing->step == CLOSING_DECIDED) {
@@ -619,8 +619,8 @@ void tern_federation_wait_for_merge(struct tern_federation *federation)
 // Advances the schedules of local steps and of the learning rate by one committed round.
 static void advance_schedules(struct tern_federation *federation, const struct tern_db_round *row)
 {
-    tern_steps_course_add(&federation->course, &federation->config.steps, row->median_loss);
-    tern_rate_committed(&federation->rate);
+    tern_steps_state_add_loss(&federation->course, &federation->config.steps, row->median_loss);
+    tern_rate_round_committed(&federation->rate);
 }
 
 static enum tern_result store_version(struct tern_federation *federation,
@@ -661,7 +661,7 @@ static void check_for_end(struct tern_federation *federation, const struct tern_
     struct tern_round_machine *machine = &federation->machine;
     const struct tern_losses *losses = &machine->losses;
     const enum tern_ending before = losses->ending;
-    tern_round_learnt(machine, row->base_version, tern_db_round_loss(row));
+    tern_round_add_loss(machine, row->base_version, tern_db_round_loss(row));
     if (losses->ending != before) {
         tern_log(TERN_LOG_WARN, "federation-ended",
                  "reason=%s round=%u loss=%.4g first_loss=%.4g lowest_loss=%.4g best_version=%u "
@@ -699,8 +699,8 @@ static enum tern_result store(struct tern_federation *federation,
 {
     struct tern_db_round *row = &federation->row;
     note_few_updates(federation);
-    if (!federation->machine.buffers) { // with buffering, later updates count as well
-        TERN_TRY(tern_reliability_round_ended(federation, now));
+    if (!federation->machine.takes_late_updates) { // with buffering, later updates count as well
+        TERN_TRY(tern_reliability_count_unreported(federation, now));
     }
     tern_merge_adopt(&federation->merge, next);
     federation->totals = next->totals;
@@ -720,7 +720,7 @@ static enum tern_result store(struct tern_federation *federation,
     federation->last_loss = next->report.mean_loss;
     check_for_end(federation, row);
     federation->moved = true;
-    tern_refusals_draw_ended(federation, true);
+    tern_refusals_end_cohort(federation, true);
     log_round(federation, &next->report, &next->made);
     return TERN_OK;
 }
@@ -762,7 +762,8 @@ static uint64_t patience_ms(const struct tern_federation *federation)
 static uint64_t next_look(const struct tern_federation *federation, uint64_t now)
 {
     const uint64_t patience = patience_ms(federation);
-    const uint64_t soon = tern_selection_newcomer_ms(federation->config.round.come_back_min_ms);
+    const uint64_t soon =
+        tern_selection_first_checkin_ms(federation->config.round.come_back_min_ms);
     return now + (soon < patience ? soon : patience);
 }
 
@@ -817,7 +818,7 @@ static void fill_row(struct tern_federation *federation)
     row->decays = tern_rate_decays(&config->train.rate, &federation->rate, machine->committed,
                                    machine->losses.since_lowest);
     row->learning_rate = learning_rate_of(federation, row->decays);
-    tern_rate_opened(&federation->rate, row->decays);
+    tern_rate_round_opened(&federation->rate, row->decays);
     open_strategy(federation, previous);
 }
 
@@ -825,7 +826,7 @@ static void fill_row(struct tern_federation *federation)
 static uint32_t cohort_of(const struct tern_federation *federation, uint32_t count)
 {
     const struct tern_federation_config *config = &federation->config;
-    uint32_t most = tern_strategy_cohort_max(config, federation->merge.model.count);
+    uint32_t most = tern_strategy_largest_cohort(config, federation->merge.model.count);
     uint32_t cohort = tern_cohort_target(config->round.cohort, config->round.fraction, count);
     return cohort > most && most >= config->round.cohort ? most : cohort;
 }
@@ -835,13 +836,13 @@ static uint32_t cohort_of(const struct tern_federation *federation, uint32_t cou
 static uint32_t list_for_selection(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_policy *policy = &federation->machine.policy;
-    const uint32_t eligible = tern_clients_list_eligible(federation, now);
+    const uint32_t eligible = tern_clients_list_reliable(federation, now);
     policy->cohort = cohort_of(federation, eligible);
     const uint32_t quorum = tern_round_quorum(policy);
-    const uint32_t present = tern_clients_list_present(federation, now);
+    const uint32_t present = tern_clients_list_responsive(federation, now);
     return present >= (quorum < eligible ? quorum : eligible)
                ? present
-               : tern_clients_list_eligible(federation, now);
+               : tern_clients_list_reliable(federation, now);
 }
 
 // Keeps those of clients->eligible[0..count) that are not members yet; returns how many.
@@ -861,7 +862,7 @@ static enum tern_result invite_absent(struct tern_federation *federation, uint64
 {
     struct tern_round_machine *machine = &federation->machine;
     const struct tern_round_policy *policy = &machine->policy;
-    const uint32_t count = tern_clients_list_eligible(federation, now);
+    const uint32_t count = tern_clients_list_reliable(federation, now);
     const uint32_t size = tern_cohort_size(policy->cohort, policy->over_selection, count);
     if (federation->config.selection != TERN_SELECTION_RANDOM ||
         tern_budgets_are_used(federation)) {
@@ -908,8 +909,8 @@ static void want_no_unreliable(struct tern_federation *federation)
         const struct client *client = client_of(federation, machine->members[i].client);
         reliable += !tern_is_unreliable(client->row.unreported);
     }
-    if (reliable < machine->member_count && !machine->buffers &&
-        tern_round_want(machine, reliable)) {
+    if (reliable < machine->member_count && !machine->takes_late_updates &&
+        tern_round_lower_target(machine, reliable)) {
         tern_log(TERN_LOG_INFO, "round-wants-fewer", "round=%u wanted=%u unreliable=%u",
                  machine->round, machine->target, machine->member_count - reliable);
     }
@@ -939,7 +940,7 @@ static uint32_t select_for_epoch(struct tern_federation *federation, uint64_t no
     plan_epoch(federation);
     const uint32_t count = select_members(federation, now);
     if (count > 0 || federation->epoch.step == 0 ||
-        tern_clients_list_drawable(federation, now) > 0) {
+        tern_clients_list_selectable(federation, now) > 0) {
         return count;
     }
     const struct epoch before = federation->epoch;
@@ -958,7 +959,7 @@ static uint32_t count_trainers(const struct tern_federation *federation, uint64_
     for (uint32_t i = 0; i < federation->clients->count; i++) {
         const struct client *client = &federation->clients->list[i];
         count += tern_clients_is_trainer(federation, client) &&
-                 tern_clients_has_come(federation, client, now);
+                 tern_clients_has_checked_in(federation, client, now);
     }
     return count;
 }
@@ -970,7 +971,7 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
     federation->retry_open_ms = now + RETRY_OPEN_MS;
     federation->too_few = count_trainers(federation, now) < federation->config.min_clients;
     if (!federation->too_few) {
-        TERN_TRY(tern_statistics_settle(federation, now, &settled));
+        TERN_TRY(tern_statistics_make_scaling(federation, now, &settled));
     }
     if (settled) {
         count = select_for_epoch(federation, now);
@@ -982,10 +983,10 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
     want_no_unreliable(federation);
     TERN_TRY(invite_absent(federation, now));
     TERN_TRY(invite_unreliable(federation, now));
-    return tern_federation_store_opened(federation, now);
+    return tern_rounds_store_opened(federation, now);
 }
 
-enum tern_result tern_federation_store_opened(struct tern_federation *federation, uint64_t now)
+enum tern_result tern_rounds_store_opened(struct tern_federation *federation, uint64_t now)
 {
     fill_row(federation);
     TERN_TRY(tern_db_round_put(federation->db, &federation->row));
@@ -1004,12 +1005,12 @@ enum tern_result tern_federation_store_opened(struct tern_federation *federation
 // there are no present ones, and unreliable clients only if there are no reliable ones.
 static uint32_t list_fresh(struct tern_federation *federation, uint32_t need, uint64_t now)
 {
-    uint32_t fresh = keep_fresh(federation, tern_clients_list_present(federation, now));
+    uint32_t fresh = keep_fresh(federation, tern_clients_list_responsive(federation, now));
     if (fresh == 0) {
-        fresh = keep_fresh(federation, tern_clients_list_eligible(federation, now));
+        fresh = keep_fresh(federation, tern_clients_list_reliable(federation, now));
     }
     if (fresh == 0) {
-        fresh = keep_fresh(federation, tern_clients_list_drawable(federation, now));
+        fresh = keep_fresh(federation, tern_clients_list_selectable(federation, now));
     }
     const struct tern_round_machine *machine = &federation->machine;
     uint32_t missing =
@@ -1058,7 +1059,7 @@ static bool is_silent(const struct tern_federation *federation, const struct ter
     const uint64_t since =
         member->invited_ms > federation->loaded_ms ? member->invited_ms : federation->loaded_ms;
     return now >= since + patience_ms(federation) ||
-           !tern_clients_has_come(federation, client, now);
+           !tern_clients_has_checked_in(federation, client, now);
 }
 
 // Marks silent members as absent, so that none is selected again before its next check-in. Returns how many there are.
@@ -1085,23 +1086,23 @@ static uint32_t begin_epoch_anew(struct tern_federation *federation, uint64_t no
     if (before.step == 0 || machine->reported > 0) {
         return 0;
     }
-    const uint32_t hold_it = tern_clients_list_drawable(federation, now);
+    const uint32_t hold_it = tern_clients_list_selectable(federation, now);
     begin_epoch(federation);
-    if (tern_clients_list_drawable(federation, now) <= hold_it) {
+    if (tern_clients_list_selectable(federation, now) <= hold_it) {
         federation->epoch = before;
         return 0;
     }
     for (uint32_t i = 0; i < machine->member_count; i++) {
-        tern_round_untasked(&machine->members[i]);
+        tern_round_withdraw_task(&machine->members[i]);
     }
     tern_codec_format(epoch_codec(federation), row->codec_up);
     row->learning_rate = learning_rate_of(federation, row->decays);
     open_strategy(federation, row->strategy);
     log_early_end(&before, row->round);
-    machine->policy.cohort = cohort_of(federation, tern_clients_list_drawable(federation, now));
-    const uint32_t members = tern_round_gone(machine, NULL, NULL);
+    machine->policy.cohort = cohort_of(federation, tern_clients_list_selectable(federation, now));
+    const uint32_t members = tern_round_count_missing(machine, NULL, NULL);
     const uint32_t fresh = list_fresh(federation, members, now);
-    tern_round_want_anew(machine, members + fresh);
+    tern_round_reset_target(machine, members + fresh);
     row->target = machine->target;
     row->quorum = machine->quorum;
     return fresh;
@@ -1128,8 +1129,8 @@ static enum tern_result extend_round(struct tern_federation *federation, uint64_
     struct tern_round_machine *machine = &federation->machine;
     tern_log_set_request(0); // no request caused the lines below
     note_silent(federation, now);
-    TERN_TRY(tern_reliability_round_ended(federation, now));
-    uint32_t fresh = list_fresh(federation, tern_round_gone(machine, NULL, NULL), now);
+    TERN_TRY(tern_reliability_count_unreported(federation, now));
+    uint32_t fresh = list_fresh(federation, tern_round_count_missing(machine, NULL, NULL), now);
     log_silent(machine);
     if (fresh == 0 && ends_with_what_came(federation)) {
         decide_to_close(federation);
@@ -1138,7 +1139,7 @@ static enum tern_result extend_round(struct tern_federation *federation, uint64_
     fresh = fresh > 0 ? fresh : begin_epoch_anew(federation, now);
     TERN_TRY(tern_round_extend(machine, federation->clients->eligible, fresh, now));
     TERN_TRY(store_replacements(federation, now));
-    tern_refusals_draw_ended(federation, false);
+    tern_refusals_end_cohort(federation, false);
     tern_log(TERN_LOG_WARN, "round-extended", "round=%u updates=%u quorum=%u invited=%u",
              machine->round, machine->reported, machine->quorum, machine->member_count);
     return TERN_OK;
@@ -1156,7 +1157,7 @@ static bool does_not_scale(const struct tern_federation *federation,
 static bool lacks_anchor(const struct tern_federation *federation, const struct tern_member *member)
 {
     return (member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED) &&
-           !tern_epoch_admits(federation, &client_of(federation, member->client)->row);
+           !tern_epoch_allows(federation, &client_of(federation, member->client)->row);
 }
 
 // Whether to replace the member. A revoked one never reports. One that does not fetch its task, does not scale its
@@ -1179,7 +1180,7 @@ static uint32_t note_gone(struct tern_federation *federation, uint64_t now)
     const struct tern_round_machine *machine = &federation->machine;
     struct tern_pace pace;
     uint32_t revoked = 0;
-    tern_reliability_pace(federation, &pace);
+    tern_reliability_measure_pace(federation, &pace);
     for (uint32_t i = 0; i < machine->member_count; i++) {
         const struct tern_member *member = &machine->members[i];
         struct client *client = client_of(federation, member->client);
@@ -1206,10 +1207,10 @@ static enum tern_result note_missed(struct tern_federation *federation, uint32_t
         const struct client *client = client_of(federation, member->client);
         if (client->gone && member->state == TERN_MEMBER_REPLACED && member->tasked_ms != 0 &&
             !client->row.revoked) {
-            TERN_TRY(tern_tries_are_over(member->tries) ||
+            TERN_TRY(tern_tries_are_used_up(member->tries) ||
                              client->row.failed_round == machine->round
                          ? TERN_OK // counted already, when it fetched the task again or failed
-                         : tern_reliability_missed(federation, member->client));
+                         : tern_reliability_count_missed(federation, member->client));
             (*missed)++;
         }
     }
@@ -1233,7 +1234,7 @@ static bool is_counted_on(const struct tern_federation *federation,
         member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
     return member->state == TERN_MEMBER_REPORTED ||
            (awaited && !is_given_up(federation, member) &&
-            !tern_is_unreliable(client->row.unreported) && !tern_clients_is_absent(client, now));
+            !tern_is_unreliable(client->row.unreported) && !tern_clients_is_overdue(client, now));
 }
 
 // Lowers the quorum to the members that still hold the epoch's full gradient: no other client can replace the rest.
@@ -1276,7 +1277,7 @@ static void need_no_failed(struct tern_federation *federation, uint64_t now)
     for (uint32_t i = 0; i < machine->member_count; i++) {
         failed += tern_reliability_has_failed(federation, &machine->members[i]);
     }
-    if (others < machine->quorum && others + failed >= machine->quorum_first &&
+    if (others < machine->quorum && others + failed >= machine->initial_quorum &&
         others >= cohort / 2 + cohort % 2) {
         tern_log(TERN_LOG_WARN, "round-needs-fewer", "round=%u quorum=%u before=%u failed=%u",
                  machine->round, others, machine->quorum, failed);
@@ -1293,7 +1294,7 @@ static void drop_failed(struct tern_federation *federation, uint64_t now)
     const bool spares = count_others(federation, now) >= machine->quorum;
     for (uint32_t i = 0; i < machine->member_count && spares; i++) {
         if (tern_reliability_has_failed(federation, &machine->members[i])) {
-            tern_round_drop(&machine->members[i]);
+            tern_round_drop_member(&machine->members[i]);
         }
     }
 }
@@ -1311,7 +1312,7 @@ static enum tern_result want_fewer(struct tern_federation *federation, uint64_t 
     if (federation->epoch.step > 0) {
         need_fewer(federation);
     }
-    if (given_up == 0 || machine->buffers || !tern_round_want(machine, others)) {
+    if (given_up == 0 || machine->takes_late_updates || !tern_round_lower_target(machine, others)) {
         return TERN_OK;
     }
     federation->row.target = machine->target;
@@ -1333,14 +1334,14 @@ static enum tern_result replace_gone(struct tern_federation *federation, uint64_
     drop_failed(federation, now);
     const uint32_t silent = note_silent(federation, now);
     const uint32_t revoked = note_gone(federation, now);
-    const uint32_t count = tern_round_gone(machine, was_gone, federation);
+    const uint32_t count = tern_round_count_missing(machine, was_gone, federation);
     const uint32_t fresh = count > 0 ? list_fresh(federation, count, now) : 0;
     federation->clients->changed = revoked > 0 && count > fresh;
     if (fresh == 0) {
         return want_fewer(federation, now);
     }
-    TERN_TRY(tern_round_replace(machine, was_gone, federation, federation->clients->eligible, fresh,
-                                now));
+    TERN_TRY(tern_round_replace_members(machine, was_gone, federation,
+                                        federation->clients->eligible, fresh, now));
     TERN_TRY(note_missed(federation, &missed));
     TERN_TRY(store_replacements(federation, now));
     tern_log(TERN_LOG_INFO, "members-replaced", "round=%u members=%u silent=%u overdue=%u",
@@ -1354,11 +1355,11 @@ static void load_round(struct tern_federation *federation, const struct tern_db_
 {
     tern_round_restore(&federation->machine, row->round, row->target, row->quorum, row->attempts,
                        row->opened_ms, row->deadline_ms);
-    tern_rate_opened(&federation->rate, row->decays);
+    tern_rate_round_opened(&federation->rate, row->decays);
     if (row->state == TERN_ROUND_COMMITTED) {
         tern_round_close(&federation->machine, row->closed_ms);
         federation->last_loss = row->mean_loss;
-        tern_round_learnt(&federation->machine, row->base_version, tern_db_round_loss(row));
+        tern_round_add_loss(&federation->machine, row->base_version, tern_db_round_loss(row));
         advance_schedules(federation, row);
     }
     federation->row = *row;
@@ -1391,7 +1392,7 @@ static void set_last_seen(struct client *client, uint64_t ms)
 static void bound_clock(struct tern_federation *federation, uint64_t now)
 {
     struct clients *clients = federation->clients;
-    tern_round_bound_clock(&federation->machine, now);
+    tern_round_limit_times(&federation->machine, now);
     federation->row.opened_ms = federation->machine.opened_ms;
     federation->row.deadline_ms = federation->machine.deadline_ms;
     for (uint32_t i = 0; i < clients->count; i++) {
@@ -1415,7 +1416,7 @@ static enum tern_result remeasure(void *ctx, const struct tern_db_update *update
     TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
     TERN_TRY(
         tern_container_inspect(&federation->merge.model, container.data, container.len, &info));
-    tern_drift_add(client, &message, info.sum_square);
+    tern_clients_record_update(client, &message, info.sum_square);
     return TERN_OK;
 }
 
@@ -1435,24 +1436,24 @@ static enum tern_result load_open_round(struct tern_federation *federation)
     }
     TERN_TRY(tern_merge_resume(&federation->merge, federation->db, &federation->row,
                                &federation->totals));
-    machine->buffers = federation->totals.rule.strategy->takes_late;
+    machine->takes_late_updates = federation->totals.rule.strategy->accepts_late_updates;
     load_epoch(federation);
     TERN_TRY(tern_members_load(federation));
-    tern_round_buffered(machine, federation->totals.updates - machine->reported);
+    tern_round_add_late_updates(machine, federation->totals.updates - machine->reported);
     return TERN_OK;
 }
 
-enum tern_result tern_federation_restore_rounds(struct tern_federation *federation, uint64_t now)
+enum tern_result tern_rounds_load(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_policy policy = federation->config.round;
     policy.seed = federation->about.seed;
     federation->prune_due = true; // a prune may have been interrupted
     federation->room_due = true;
-    tern_steps_course_init(&federation->course, &federation->config.steps);
+    tern_steps_state_init(&federation->course, &federation->config.steps);
     tern_round_init(&federation->machine, &policy, federation->machine.members,
                     federation->machine.member_capacity);
     for (uint32_t i = 0; i < federation->clients->count; i++) {
-        tern_round_joined(&federation->machine, federation->clients->list[i].row.created_ms);
+        tern_round_client_joined(&federation->machine, federation->clients->list[i].row.created_ms);
     }
     struct tern_db_round row;
     struct tern_db_rows *rows = tern_db_rounds(federation->db);
@@ -1493,17 +1494,17 @@ enum tern_result tern_federation_reload_round(struct tern_federation *federation
 enum tern_result tern_federation_set_clock(struct tern_federation *federation, int64_t step)
 {
     struct clients *clients = federation->clients;
-    tern_round_set_clock(&federation->machine, step);
+    tern_round_shift_times(&federation->machine, step);
     federation->row.opened_ms = federation->machine.opened_ms;
     federation->row.deadline_ms = federation->machine.deadline_ms;
-    federation->row.closed_ms = tern_round_moved_ms(federation->row.closed_ms, step);
+    federation->row.closed_ms = tern_time_shifted_ms(federation->row.closed_ms, step);
     federation->retry_open_ms = 0;
     federation->look_ms = 0;
-    federation->loaded_ms = tern_round_moved_ms(federation->loaded_ms, step);
+    federation->loaded_ms = tern_time_shifted_ms(federation->loaded_ms, step);
     for (uint32_t i = 0; i < clients->count; i++) {
         struct client *client = &clients->list[i];
-        set_last_seen(client, tern_round_moved_ms(client->row.last_seen_ms, step));
-        client->absent_ms = tern_round_moved_ms(client->absent_ms, step);
+        set_last_seen(client, tern_time_shifted_ms(client->row.last_seen_ms, step));
+        client->absent_ms = tern_time_shifted_ms(client->absent_ms, step);
         client->dirty = true;
     }
     TERN_TRY(tern_db_replicas_set_clock(federation->db, step));
@@ -1517,16 +1518,18 @@ enum tern_result tern_federation_set_clock(struct tern_federation *federation, i
 
 // --- Advancing
 
-bool tern_federation_may_open(const struct tern_federation *federation)
+bool tern_federation_allows_next_round(const struct tern_federation *federation)
 {
-    return federation->config.follower == 0 || federation->machine.round < federation->last_opened;
+    return federation->config.upstream_client == 0 ||
+           federation->machine.round < federation->last_opened;
 }
 
 static bool may_open(const struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
     return !machine->open && !tern_round_finished(machine) &&
-           tern_federation_may_open(federation) && tern_round_may_open_ms(machine) <= now;
+           tern_federation_allows_next_round(federation) &&
+           tern_round_earliest_open_ms(machine) <= now;
 }
 
 static enum tern_result step(struct tern_federation *federation, uint64_t now)
@@ -1558,7 +1561,7 @@ enum tern_result tern_federation_advance(struct tern_federation *federation, uin
     if (may_open(federation, now)) {
         TERN_TRY(open_round(federation, now));
     }
-    tern_share_watch(federation, now);
+    tern_indices_check_leader(federation, now);
     return TERN_OK;
 }
 
@@ -1571,7 +1574,7 @@ uint64_t tern_federation_next_advance(const struct tern_federation *federation)
     if (tern_federation_is_merging(federation)) {
         return UINT64_MAX;
     }
-    if (!machine->open && !tern_federation_may_open(federation)) {
+    if (!machine->open && !tern_federation_allows_next_round(federation)) {
         return UINT64_MAX; // until upstream opens a round
     }
     uint64_t next = tern_round_next_tick(machine);
@@ -1581,8 +1584,8 @@ uint64_t tern_federation_next_advance(const struct tern_federation *federation)
     if (machine->open && federation->look_ms < next) {
         next = federation->look_ms;
     }
-    if (tern_share_is_awaited(federation) && tern_round_leader_until_ms(machine) < next) {
-        next = tern_round_leader_until_ms(machine);
+    if (tern_indices_are_awaited(federation) && tern_round_leader_deadline_ms(machine) < next) {
+        next = tern_round_leader_deadline_ms(machine);
     }
     return next;
 }

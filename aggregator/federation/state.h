@@ -49,7 +49,7 @@ struct tern_federation {
     struct tern_federation_counts counts;
     struct tern_federation_counts counted; // counts at the start of this transaction
     uint64_t searches;    // searches for paths between replicas by earlier `catchup` objects
-    uint32_t last_opened; // with config.follower: the last round that may open
+    uint32_t last_opened; // with config.upstream_client: the last round that may open
 
     struct clients *clients;        // clients.h
     struct ledger *ledger;          // ledger.c
@@ -64,8 +64,8 @@ struct tern_federation {
     struct tern_db_round row;           // the stored row of the machine's round
     struct tern_strategy_totals totals; // sums over the open round's updates
     float last_loss;
-    struct tern_steps_course course; // of local steps, from the committed rounds
-    struct tern_rate_course rate;    // of the learning rate, from the opened rounds
+    struct tern_steps_state course; // of local steps, from the committed rounds
+    struct tern_rate_state rate;    // of the learning rate, from the opened rounds
     struct epoch epoch;
     struct refused refused;
     struct unpublished unpublished;
@@ -75,7 +75,7 @@ struct tern_federation {
     uint64_t disk_room;  // result of the last check: bytes by which the database can still grow
     bool checkpoint_due; // the newest version's checkpoint is begun and not complete
     bool prune_due;      // updates of pruned rounds, or older checkpoints, may remain in the store
-    bool moved;          // see tern_federation_moved()
+    bool moved;          // see tern_federation_has_progressed()
     bool too_few_afford; // the log has reported that too few budgets allow a round
     uint64_t look_ms;    // when to check for silent members again; 0 = now
     uint64_t loaded_ms;  // when this state was loaded from the store

@@ -41,7 +41,7 @@ bool tern_federation_can_scale(const struct tern_federation_config *config, cons
                                char why[256])
 {
     const uint32_t columns = tern_model_spec_columns(spec);
-    if (!config->statistics.wanted || (columns > 0 && columns <= TERN_WIRE_COLUMNS_MAX)) {
+    if (!config->statistics.enabled || (columns > 0 && columns <= TERN_WIRE_COLUMNS_MAX)) {
         return true;
     }
     snprintf(why, 256,
@@ -51,9 +51,9 @@ bool tern_federation_can_scale(const struct tern_federation_config *config, cons
     return false;
 }
 
-bool tern_statistics_are_due(const struct tern_federation *federation)
+bool tern_statistics_are_awaited(const struct tern_federation *federation)
 {
-    return federation->config.statistics.wanted && federation->scaling->body == NULL &&
+    return federation->config.statistics.enabled && federation->scaling->body == NULL &&
            federation->machine.round == 0;
 }
 
@@ -92,7 +92,7 @@ enum tern_result tern_statistics_load(struct tern_federation *federation)
         return TERN_OK;
     }
     TERN_TRY(tern_db_may_miss(found));
-    if (federation->config.statistics.wanted && federation->machine.round > 0) {
+    if (federation->config.statistics.enabled && federation->machine.round > 0) {
         tern_log(
             TERN_LOG_WARN, "statistics-too-late", "round=%u advice=%s", federation->machine.round,
             TERN_LOG_TEXT("rounds began with unscaled columns and continue so: statistics.columns "
@@ -124,10 +124,10 @@ static void check(const struct tern_federation *federation, const struct client 
     const size_t columns = statistics->columns.len / TERN_WIRE_COLUMN_BYTES;
     const uint32_t most = federation->config.limits.num_examples;
     if (statistics->parsed != TERN_OK) {
-        tern_refuse(refusal, statistics->parsed, NULL);
+        tern_refusal_set(refusal, statistics->parsed, NULL);
     } else if (client->row.evaluator) {
-        tern_refuse(refusal, TERN_ERR_ARGUMENT,
-                    "This client is an evaluator, and evaluators send no statistics.");
+        tern_refusal_set(refusal, TERN_ERR_ARGUMENT,
+                         "This client is an evaluator, and evaluators send no statistics.");
     } else if (columns != columns_of(federation)) {
         refuse(refusal, TERN_ERR_MODEL_MISMATCH,
                "The statistics have %zu columns. The model needs %u.", columns,
@@ -136,9 +136,9 @@ static void check(const struct tern_federation *federation, const struct client 
         refuse(refusal, TERN_ERR_ARGUMENT,
                "The statistics claim %u examples. At most %u are allowed (limits.num_examples).",
                statistics->message.num_examples, most);
-    } else if (!tern_statistics_are_due(federation)) {
-        tern_refuse(refusal, TERN_ERR_LATE,
-                    "This federation needs no statistics, or its scaling is made already.");
+    } else if (!tern_statistics_are_awaited(federation)) {
+        tern_refusal_set(refusal, TERN_ERR_LATE,
+                         "This federation needs no statistics, or its scaling is made already.");
     }
 }
 
@@ -171,7 +171,7 @@ static uint32_t clients_missing_statistics(const struct tern_federation *federat
     for (uint32_t i = 0; i < federation->clients->count; i++) {
         const struct client *client = &federation->clients->list[i];
         count += tern_clients_is_trainer(federation, client) &&
-                 tern_clients_has_come(federation, client, now) && !client->has_statistics;
+                 tern_clients_has_checked_in(federation, client, now) && !client->has_statistics;
     }
     return count;
 }
@@ -202,16 +202,16 @@ static enum tern_result take(struct tern_federation *federation, uint64_t id,
     return TERN_OK;
 }
 
-enum tern_result tern_federation_statistics(struct tern_federation *federation, uint64_t id,
-                                            const struct tern_incoming_statistics *statistics,
-                                            uint64_t now, bool *duplicate,
-                                            struct tern_refusal *refusal)
+enum tern_result
+tern_federation_receive_statistics(struct tern_federation *federation, uint64_t id,
+                                   const struct tern_incoming_statistics *statistics, uint64_t now,
+                                   bool *duplicate, struct tern_refusal *refusal)
 {
     struct client *client = client_of(federation, id);
     *duplicate = false;
     check(federation, client, statistics, refusal);
     if (refusal->result != TERN_OK) {
-        tern_refusals_ask_later(client, refusal);
+        tern_refusals_delay_retry(client, refusal);
         client->statistics_refused++;
         if (is_power_of_two(client->statistics_refused)) {
             tern_log(TERN_LOG_WARN, "statistics-refused", "client=%llu result=%s count=%u",
@@ -225,9 +225,10 @@ enum tern_result tern_federation_statistics(struct tern_federation *federation, 
     }
     TERN_TRY(find_same(federation, id, statistics->body, duplicate));
     if (!*duplicate) {
-        tern_refuse(refusal, TERN_ERR_CONFLICT,
-                    "This client has sent different statistics before, and these stay in force.");
-        tern_refusals_ask_later(client, refusal);
+        tern_refusal_set(
+            refusal, TERN_ERR_CONFLICT,
+            "This client has sent different statistics before, and these stay in force.");
+        tern_refusals_delay_retry(client, refusal);
     }
     return TERN_OK;
 }
@@ -344,12 +345,12 @@ static void log_awaited(const struct tern_federation *federation, uint64_t now)
              clients_missing_statistics(federation, now));
 }
 
-enum tern_result tern_statistics_settle(struct tern_federation *federation, uint64_t now,
-                                        bool *settled)
+enum tern_result tern_statistics_make_scaling(struct tern_federation *federation, uint64_t now,
+                                              bool *settled)
 {
     struct scaling *scaling = federation->scaling;
     const bool first = !scaling->awaited;
-    *settled = !tern_statistics_are_due(federation);
+    *settled = !tern_statistics_are_awaited(federation);
     scaling->awaited = !*settled;
     if (*settled) {
         return TERN_OK;
@@ -379,7 +380,7 @@ static uint32_t come_back_ms(const struct tern_federation *federation, uint32_t 
 }
 
 static void count_denial(struct tern_federation *federation, struct client *client,
-                         struct tern_next *next)
+                         struct tern_checkin_answer *next)
 {
     const uint32_t times = ++client->unscaled;
     next->reply.come_back_ms = come_back_ms(federation, times);
@@ -414,15 +415,15 @@ void tern_federation_scaling_status(const struct tern_federation *federation, ui
         tern_clients_has_other_columns(federation, client_of(federation, id));
     if (scaling->body != NULL) {
         fill_scaling_ref(scaling, reply);
-    } else if (tern_statistics_are_due(federation)) {
+    } else if (tern_statistics_are_awaited(federation)) {
         reply->statistics = can_report(client_of(federation, id))
                                 ? tern_StatisticsState_STATISTICS_WANTED
                                 : tern_StatisticsState_STATISTICS_AWAITED;
     }
 }
 
-bool tern_statistics_ask(struct tern_federation *federation, struct client *client,
-                         struct tern_next *next)
+bool tern_statistics_answer_checkin(struct tern_federation *federation, struct client *client,
+                                    struct tern_checkin_answer *next)
 {
     const struct scaling *scaling = federation->scaling;
     tern_CheckinReply *reply = &next->reply;
@@ -431,7 +432,7 @@ bool tern_statistics_ask(struct tern_federation *federation, struct client *clie
         count_denial(federation, client, next);
         return true;
     }
-    if (tern_statistics_are_due(federation) && tern_clients_is_trainer(federation, client) &&
+    if (tern_statistics_are_awaited(federation) && tern_clients_is_trainer(federation, client) &&
         !client->has_statistics) {
         reply->statistics = tern_StatisticsState_STATISTICS_WANTED;
         count_denial(federation, client, next);
@@ -444,19 +445,20 @@ bool tern_statistics_ask(struct tern_federation *federation, struct client *clie
 enum tern_result tern_statistics_set_clock(struct tern_federation *federation, int64_t step)
 {
     struct scaling *scaling = federation->scaling;
-    scaling->first_ms = tern_round_moved_ms(scaling->first_ms, step);
+    scaling->first_ms = tern_time_shifted_ms(scaling->first_ms, step);
     return tern_db_statistics_set_clock(federation->db, step);
 }
 
-void tern_statistics_facts(const struct tern_federation *federation, struct tern_wait_facts *facts)
+void tern_statistics_fill_facts(const struct tern_federation *federation,
+                                struct tern_wait_facts *facts)
 {
     facts->first_statistics_ms = federation->scaling->first_ms;
     facts->scaled = federation->scaling->body != NULL;
 }
 
-enum tern_result tern_statistics_blob(const struct tern_federation *federation,
-                                      const uint8_t sha256[TERN_SHA256_SIZE],
-                                      struct tern_blob **blob)
+enum tern_result tern_statistics_find_blob(const struct tern_federation *federation,
+                                           const uint8_t sha256[TERN_SHA256_SIZE],
+                                           struct tern_blob **blob)
 {
     const struct scaling *scaling = federation->scaling;
     if (scaling->body == NULL || memcmp(sha256, scaling->sha256, TERN_SHA256_SIZE) != 0) {

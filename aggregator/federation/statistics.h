@@ -13,19 +13,20 @@ TERN_MUST_USE enum tern_result tern_statistics_load(struct tern_federation *fede
 TERN_MUST_USE enum tern_result tern_statistics_set_clock(struct tern_federation *federation,
                                                          int64_t step);
 // Makes the scaling once there are enough statistics. *settled: the scaling is made or not needed, so rounds can open.
-TERN_MUST_USE enum tern_result tern_statistics_settle(struct tern_federation *federation,
-                                                      uint64_t now, bool *settled);
+TERN_MUST_USE enum tern_result tern_statistics_make_scaling(struct tern_federation *federation,
+                                                            uint64_t now, bool *settled);
 // Whether the first round still waits for a scaling.
-bool tern_statistics_are_due(const struct tern_federation *federation);
+bool tern_statistics_are_awaited(const struct tern_federation *federation);
 // Sets facts->first_statistics_ms and facts->scaled.
-void tern_statistics_facts(const struct tern_federation *federation, struct tern_wait_facts *facts);
+void tern_statistics_fill_facts(const struct tern_federation *federation,
+                                struct tern_wait_facts *facts);
 // Asks the client for its statistics, or sends it the scaling, if it needs to. Returns true if so: the reply then
 // contains nothing else.
-bool tern_statistics_ask(struct tern_federation *federation, struct client *client,
-                         struct tern_next *next);
+bool tern_statistics_answer_checkin(struct tern_federation *federation, struct client *client,
+                                    struct tern_checkin_answer *next);
 // Finds the scaling by its SHA-256. The caller releases *blob. TERN_ERR_NOT_FOUND; TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result tern_statistics_blob(const struct tern_federation *federation,
-                                                    const uint8_t sha256[TERN_SHA256_SIZE],
-                                                    struct tern_blob **blob);
+TERN_MUST_USE enum tern_result tern_statistics_find_blob(const struct tern_federation *federation,
+                                                         const uint8_t sha256[TERN_SHA256_SIZE],
+                                                         struct tern_blob **blob);
 
 #endif

@@ -11,8 +11,8 @@
 // The strategy may use this part of limits.memory: 1/MEMORY_SHARE (cli/settings.h).
 #define MEMORY_SHARE 8
 
-void tern_strategy_rule_of(const struct tern_federation_config *config, float learning_rate,
-                           struct tern_strategy_rule *rule)
+void tern_strategy_configured_rule(const struct tern_federation_config *config, float learning_rate,
+                                   struct tern_strategy_rule *rule)
 {
     *rule = (struct tern_strategy_rule){.strategy = config->strategy,
                                         .server_learning_rate = config->server_learning_rate,
@@ -41,7 +41,7 @@ static bool is_right_on_average(const struct tern_codec *codec)
 
 static bool check_epochs(const struct tern_federation_config *config, char why[256])
 {
-    const struct tern_federation_train *train = &config->train;
+    const struct tern_training_settings *train = &config->train;
     const char *name = config->strategy->name;
     char spec[TERN_CODEC_SPEC_MAX];
     if (!config->strategy->has_epochs) {
@@ -86,7 +86,7 @@ static bool check_bounds(const struct tern_federation_config *config, char why[2
     struct tern_strategy_rule rule;
     double norm = config->limits.norm;
     double rate = (double)config->server_learning_rate;
-    tern_strategy_rule_of(config, config->train.rate.first, &rule);
+    tern_strategy_configured_rule(config, config->train.rate.first, &rule);
     double most = tern_strategy_norm_max(&rule);
     if (!(norm > 0.0 && norm <= TERN_UPDATE_NORM_MAX && rate > 0.0 &&
           rate <= TERN_SERVER_RATE_MAX)) {
@@ -108,7 +108,7 @@ static bool check_bounds(const struct tern_federation_config *config, char why[2
 static bool check_parameters(const struct tern_federation_config *config, char why[256])
 {
     struct tern_strategy_rule rule;
-    tern_strategy_rule_of(config, config->train.rate.first, &rule);
+    tern_strategy_configured_rule(config, config->train.rate.first, &rule);
     for (int i = 0; i < TERN_STRATEGY_PARAMETERS; i++) {
         const struct tern_strategy_parameter_entry *entry = &tern_strategy_parameter_table[i];
         float value = rule.parameters[i];
@@ -142,7 +142,7 @@ static uint32_t updates_kept(const struct tern_federation_config *config)
     return fits;
 }
 
-uint32_t tern_strategy_cohort_max(const struct tern_federation_config *config, uint32_t count)
+uint32_t tern_strategy_largest_cohort(const struct tern_federation_config *config, uint32_t count)
 {
     uint32_t passes = config->strategy->passes;
     if (passes == 0) {
@@ -186,9 +186,9 @@ static bool check_updates(const struct tern_federation_config *config, char why[
     const struct tern_round_policy *round = &config->round;
     const uint32_t most = tern_cohort_size(round->cohort, round->over_selection, UINT32_MAX);
     struct tern_strategy_rule rule;
-    tern_strategy_rule_of(config, config->train.rate.first, &rule);
+    tern_strategy_configured_rule(config, config->train.rate.first, &rule);
     for (uint32_t updates = tern_round_quorum(round); updates <= most; updates++) {
-        if (!tern_strategy_suffices(&rule, updates)) {
+        if (!tern_strategy_has_enough_updates(&rule, updates)) {
             snprintf(why, 256,
                      "%s:attackers=%g needs %u updates where a round can close with %u "
                      "(round.quorum = %u); set fewer attackers, or a larger round.quorum and "

@@ -11,9 +11,9 @@
 bool tern_strategy_check_config(const struct tern_federation_config *config, uint32_t count,
                                 char why[256]);
 // Returns the largest cohort whose updates of `count` values the strategy can merge in its memory.
-uint32_t tern_strategy_cohort_max(const struct tern_federation_config *config, uint32_t count);
+uint32_t tern_strategy_largest_cohort(const struct tern_federation_config *config, uint32_t count);
 // Sets *rule to the configured strategy with its parameters; parameters that it does not use are 0.
-void tern_strategy_rule_of(const struct tern_federation_config *config, float learning_rate,
-                           struct tern_strategy_rule *rule);
+void tern_strategy_configured_rule(const struct tern_federation_config *config, float learning_rate,
+                                   struct tern_strategy_rule *rule);
 
 #endif

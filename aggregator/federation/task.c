@@ -41,7 +41,7 @@ static void take_column_names(struct tern_federation *federation, struct client 
     if (tag == 0 || tag == client->row.column_names) {
         return;
     }
-    tern_column_names_move(names, client->row.column_names, tag);
+    tern_column_names_replace(names, client->row.column_names, tag);
     client->row.column_names = tag;
     if (!tern_column_names_differ(names, tag)) {
         return;
@@ -82,7 +82,7 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     const struct tern_abilities able = abilities_of(message);
     client->dirty = true;
     if (row->last_seen_ms == 0) {
-        tern_round_joined(&federation->machine, now);
+        tern_round_client_joined(&federation->machine, now);
     }
     take_budget(client, message, now);
     tern_clients_mark_seen(client, now);
@@ -94,7 +94,7 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     row->scaling = message->scaling;
     take_column_names(federation, client, message->column_names);
     TERN_TRY(take_replica(federation, message, row));
-    TERN_TRY(tern_epoch_set_held(federation, id, message->anchor, message->anchor_step));
+    TERN_TRY(tern_epoch_store_anchor(federation, id, message->anchor, message->anchor_step));
     return tern_abilities_equal(&before, &able) ? TERN_OK : tern_clients_store(federation, id);
 }
 
@@ -153,7 +153,7 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
     TERN_TRY(find_model(federation, client, &row));
     TERN_TRY(is_late(federation, client, &row.late, row.version));
     TERN_TRY(tern_db_evaluation_put(federation->db, &row));
-    TERN_TRY(tern_metrics_store(federation, &row, evaluation));
+    TERN_TRY(tern_evaluation_store_metrics(federation, &row, evaluation));
     federation->accuracy_is_known = false;
     if (row.version > client->evaluated[row.model]) {
         client->evaluated[row.model] = row.version;
@@ -214,7 +214,7 @@ static enum tern_result refuse_stranded(struct tern_federation *federation,
     }
     TERN_TRY(tern_catchup_is_stranded(federation->catchup, &client->row, &stranded));
     if (stranded) {
-        tern_refuse(
+        tern_refusal_set(
             refusal, TERN_ERR_UNKNOWN,
             "This client's replica is too old: no deltas that the client decodes lead to the "
             "newest version, and it decodes no snapshots (float32).");
@@ -242,7 +242,7 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
 {
     struct client *client = client_of(federation, id);
     if (!is_of_our_model(federation, message->model_hash.bytes, message->model_hash.size)) {
-        tern_refuse(refusal, TERN_ERR_MODEL_MISMATCH, NULL);
+        tern_refusal_set(refusal, TERN_ERR_MODEL_MISMATCH, NULL);
         return TERN_OK;
     }
     const char *of;
@@ -253,9 +253,10 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
     }
     if ((message->abilities & TERN_WIRE_REDUCES) == 0 && federation->config.strategy->has_epochs &&
         !client->row.evaluator) {
-        tern_refuse(refusal, TERN_ERR_UNKNOWN,
-                    "This federation's strategy needs full gradients, which this client does not "
-                    "support or has no memory for. Install a version of Tern that does.");
+        tern_refusal_set(
+            refusal, TERN_ERR_UNKNOWN,
+            "This federation's strategy needs full gradients, which this client does not "
+            "support or has no memory for. Install a version of Tern that does.");
         return TERN_OK;
     }
     if (claims_too_much(federation, message, refusal)) {
@@ -264,11 +265,11 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
     federation->counts.checkins++;
     TERN_TRY(take_facts(federation, id, message, now));
     if (message->failed_round != 0) {
-        TERN_TRY(tern_reliability_training_failed(federation, id, message->failed_round,
-                                                  message->failure));
+        TERN_TRY(tern_reliability_count_failure(federation, id, message->failed_round,
+                                                message->failure));
     }
     if (message->has_error && !client->row.evaluator) {
-        TERN_TRY(tern_ledger_checkin(federation, id, &message->error, now));
+        TERN_TRY(tern_ledger_record_checkin(federation, id, &message->error, now));
     }
     if (message->has_evaluation) {
         TERN_TRY(take_evaluation(federation, id, &message->evaluation));
@@ -284,10 +285,10 @@ enum tern_result tern_federation_checkin(struct tern_federation *federation, uin
     if (parsed == TERN_OK) {
         TERN_TRY(take_checkin(federation, id, message, now, refusal));
     } else {
-        tern_refuse(refusal, parsed, NULL);
+        tern_refusal_set(refusal, parsed, NULL);
     }
     if (refusal->result != TERN_OK) {
-        tern_refusals_ask_later(client_of(federation, id), refusal);
+        tern_refusals_delay_retry(client_of(federation, id), refusal);
     }
     return TERN_OK;
 }
@@ -359,7 +360,7 @@ static enum tern_result facts_of(struct tern_federation *federation, uint64_t id
                                        .values = federation->merge.model.count};
     TERN_TRY(tern_codec_parse(federation->row.codec_up, &facts->codec, NULL));
     facts->density = knows_density(client, &facts->codec);
-    facts->budget = tern_budgets_for(federation, client, now);
+    facts->budget = tern_budgets_of_client(federation, client, now);
     return tern_budgets_are_used(federation) ? add_measured(federation, id, &facts->budget)
                                              : TERN_OK;
 }
@@ -381,7 +382,7 @@ static enum tern_result assign_steps(struct tern_federation *federation, struct 
     struct tern_steps_facts facts;
     struct tern_steps_plan plan;
     TERN_TRY(facts_of(federation, member->client, client, now, &facts));
-    tern_steps_for(&federation->config.steps, &federation->course, &facts, &plan);
+    tern_steps_make_plan(&federation->config.steps, &federation->course, &facts, &plan);
     struct tern_db_schedule row = {.client = member->client,
                                    .local_steps = plan.local_steps,
                                    .updated_ms = now,
@@ -391,13 +392,13 @@ static enum tern_result assign_steps(struct tern_federation *federation, struct 
     tern_steps_policy_name(federation->config.steps.policy, row.policy);
     memset(member->codec, 0, sizeof member->codec);
     const struct tern_abilities able = tern_abilities_of(&client->row);
-    if (plan.own_codec && tern_abilities_encode(&able, &plan.codec)) {
+    if (plan.has_own_codec && tern_abilities_encode(&able, &plan.codec)) {
         tern_codec_format(&plan.codec, member->codec);
         memcpy(row.codec, member->codec, sizeof member->codec);
     }
     client->least_bytes = row.least_bytes;
     client->round_bytes = row.bytes;
-    tern_round_tasked(member, row.local_steps, now);
+    tern_round_assign_task(member, row.local_steps, now);
     TERN_TRY(tern_db_schedule_put(federation->db, &row));
     return tern_members_store(federation, member);
 }
@@ -437,7 +438,7 @@ static void fill_error_directive(const struct tern_member *member, tern_Task *ta
 static void fill_training(const struct tern_federation *federation,
                           const struct tern_member *member, tern_Task *task)
 {
-    const struct tern_federation_train *train = &federation->config.train;
+    const struct tern_training_settings *train = &federation->config.train;
     const struct tern_db_round *row = &federation->row;
     struct tern_strategy_rule rule;
     const bool known = tern_rule_read(row, &rule) == TERN_OK;
@@ -472,7 +473,7 @@ static enum tern_result may_follow(struct tern_federation *federation, const str
     const struct tern_abilities able = tern_abilities_of(&client->row);
     *follows = tern_abilities_encode(&able, &codec) && !stranded &&
                tern_epoch_supports(federation, &client->row) &&
-               tern_epoch_admits(federation, &client->row);
+               tern_epoch_allows(federation, &client->row);
     return TERN_OK;
 }
 
@@ -497,19 +498,19 @@ static void set_downloads(const struct tern_path *path, tern_Task *task)
 // the client holds now, so a repeated task can have others; the new base is then stored here. *found: false = no
 // downloads lead to a base, and nothing was added.
 static enum tern_result catch_up(struct tern_federation *federation, struct client *client,
-                                 struct tern_member *member, uint64_t now, struct tern_next *next,
-                                 bool *found)
+                                 struct tern_member *member, uint64_t now,
+                                 struct tern_checkin_answer *next, bool *found)
 {
     struct tern_path path;
     TERN_TRY(tern_catchup_trainer(federation->catchup, &client->row, &client->searches,
-                                  tern_share_is_on(federation) || federation->epoch.is_on, now,
-                                  &path));
+                                  tern_indices_are_shared(federation) || federation->epoch.is_on,
+                                  now, &path));
     *found = path.exists;
     if (!*found) {
         return TERN_OK;
     }
     set_downloads(&path, &next->reply.task);
-    next->own_downloads = path.own && path.count > 0;
+    next->has_private_downloads = path.own && path.count > 0;
     if (member->base_version == path.base_version &&
         memcmp(member->base, path.base, TERN_SHA256_SIZE) == 0) {
         return TERN_OK;
@@ -520,7 +521,7 @@ static enum tern_result catch_up(struct tern_federation *federation, struct clie
 }
 
 static enum tern_result train_task(struct tern_federation *federation, uint64_t id, uint64_t now,
-                                   struct tern_next *next)
+                                   struct tern_checkin_answer *next)
 {
     tern_Task *task = &next->reply.task;
     bool *follows = &next->reply.has_task;
@@ -534,12 +535,12 @@ static enum tern_result train_task(struct tern_federation *federation, uint64_t 
     if (!*follows) {
         return TERN_OK;
     }
-    TERN_TRY(tern_ledger_assign(federation, error_settings(federation), member));
+    TERN_TRY(tern_ledger_choose_directive(federation, error_settings(federation), member));
     TERN_TRY(assign_steps(federation, member, client, now));
     fill_training(federation, member, task);
     fill_epoch(federation, task);
     fill_error_directive(member, task);
-    tern_share_fill(federation, id, task);
+    tern_indices_add_to_task(federation, id, task);
     task->local_steps = member->local_steps;
     uint64_t window = until_deadline(federation, now);
     task->window_ms = window < UINT32_MAX ? (uint32_t)window : UINT32_MAX;
@@ -602,7 +603,7 @@ static enum tern_result fill_finished(struct tern_federation *federation,
 }
 
 // Tells the client to check in again after `wait` ms, or after come_back_max if that is sooner.
-static void fill_wait(const struct tern_federation *federation, struct tern_next *next,
+static void fill_wait(const struct tern_federation *federation, struct tern_checkin_answer *next,
                       uint64_t wait)
 {
     const uint64_t longest = federation->machine.policy.come_back_max_ms;
@@ -611,8 +612,8 @@ static void fill_wait(const struct tern_federation *federation, struct tern_next
     next->idle = true;
 }
 
-enum tern_result tern_federation_next(struct tern_federation *federation, uint64_t id, uint64_t now,
-                                      struct tern_next *next)
+enum tern_result tern_federation_answer_checkin(struct tern_federation *federation, uint64_t id,
+                                                uint64_t now, struct tern_checkin_answer *next)
 {
     uint64_t wait = 0;
     memset(next, 0, sizeof *next);
@@ -624,12 +625,12 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
     tern_CheckinReply *reply = &next->reply;
     reply->other_column_names =
         tern_clients_has_other_columns(federation, client_of(federation, id));
-    if (tern_statistics_ask(federation, client_of(federation, id), next)) {
+    if (tern_statistics_answer_checkin(federation, client_of(federation, id), next)) {
         return TERN_OK;
     }
     enum tern_checkin_action action = tern_round_checkin(&federation->machine, id, now, &wait);
     struct client *client = client_of(federation, id);
-    if (client->row.evaluator && !tern_statistics_are_due(federation)) {
+    if (client->row.evaluator && !tern_statistics_are_awaited(federation)) {
         TERN_TRY(evaluate_task(federation, client, &reply->task, &reply->has_task));
         if (reply->has_task) {
             return TERN_OK;
@@ -641,14 +642,14 @@ enum tern_result tern_federation_next(struct tern_federation *federation, uint64
     case TERN_CHECKIN_WAIT:
         fill_wait(federation, next, wait);
         reply->too_few_clients = federation->too_few && !federation->machine.open;
-        reply->statistics = tern_statistics_are_due(federation)
+        reply->statistics = tern_statistics_are_awaited(federation)
                                 ? tern_StatisticsState_STATISTICS_AWAITED
                                 : tern_StatisticsState_STATISTICS_NONE;
         return TERN_OK;
     case TERN_CHECKIN_TASK:
         break;
     }
-    if (tern_share_holds(federation, id, now)) {
+    if (tern_indices_delay_task(federation, id, now)) {
         fill_wait(federation, next, tern_round_leader_wait_ms(&federation->machine, now));
         return TERN_OK;
     }

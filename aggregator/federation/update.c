@@ -16,11 +16,11 @@
 struct shared_indices {
     uint8_t sha256[TERN_SHA256_SIZE];
     uint32_t payload;
-    bool awaited;     // tasks waited for the leader's update at the last tern_share_watch()
+    bool awaited; // tasks waited for the leader's update at the last tern_indices_check_leader()
     uint32_t refused; // round whose leader's update was refused
 };
 
-enum tern_result tern_share_reset(struct shared_indices **indices)
+enum tern_result tern_indices_reset(struct shared_indices **indices)
 {
     if (*indices == NULL) {
         *indices = malloc(sizeof **indices);
@@ -150,9 +150,9 @@ static enum tern_result put_metrics(struct tern_federation *federation, struct t
     return TERN_OK;
 }
 
-enum tern_result tern_metrics_store(struct tern_federation *federation,
-                                    const struct tern_db_evaluation *found,
-                                    const tern_Evaluation *evaluation)
+enum tern_result tern_evaluation_store_metrics(struct tern_federation *federation,
+                                               const struct tern_db_evaluation *found,
+                                               const tern_Evaluation *evaluation)
 {
     struct tern_db_metric row = {.version = found->version,
                                  .client = found->client,
@@ -206,7 +206,7 @@ static uint64_t awaited_leader(const struct tern_federation *federation, uint64_
     const struct tern_round_machine *machine = &federation->machine;
     struct tern_codec codec;
     if (!find_shared_codec(federation, &codec) || federation->indices->refused == machine->round ||
-        now >= tern_round_leader_until_ms(machine)) {
+        now >= tern_round_leader_deadline_ms(machine)) {
         return 0;
     }
     uint64_t leader = tern_round_leader(machine);
@@ -214,13 +214,13 @@ static uint64_t awaited_leader(const struct tern_federation *federation, uint64_
     return member != NULL && may_report(federation, member) ? leader : 0;
 }
 
-bool tern_share_is_on(const struct tern_federation *federation)
+bool tern_indices_are_shared(const struct tern_federation *federation)
 {
     struct tern_codec codec;
     return find_shared_codec(federation, &codec);
 }
 
-bool tern_share_holds(const struct tern_federation *federation, uint64_t id, uint64_t now)
+bool tern_indices_delay_task(const struct tern_federation *federation, uint64_t id, uint64_t now)
 {
     uint64_t leader = awaited_leader(federation, now);
     const struct tern_member *member = tern_round_member(&federation->machine, id);
@@ -228,12 +228,12 @@ bool tern_share_holds(const struct tern_federation *federation, uint64_t id, uin
     return leader != 0 && leader != id && member != NULL && member->local_steps == 0;
 }
 
-bool tern_share_is_awaited(const struct tern_federation *federation)
+bool tern_indices_are_awaited(const struct tern_federation *federation)
 {
     return federation->indices->awaited;
 }
 
-void tern_share_watch(struct tern_federation *federation, uint64_t now)
+void tern_indices_check_leader(struct tern_federation *federation, uint64_t now)
 {
     bool awaited = awaited_leader(federation, now) != 0;
     federation->moved = federation->moved || (federation->indices->awaited && !awaited);
@@ -273,8 +273,8 @@ static void make_indices(struct tern_federation *federation, const struct tern_c
 }
 
 // Shares the update's indices if it is the leader's. Called before the update's member counts as reported.
-static void share_indices(struct tern_federation *federation, const struct tern_incoming *update,
-                          uint64_t now)
+static void share_indices(struct tern_federation *federation,
+                          const struct tern_incoming_update *update, uint64_t now)
 {
     struct tern_codec codec;
     if (find_shared_codec(federation, &codec) &&
@@ -313,7 +313,7 @@ static enum tern_result take_leaders(void *ctx, const tern_Update *message,
     return TERN_OK;
 }
 
-enum tern_result tern_share_load(struct tern_federation *federation)
+enum tern_result tern_indices_load(struct tern_federation *federation)
 {
     const struct tern_round_machine *machine = &federation->machine;
     struct tern_codec codec;
@@ -324,14 +324,14 @@ enum tern_result tern_share_load(struct tern_federation *federation)
     }
     const struct tern_member *leader = tern_round_member(machine, tern_round_leader(machine));
     if (leader == NULL || leader->state != TERN_MEMBER_REPORTED ||
-        leader->reported_ms >= tern_round_leader_until_ms(machine)) {
+        leader->reported_ms >= tern_round_leader_deadline_ms(machine)) {
         return TERN_OK;
     }
     struct stored_update wanted = {leader->client, take_leaders, federation};
     return tern_db_update_each(federation->db, machine->round, take_if_wanted, &wanted);
 }
 
-void tern_share_fill(struct tern_federation *federation, uint64_t id, tern_Task *task)
+void tern_indices_add_to_task(struct tern_federation *federation, uint64_t id, tern_Task *task)
 {
     struct tern_blob *blob =
         tern_published_indices(&federation->published, federation->machine.round);
@@ -346,9 +346,9 @@ void tern_share_fill(struct tern_federation *federation, uint64_t id, tern_Task 
     tern_blob_release(blob);
 }
 
-enum tern_result tern_share_blob(struct tern_federation *federation,
-                                 const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob,
-                                 uint32_t *payload)
+enum tern_result tern_indices_find_blob(struct tern_federation *federation,
+                                        const uint8_t sha256[TERN_SHA256_SIZE],
+                                        struct tern_blob **blob, uint32_t *payload)
 {
     const struct shared_indices *indices = federation->indices;
     struct tern_published *published = &federation->published;
@@ -363,22 +363,24 @@ enum tern_result tern_share_blob(struct tern_federation *federation,
 // --- Indices: putting them back into an update
 
 // Encodes the update again with the container that has its indices.
-static enum tern_result rebuild(struct tern_incoming *update, struct tern_span container)
+static enum tern_result rebuild(struct tern_incoming_update *update, struct tern_span container)
 {
     size_t size = container.len + TERN_WIRE_OVERHEAD;
     size_t len = 0;
-    update->joined = malloc(size);
-    if (update->joined == NULL) {
+    update->body_with_indices = malloc(size);
+    if (update->body_with_indices == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    TERN_TRY(tern_wire_encode_update(&update->message, container, update->joined, size, &len));
-    update->body = (struct tern_span){update->joined, len};
-    tern_sha256(update->joined, len, update->sha256);
-    return tern_wire_decode_update(update->joined, len, &update->message, &update->container);
+    TERN_TRY(tern_wire_encode_update(&update->message, container, update->body_with_indices, size,
+                                     &len));
+    update->body = (struct tern_span){update->body_with_indices, len};
+    tern_sha256(update->body_with_indices, len, update->sha256);
+    return tern_wire_decode_update(update->body_with_indices, len, &update->message,
+                                   &update->container);
 }
 
 static enum tern_result join(const struct tern_model *model, struct tern_span indices,
-                             struct tern_incoming *update)
+                             struct tern_incoming_update *update)
 {
     size_t bound = tern_sparse_join_bound(model, indices.len, update->container.len);
     struct tern_span joined = {NULL, 0};
@@ -400,7 +402,7 @@ static enum tern_result join(const struct tern_model *model, struct tern_span in
 // Puts the round's shared indices into an update that was sent without indices. Any thread.
 // TERN_ERR_STATE  its round shares no indices; TERN_ERR_CORRUPT, TERN_ERR_NO_MEMORY
 static enum tern_result join_indices(struct tern_federation *federation,
-                                     struct tern_incoming *update)
+                                     struct tern_incoming_update *update)
 {
     tern_Download message;
     struct tern_span indices;
@@ -420,7 +422,7 @@ static enum tern_result join_indices(struct tern_federation *federation,
 
 struct comparison {
     const struct tern_model *model;
-    const struct tern_incoming *update;
+    const struct tern_incoming_update *update;
     bool same;
 };
 
@@ -428,7 +430,7 @@ static enum tern_result compare_stripped(void *ctx, const tern_Update *message,
                                          struct tern_span container)
 {
     struct comparison *comparison = ctx;
-    const struct tern_incoming *update = comparison->update;
+    const struct tern_incoming_update *update = comparison->update;
     uint8_t *stripped = malloc(container.len);
     size_t len = 0;
     if (stripped == NULL) {
@@ -448,7 +450,8 @@ static enum tern_result compare_stripped(void *ctx, const tern_Update *message,
 // Whether the update equals the stored one, for an update without indices whose round no longer shares them: compares
 // with the stored body less its indices. If that body was deleted, the sequence number decides.
 static enum tern_result compare_without_indices(struct tern_federation *federation,
-                                                const struct tern_incoming *update, bool *same)
+                                                const struct tern_incoming_update *update,
+                                                bool *same)
 {
     struct tern_db_update stored;
     *same = false;
@@ -513,7 +516,7 @@ static enum tern_result member_of(struct tern_federation *federation,
 // Checks an update of a member of its round. The first failing check gives the result. Every update that passes can be
 // merged without overflow (strategies/bounds.h).
 static enum tern_result check_update(const struct tern_federation *federation,
-                                     const struct tern_incoming *update,
+                                     const struct tern_incoming_update *update,
                                      const struct tern_member *member)
 {
     const tern_Update *message = &update->message;
@@ -530,18 +533,18 @@ static enum tern_result check_update(const struct tern_federation *federation,
         message->local_steps > member->local_steps) {
         return TERN_ERR_ARGUMENT;
     }
-    double scale =
-        tern_strategy_scale(&federation->totals.rule, member->local_steps, message->local_steps);
+    double scale = tern_strategy_steps_factor_max(&federation->totals.rule, member->local_steps,
+                                                  message->local_steps);
     if (over_norm(federation, update->sum_square, scale)) {
         return TERN_ERR_NORM_LIMIT;
     }
     const struct tern_contribution contribution = tern_contribution_of(message);
     struct tern_strategy_totals totals = federation->totals;
-    return tern_strategy_count(&totals, &contribution);
+    return tern_strategy_count_update(&totals, &contribution);
 }
 
 static enum tern_result store_update(struct tern_federation *federation,
-                                     const struct tern_incoming *update, uint32_t merged,
+                                     const struct tern_incoming_update *update, uint32_t merged,
                                      uint64_t now)
 {
     struct tern_db_update row = {.round = update->round,
@@ -563,8 +566,9 @@ static void measure_speed(struct client *client, const tern_Update *message)
 }
 
 // Records that the client reported and holds the replica that it trained from.
-static void take_report(struct tern_federation *federation, const struct tern_incoming *update,
-                        const struct tern_member *member, uint64_t now)
+static void take_report(struct tern_federation *federation,
+                        const struct tern_incoming_update *update, const struct tern_member *member,
+                        uint64_t now)
 {
     struct client *client = client_of(federation, update->client);
     const uint8_t *base = base_of(federation, member);
@@ -578,14 +582,14 @@ static void take_report(struct tern_federation *federation, const struct tern_in
 // Stores a checked update and counts it in the open round. merged: the open round's number if the update was made for
 // an earlier round; otherwise 0.
 static enum tern_result count_update(struct tern_federation *federation,
-                                     const struct tern_incoming *update,
+                                     const struct tern_incoming_update *update,
                                      const struct tern_member *member, uint32_t merged,
                                      uint64_t now)
 {
     const struct tern_contribution contribution = tern_contribution_of(&update->message);
     TERN_TRY(store_update(federation, update, merged, now));
-    TERN_TRY(tern_ledger_update(federation, update, now));
-    TERN_TRY(tern_strategy_count(&federation->totals, &contribution));
+    TERN_TRY(tern_ledger_record_update(federation, update, now));
+    TERN_TRY(tern_strategy_count_update(&federation->totals, &contribution));
     struct tern_arrival arrival = {.client = update->client,
                                    .round = update->round,
                                    .contribution = contribution,
@@ -599,8 +603,8 @@ static enum tern_result count_update(struct tern_federation *federation,
         tern_merge_arrive(&federation->merge, &arrival);
     }
     take_report(federation, update, member, now);
-    tern_refusals_accepted(federation, client_of(federation, update->client));
-    return tern_reliability_reported(federation, update->client, member->tasked_ms, now);
+    tern_refusals_update_accepted(federation, client_of(federation, update->client));
+    return tern_reliability_count_report(federation, update->client, member->tasked_ms, now);
 }
 
 static enum tern_result go_back_to_base(struct tern_federation *federation, uint64_t id,
@@ -637,12 +641,12 @@ static enum tern_result find_staleness_max(const struct tern_db_round *row, uint
     struct tern_strategy_rule rule;
     TERN_TRY(tern_rule_read(row, &rule));
     *staleness_max = (uint32_t)rule.parameters[TERN_STRATEGY_STALENESS_MAX];
-    return rule.strategy->takes_late ? TERN_OK : TERN_ERR_LATE;
+    return rule.strategy->accepts_late_updates ? TERN_OK : TERN_ERR_LATE;
 }
 
 // Checks whether a late update may count in the open round: TERN_OK, or TERN_ERR_LATE.
 static enum tern_result check_late(const struct tern_federation *federation,
-                                   const struct tern_incoming *update,
+                                   const struct tern_incoming_update *update,
                                    const struct tern_db_round *own,
                                    const struct tern_db_assignment *assignment)
 {
@@ -661,7 +665,7 @@ static enum tern_result check_late(const struct tern_federation *federation,
 }
 
 static enum tern_result count_late(struct tern_federation *federation,
-                                   const struct tern_incoming *update,
+                                   const struct tern_incoming_update *update,
                                    struct tern_db_assignment *assignment,
                                    const struct tern_member *member, uint64_t now)
 {
@@ -669,16 +673,17 @@ static enum tern_result count_late(struct tern_federation *federation,
     TERN_TRY(count_update(federation, update, member, federation->machine.round, now));
     assignment->state = TERN_ASSIGNMENT_REPORTED;
     assignment->reported_ms = now;
-    assignment->decay = tern_ledger_decay(&update->message);
+    assignment->decay = tern_ledger_kept_fraction(&update->message);
     TERN_TRY(tern_db_assignment_put(federation->db, assignment, &before));
-    tern_round_buffered(&federation->machine, 1);
+    tern_round_add_late_updates(&federation->machine, 1);
     federation->unpublished.any = true;
     return TERN_OK;
 }
 
 // Whether the update's model and local steps fit the client's task. An update without its closed round's indices cannot
 // be checked further.
-static bool did_task(const struct tern_federation *federation, const struct tern_incoming *update,
+static bool did_task(const struct tern_federation *federation,
+                     const struct tern_incoming_update *update,
                      const struct tern_db_assignment *assignment)
 {
     const tern_Update *message = &update->message;
@@ -699,22 +704,22 @@ static bool was_in_time(const struct tern_federation *federation,
 // Refuses a late update, which the client then puts back into its error buffer, and records this. No other record shows
 // that a device is always too slow for its tasks.
 static enum tern_result give_back(struct tern_federation *federation,
-                                  const struct tern_incoming *update,
+                                  const struct tern_incoming_update *update,
                                   struct tern_db_assignment *assignment, enum tern_result why,
                                   uint64_t now, struct tern_refusal *refusal)
 {
-    tern_refusals_refuse(federation, update, why, refusal);
+    tern_refusals_refuse_update(federation, update, why, refusal);
     if (assignment->reported_ms != 0) {
         return TERN_OK;
     }
     if (did_task(federation, update, assignment)) {
-        assignment->decay = tern_ledger_decay(&update->message);
+        assignment->decay = tern_ledger_kept_fraction(&update->message);
         if (why == TERN_ERR_LATE) {
             measure_speed(client_of(federation, update->client), &update->message);
         }
         if (why == TERN_ERR_LATE && was_in_time(federation, assignment, now)) {
-            TERN_TRY(
-                tern_reliability_reported(federation, update->client, assignment->tasked_ms, now));
+            TERN_TRY(tern_reliability_count_report(federation, update->client,
+                                                   assignment->tasked_ms, now));
         }
     }
     assignment->reported_ms = now;
@@ -725,7 +730,7 @@ static enum tern_result give_back(struct tern_federation *federation,
 // as `late`. An update once refused so never counts: the client has put it back into its error buffer, and a later
 // update brings the same values.
 static enum tern_result take_late(struct tern_federation *federation,
-                                  const struct tern_incoming *update, uint64_t now,
+                                  const struct tern_incoming_update *update, uint64_t now,
                                   struct tern_refusal *refusal)
 {
     struct tern_db_assignment assignment;
@@ -742,16 +747,16 @@ static enum tern_result take_late(struct tern_federation *federation,
     }
     const bool buffers = found == TERN_OK && find_staleness_max(&own, &most) == TERN_OK;
     if (found != TERN_OK || (!buffers && !did_task(federation, update, &assignment))) {
-        tern_refusals_refuse(federation, update, TERN_ERR_LATE, refusal);
+        tern_refusals_refuse_update(federation, update, TERN_ERR_LATE, refusal);
         return TERN_OK;
     }
     if (!buffers) {
         return give_back(federation, update, &assignment, TERN_ERR_LATE, now, refusal);
     }
     enum tern_result verdict = check_late(federation, update, &own, &assignment);
-    if (verdict == TERN_OK && update->unread) {
+    if (verdict == TERN_OK && update->container_unread) {
         // No round that could count the update was open when its container would have been read.
-        tern_refuse(refusal, TERN_ERR_BUSY, NULL);
+        tern_refusal_set(refusal, TERN_ERR_BUSY, NULL);
         return TERN_OK;
     }
     if (verdict == TERN_OK) {
@@ -765,7 +770,7 @@ static enum tern_result take_late(struct tern_federation *federation,
 // --- Reading updates, on the thread that received them
 
 static enum tern_result read_values(struct tern_federation *federation,
-                                    struct tern_incoming *update)
+                                    struct tern_incoming_update *update)
 {
     struct tern_codec_info info;
     TERN_TRY(tern_reading_make(&federation->readings, &federation->merge.model,
@@ -777,54 +782,57 @@ static enum tern_result read_values(struct tern_federation *federation,
 
 // Parses the body, and reads the container only if the update may count. A repeated update needs only its indices put
 // back, because it is compared by its hash.
-static enum tern_result read_body(struct tern_federation *federation, struct tern_incoming *update)
+static enum tern_result read_body(struct tern_federation *federation,
+                                  struct tern_incoming_update *update)
 {
-    struct tern_standing standing =
-        tern_published_standing(&federation->published, update->client, update->round);
-    update->unread = standing.verdict != TERN_OK;
+    struct tern_published_verdict standing =
+        tern_published_check_update(&federation->published, update->client, update->round);
+    update->container_unread = standing.verdict != TERN_OK;
     TERN_TRY(tern_wire_decode_update(update->body.data, update->body.len, &update->message,
                                      &update->container));
     update->payload = (uint32_t)update->container.len;
     if (update->message.shared_indices) {
-        bool wanted = !update->unread || standing.reported;
+        bool wanted = !update->container_unread || standing.reported;
         TERN_TRY(wanted ? join_indices(federation, update) : TERN_ERR_STATE);
     }
-    return update->unread ? TERN_OK : read_values(federation, update);
+    return update->container_unread ? TERN_OK : read_values(federation, update);
 }
 
-void tern_federation_read_update(struct tern_federation *federation, struct tern_incoming *update)
+void tern_federation_read_update(struct tern_federation *federation,
+                                 struct tern_incoming_update *update)
 {
     update->received = (uint32_t)update->body.len;
     tern_sha256(update->body.data, update->body.len, update->sha256);
     update->parsed = read_body(federation, update);
 }
 
-void tern_federation_read_values(struct tern_federation *federation, struct tern_incoming *update)
+void tern_federation_read_values(struct tern_federation *federation,
+                                 struct tern_incoming_update *update)
 {
     if (update->parsed == TERN_OK) {
         update->parsed = read_values(federation, update);
     }
 }
 
-void tern_incoming_clear(struct tern_incoming *update)
+void tern_incoming_update_free(struct tern_incoming_update *update)
 {
-    free(update->joined);
+    free(update->body_with_indices);
     tern_reading_free(update->reading);
-    update->joined = NULL;
+    update->body_with_indices = NULL;
     update->reading = NULL;
 }
 
-bool tern_federation_had_round(struct tern_federation *federation, uint32_t round)
+bool tern_federation_has_opened(struct tern_federation *federation, uint32_t round)
 {
-    return tern_published_standing(&federation->published, 0, round).verdict !=
+    return tern_published_check_update(&federation->published, 0, round).verdict !=
            TERN_ERR_UNKNOWN_ROUND;
 }
 
-enum tern_result tern_federation_expects(struct tern_federation *federation, uint64_t client,
-                                         uint32_t round)
+enum tern_result tern_federation_expects_update(struct tern_federation *federation, uint64_t client,
+                                                uint32_t round)
 {
     const enum tern_result verdict =
-        tern_published_standing(&federation->published, client, round).verdict;
+        tern_published_check_update(&federation->published, client, round).verdict;
     const bool is_for_nothing =
         verdict == TERN_ERR_UNKNOWN_ROUND || verdict == TERN_ERR_NOT_IN_COHORT;
     return is_for_nothing ? verdict : TERN_OK;
@@ -840,25 +848,25 @@ static enum tern_result hold_anchor(struct tern_federation *federation, uint64_t
         return TERN_OK;
     }
     const uint32_t anchor = epoch->step > 0 ? epoch->anchor : federation->machine.round;
-    return tern_epoch_set_held(federation, id, anchor, epoch->step > 0);
+    return tern_epoch_store_anchor(federation, id, anchor, epoch->step > 0);
 }
 
 static enum tern_result accept(struct tern_federation *federation,
-                               const struct tern_incoming *update, struct tern_member *member,
-                               uint64_t now)
+                               const struct tern_incoming_update *update,
+                               struct tern_member *member, uint64_t now)
 {
     struct client *client = client_of(federation, update->client);
     TERN_TRY(count_update(federation, update, member, 0, now));
     TERN_TRY(hold_anchor(federation, update->client));
     share_indices(federation, update, now);
-    tern_round_reported(&federation->machine, member, now);
-    member->decay = tern_ledger_decay(&update->message);
+    tern_round_record_report(&federation->machine, member, now);
+    member->decay = tern_ledger_kept_fraction(&update->message);
     TERN_TRY(tern_members_store(federation, member));
     if (update->message.has_evaluation) {
         TERN_TRY(
             store_member_metrics(federation, update->client, member, &update->message.evaluation));
     }
-    tern_drift_add(client, &update->message, update->sum_square);
+    tern_clients_record_update(client, &update->message, update->sum_square);
     client->row.budget_spent +=
         client->round_bytes; // until the next check-in reports the exact remainder
     return TERN_OK;
@@ -867,7 +875,7 @@ static enum tern_result accept(struct tern_federation *federation,
 // Processes an update whose round is closed or whose client has reported: compares it with the stored update of the
 // same round and client.
 static enum tern_result compare_stored(struct tern_federation *federation,
-                                       const struct tern_incoming *update, uint64_t now,
+                                       const struct tern_incoming_update *update, uint64_t now,
                                        bool *duplicate, struct tern_refusal *refusal)
 {
     struct tern_db_update stored;
@@ -885,24 +893,25 @@ static enum tern_result compare_stored(struct tern_federation *federation,
     if (same) {
         return restore_base(federation, update->client, update->round);
     }
-    TERN_TRY(tern_ledger_conflict(federation, update, now));
-    tern_refusals_refuse(federation, update, TERN_ERR_CONFLICT, refusal);
+    TERN_TRY(tern_ledger_record_conflict(federation, update, now));
+    tern_refusals_refuse_update(federation, update, TERN_ERR_CONFLICT, refusal);
     return TERN_OK;
 }
 
-enum tern_result tern_federation_update(struct tern_federation *federation,
-                                        const struct tern_incoming *update, uint64_t now,
-                                        bool *duplicate, struct tern_refusal *refusal)
+enum tern_result tern_federation_receive_update(struct tern_federation *federation,
+                                                const struct tern_incoming_update *update,
+                                                uint64_t now, bool *duplicate,
+                                                struct tern_refusal *refusal)
 {
     *duplicate = false;
     enum tern_result verdict =
-        tern_round_update(&federation->machine, update->client, update->round);
+        tern_round_check_update(&federation->machine, update->client, update->round);
     if (verdict == TERN_ERR_LATE || verdict == TERN_ERR_CONFLICT) {
         return compare_stored(federation, update, now, duplicate, refusal);
     }
-    if (verdict == TERN_OK && update->unread) {
+    if (verdict == TERN_OK && update->container_unread) {
         // The client guessed its task: the update was read before the reply with the task was sent.
-        tern_refuse(refusal, TERN_ERR_BUSY, NULL);
+        tern_refusal_set(refusal, TERN_ERR_BUSY, NULL);
         return TERN_OK;
     }
     struct tern_member *member = tern_round_member(&federation->machine, update->client);
@@ -911,8 +920,8 @@ enum tern_result tern_federation_update(struct tern_federation *federation,
     }
     if (verdict != TERN_OK) {
         note_leader_refused(federation, update->client);
-        tern_refusals_refuse(federation, update, verdict, refusal);
-        return tern_refusals_are_of_values(verdict)
+        tern_refusals_refuse_update(federation, update, verdict, refusal);
+        return tern_refusals_is_about_values(verdict)
                    ? tern_reliability_drop_member(federation, update->client, update->round,
                                                   tern_TrainingFailure_FAILURE_NOT_FINITE)
                    : TERN_OK;
@@ -920,8 +929,8 @@ enum tern_result tern_federation_update(struct tern_federation *federation,
     return accept(federation, update, member, now);
 }
 
-enum tern_result tern_federation_stored(struct tern_federation *federation, uint64_t client,
-                                        uint32_t round, uint8_t sha256[TERN_SHA256_SIZE])
+enum tern_result tern_federation_find_update(struct tern_federation *federation, uint64_t client,
+                                             uint32_t round, uint8_t sha256[TERN_SHA256_SIZE])
 {
     struct tern_db_update stored;
     TERN_TRY(tern_db_update_find(federation->db, round, client, &stored));

@@ -8,29 +8,29 @@
 #include "federation/clients.h"
 
 // Stores the metrics of an evaluation. found: the stored row of the same evaluation.
-TERN_MUST_USE enum tern_result tern_metrics_store(struct tern_federation *federation,
-                                                  const struct tern_db_evaluation *found,
-                                                  const tern_Evaluation *evaluation);
+TERN_MUST_USE enum tern_result tern_evaluation_store_metrics(struct tern_federation *federation,
+                                                             const struct tern_db_evaluation *found,
+                                                             const tern_Evaluation *evaluation);
 
 // --- Indices that the round's leader chose
 
 // Empties *indices; NULL: allocates it, and free() frees it. Only allocating can fail. TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result tern_share_reset(struct shared_indices **indices);
+TERN_MUST_USE enum tern_result tern_indices_reset(struct shared_indices **indices);
 // Makes the open round's shared indices again after the round was loaded from the store.
-TERN_MUST_USE enum tern_result tern_share_load(struct tern_federation *federation);
+TERN_MUST_USE enum tern_result tern_indices_load(struct tern_federation *federation);
 // Whether the open round's clients share indices. If so, all of them train from the newest version's replica.
-bool tern_share_is_on(const struct tern_federation *federation);
+bool tern_indices_are_shared(const struct tern_federation *federation);
 // Whether this client's task waits for the leader's update.
-bool tern_share_holds(const struct tern_federation *federation, uint64_t id, uint64_t now);
-// Whether the leader's update was awaited at the last tern_share_watch().
-bool tern_share_is_awaited(const struct tern_federation *federation);
+bool tern_indices_delay_task(const struct tern_federation *federation, uint64_t id, uint64_t now);
+// Whether the leader's update was awaited at the last tern_indices_check_leader().
+bool tern_indices_are_awaited(const struct tern_federation *federation);
 // Checks whether the round still waits for the leader; once it does not, held check-ins are answered.
-void tern_share_watch(struct tern_federation *federation, uint64_t now);
+void tern_indices_check_leader(struct tern_federation *federation, uint64_t now);
 // Adds the shared indices to a task of the open round, unless the task is the leader's.
-void tern_share_fill(struct tern_federation *federation, uint64_t id, tern_Task *task);
+void tern_indices_add_to_task(struct tern_federation *federation, uint64_t id, tern_Task *task);
 // Finds the shared indices by their SHA-256. The caller releases *blob. *payload: bytes. TERN_ERR_NOT_FOUND
-TERN_MUST_USE enum tern_result tern_share_blob(struct tern_federation *federation,
-                                               const uint8_t sha256[TERN_SHA256_SIZE],
-                                               struct tern_blob **blob, uint32_t *payload);
+TERN_MUST_USE enum tern_result tern_indices_find_blob(struct tern_federation *federation,
+                                                      const uint8_t sha256[TERN_SHA256_SIZE],
+                                                      struct tern_blob **blob, uint32_t *payload);
 
 #endif

@@ -181,8 +181,8 @@ static void add_signs(void *ctx, uint32_t segment, float scale, const struct ter
 
 static bool has_numbers_of(unsigned bin, const float numbers[], uint32_t count)
 {
-    const uint32_t from = bin > 0 ? tern_exact_begin(bin) : 1; // 0 needs no bin
-    const uint32_t end = tern_exact_begin(bin + 1);
+    const uint32_t from = bin > 0 ? tern_exact_bin_start(bin) : 1; // 0 needs no bin
+    const uint32_t end = tern_exact_bin_start(bin + 1);
     bool has = false;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t magnitude = tern_float_bits(numbers[i]) & 0x7fffffff;
@@ -194,9 +194,9 @@ static bool has_numbers_of(unsigned bin, const float numbers[], uint32_t count)
 // Numbers that belong to other bins add 0.
 static void add_to_bin(unsigned bin, const float numbers[], uint32_t count, uint64_t *cells)
 {
-    const int32_t from = (int32_t)tern_exact_begin(bin);
-    const int32_t end = (int32_t)tern_exact_begin(bin + 1);
-    const double per_unit = 1.0 / tern_exact_unit(bin);
+    const int32_t from = (int32_t)tern_exact_bin_start(bin);
+    const int32_t end = (int32_t)tern_exact_bin_start(bin + 1);
+    const double per_unit = 1.0 / tern_exact_bin_unit(bin);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t bits = tern_float_bits(numbers[i]);
         const int32_t magnitude = (int32_t)(bits & 0x7fffffff);
@@ -639,7 +639,7 @@ static void add_only(const struct tern_exact_mean *mean, struct tern_exact_held 
     const struct tern_reading_part part = part_of(mean, held, block);
     const uint32_t first = block->from - mean->model->segments[block->segment].offset;
     const struct tern_exact_term term = tern_exact_term((float)(held->weight * (double)part.scale));
-    const double plus = factor * tern_exact_of(term.bin, term.amount);
+    const double plus = factor * tern_exact_bin_value(term.bin, term.amount);
     for (size_t i = 0; i < part.count; i++) {
         sums[part.of[i] / 2 - first] += (part.of[i] & 1) != 0 ? -plus : plus;
     }
@@ -669,7 +669,7 @@ static void add_group(const struct tern_exact_mean *mean, const struct tern_exac
     for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
         const uint64_t *all = bins.all[bin];
         for (uint32_t i = 0; all != NULL && i < block->width; i++) {
-            total[i] += tern_exact_of(bin, all[i]);
+            total[i] += tern_exact_bin_value(bin, all[i]);
         }
     }
     for (uint32_t i = 0; i < block->width; i++) {

@@ -586,7 +586,7 @@ static enum tern_result count_update(void *ctx, const struct tern_db_update *upd
     TERN_TRY(tern_stored_read(update, &contribution, &container));
     TERN_TRY(tern_update_bounds_add(counting->bounds, update->client, update->round, &contribution,
                                     -1.0));
-    return counting->totals != NULL ? tern_strategy_count(counting->totals, &contribution)
+    return counting->totals != NULL ? tern_strategy_count_update(counting->totals, &contribution)
                                     : TERN_OK;
 }
 
@@ -596,7 +596,7 @@ enum tern_result tern_merge_count(struct tern_db *db, const struct tern_db_round
 {
     struct tern_strategy_rule rule;
     TERN_TRY(tern_rule_read(round, &rule));
-    tern_strategy_count_none(totals, &rule);
+    tern_strategy_totals_init(totals, &rule);
     tern_update_bounds_clear(bounds);
     struct counting counting = {totals, bounds};
     return tern_db_update_each(db, round->round, count_update, &counting);
@@ -698,7 +698,7 @@ static enum tern_result count_and_defer(void *ctx, const struct tern_db_update *
     struct tern_arrival arrival = {
         .client = update->client, .round = update->round, .sum_square = -1.0};
     TERN_TRY(tern_stored_read(update, &arrival.contribution, &arrival.container));
-    TERN_TRY(tern_strategy_count(resuming->totals, &arrival.contribution));
+    TERN_TRY(tern_strategy_count_update(resuming->totals, &arrival.contribution));
     memcpy(arrival.sha256, update->sha256, TERN_SHA256_SIZE);
     tern_merge_defer(resuming->merge, &arrival);
     return TERN_OK;
@@ -711,7 +711,7 @@ enum tern_result tern_merge_resume(struct tern_merge *merge, struct tern_db *db,
     struct tern_strategy_rule rule;
     struct resuming resuming = {merge, totals};
     TERN_TRY(tern_rule_read(round, &rule));
-    tern_strategy_count_none(totals, &rule);
+    tern_strategy_totals_init(totals, &rule);
     tern_merge_open(merge, &rule);
     return tern_db_update_each(db, round->round, count_and_defer, &resuming);
 }
@@ -736,7 +736,7 @@ static enum tern_result combine(struct tern_strategy_sums *sums, struct tern_db 
         pass = sums->pass;
         first = sums->first;
         TERN_TRY(tern_db_update_each(db, round->round, accumulate_update, sums));
-    } while (!tern_strategy_ready(sums) && (sums->pass != pass || sums->first != first));
+    } while (!tern_strategy_is_complete(sums) && (sums->pass != pass || sums->first != first));
     return TERN_OK;
 }
 
@@ -832,7 +832,7 @@ static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
     note_dense(dense, merge->acc);
     TERN_TRY(tern_strategy_merge(&sums, merge->global));
     TERN_TRY(take_dense(dense, merge->global));
-    tern_strategy_sum_up(&sums, report);
+    tern_strategy_fill_report(&sums, report);
     return TERN_OK;
 }
 

@@ -409,7 +409,7 @@ static uint32_t weigh_group(const struct tern_part *part, struct tern_exact_key 
         }
     }
     for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-        const double sum = most * (1.0 + 0x1p-20) / tern_exact_unit(bin) + updates + 1.0;
+        const double sum = most * (1.0 + 0x1p-20) / tern_exact_bin_unit(bin) + updates + 1.0;
         const double full = ldexp(updates, 39);
         limits->most[bin] = (uint64_t)(sum < full ? sum : full);
     }

@@ -96,7 +96,7 @@ enum tern_result tern_update_bounds_claims(struct tern_update_bounds *bounds,
     }
     totals->examples_max = (uint32_t)most;
     for (uint32_t i = 0; i < bounds->count; i++) {
-        tern_strategy_recount(totals, &bounds->list[i].contribution);
+        tern_strategy_cap_examples(totals, &bounds->list[i].contribution);
     }
     return TERN_OK;
 }
@@ -130,8 +130,8 @@ enum tern_result tern_update_bounds_set(struct tern_update_bounds *bounds,
     }
     for (uint32_t i = 0; i < bounds->count; i++) {
         struct tern_update_bound *bound = &bounds->list[i];
-        bound->weight =
-            bound->scale * (double)tern_strategy_examples(totals, bound->contribution.num_examples);
+        bound->weight = bound->scale * (double)tern_strategy_counted_examples(
+                                           totals, bound->contribution.num_examples);
     }
     return TERN_OK;
 }

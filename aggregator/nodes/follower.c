@@ -78,7 +78,7 @@ static enum tern_result begin_sum(struct node_sum *sum, struct tern_db *db, uint
 }
 
 static enum tern_result add_to_sum(struct node_sum *sum, struct tern_db *db,
-                                   const struct tern_incoming *update)
+                                   const struct tern_incoming_update *update)
 {
     struct tern_arrival arrival = {.client = update->client,
                                    .round = update->round,
@@ -93,7 +93,8 @@ static enum tern_result add_to_sum(struct node_sum *sum, struct tern_db *db,
     return tern_part_add(&sum->part, &arrival, update->body.len);
 }
 
-static void sum_update(struct node_sum *sum, struct tern_db *db, const struct tern_incoming *update)
+static void sum_update(struct node_sum *sum, struct tern_db *db,
+                       const struct tern_incoming_update *update)
 {
     if (update->round == sum->refused) {
         return;
@@ -246,11 +247,11 @@ static void prove_all(struct tern_follower *follower, struct request *taken)
 
 // --- Handing over
 
-static void describe_update(const struct tern_incoming *update, struct tern_db_relayed *row)
+static void describe_update(const struct tern_incoming_update *update, struct tern_db_relayed *row)
 {
     // Only the leader has the indices that a round shares.
     row->checked =
-        !update->unread && !(update->parsed != TERN_OK && update->message.shared_indices);
+        !update->container_unread && !(update->parsed != TERN_OK && update->message.shared_indices);
     row->parsed = (uint32_t)update->parsed;
     memcpy(row->sha256, update->sha256, TERN_SHA256_SIZE);
 }

@@ -107,7 +107,7 @@ static struct relayed_request *copy(struct tern_taker *taker, const struct tern_
 static void take_checked(struct tern_service *service, const struct tern_db_relayed *row,
                          struct request *request)
 {
-    struct tern_incoming *update = &request->u.update;
+    struct tern_incoming_update *update = &request->u.update;
     const struct tern_http_request *http = &request->relayed->http;
     const bool is_known = row->parsed < TERN_RESULT_COUNT;
     update->client = request->client;

@@ -31,7 +31,7 @@
 struct course_file {
     uint32_t round; // downstream round that brings the base
     uint8_t base[TERN_SHA256_SIZE];
-    struct tern_federation_course course;
+    struct tern_upstream_training course;
 };
 
 static enum tern_result read_course(const char *folder, struct course_file *file)
@@ -39,7 +39,7 @@ static enum tern_result read_course(const char *folder, struct course_file *file
     return tern_relay_file_read(folder, COURSE_FILE, COURSE, file, sizeof *file);
 }
 
-enum tern_result tern_relay_course(const char *folder, struct tern_federation_course *course)
+enum tern_result tern_relay_read_training(const char *folder, struct tern_upstream_training *course)
 {
     struct course_file file;
     TERN_TRY(read_course(folder, &file));
@@ -47,10 +47,10 @@ enum tern_result tern_relay_course(const char *folder, struct tern_federation_co
     return TERN_OK;
 }
 
-static struct tern_federation_course course_of(const struct relay_downstream *down)
+static struct tern_upstream_training course_of(const struct relay_downstream *down)
 {
     const struct tern_train_task *task = &down->task;
-    return (struct tern_federation_course){
+    return (struct tern_upstream_training){
         .local_steps = task->local_steps,
         .batch_size = task->batch_size,
         .learning_rate = task->learning_rate,
@@ -77,12 +77,13 @@ static enum tern_result write_course(const struct relay_downstream *down, uint32
 static enum tern_result is_followers(struct tern_db *db, uint32_t round, bool *follows)
 {
     struct tern_db_update update;
-    const enum tern_result found = tern_db_update_find(db, round, TERN_RELAY_FOLLOWER, &update);
+    const enum tern_result found =
+        tern_db_update_find(db, round, TERN_RELAY_UPSTREAM_CLIENT, &update);
     *follows = found == TERN_OK;
     return tern_db_may_miss(found);
 }
 
-enum tern_result tern_relay_newest(struct tern_db *db, uint32_t *round)
+enum tern_result tern_relay_newest_round(struct tern_db *db, uint32_t *round)
 {
     struct tern_db_round row;
     const enum tern_result found = tern_db_round_last(db, &row);
@@ -104,7 +105,7 @@ static enum tern_result look(struct relay_downstream *down, uint32_t round, bool
 
 struct order {
     const struct relay_downstream *down;
-    struct tern_federation_course course;
+    struct tern_upstream_training course;
     uint32_t round; // that may open
     struct tern_refusal refusal;
 };
@@ -113,8 +114,8 @@ static enum tern_result follow(struct tern_federation *federation, uint64_t now_
 {
     struct order *order = ctx;
     const struct relay_downstream *down = order->down;
-    tern_federation_set_course(federation, &order->course);
-    return tern_federation_set_model(federation, TERN_RELAY_FOLLOWER, down->base,
+    tern_federation_set_training(federation, &order->course);
+    return tern_federation_set_model(federation, TERN_RELAY_UPSTREAM_CLIENT, down->base,
                                      down->model->count, now_ms, &order->refusal);
 }
 
@@ -122,8 +123,8 @@ static enum tern_result let_open(struct tern_federation *federation, uint64_t no
 {
     struct order *order = ctx;
     (void)now_ms;
-    tern_federation_set_course(federation, &order->course);
-    tern_federation_let_open(federation, order->round);
+    tern_federation_set_training(federation, &order->course);
+    tern_federation_allow_round(federation, order->round);
     return TERN_OK;
 }
 

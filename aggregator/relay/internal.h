@@ -28,7 +28,7 @@ TERN_MUST_USE enum tern_result tern_relay_records_open(struct relay_records *rec
                                                        struct tern_store files);
 // Call after the database may have been restored to where `newest` is its newest committed round: later rounds count as not
 // taken. Errors of the store.
-TERN_MUST_USE enum tern_result tern_relay_records_bound(struct relay_records *records,
+TERN_MUST_USE enum tern_result tern_relay_records_limit(struct relay_records *records,
                                                         uint32_t newest);
 struct tern_store tern_relay_records_port(struct relay_records *records);
 
@@ -66,11 +66,11 @@ struct tern_trainer tern_relay_downstream_port(struct relay_downstream *down);
 
 // Reads the training parameters of the last upstream task from the folder. TERN_ERR_NOT_FOUND: there are none, or the file
 // is damaged
-TERN_MUST_USE enum tern_result tern_relay_course(const char *folder,
-                                                 struct tern_federation_course *course);
+TERN_MUST_USE enum tern_result tern_relay_read_training(const char *folder,
+                                                        struct tern_upstream_training *course);
 
 // Reads the number of the newest committed round; 0 = none.
-TERN_MUST_USE enum tern_result tern_relay_newest(struct tern_db *db, uint32_t *round);
+TERN_MUST_USE enum tern_result tern_relay_newest_round(struct tern_db *db, uint32_t *round);
 
 // Ends the downstream federation, so that its devices learn that it has finished. TERN_ERR_BUSY: try again
 TERN_MUST_USE enum tern_result tern_relay_end_downstream(struct relay_downstream *down);
@@ -104,14 +104,14 @@ struct tern_relay {
     bool stopping; // under the lock
     bool ended;    // under the lock
     char why[512]; // under the lock
-    void (*on_ended)(void *ctx);
+    void (*on_stopped)(void *ctx);
     void *ended_ctx;
 };
 
 // --- The client of the aggregator upstream (upstream.c)
 
 // Restores the upstream failure that an earlier process stored.
-void tern_relay_link_begin(struct tern_relay *relay);
+void tern_relay_restore_link(struct tern_relay *relay);
 // Opens the records and the connection of relay->config, and creates the client.
 TERN_MUST_USE enum tern_result tern_relay_upstream_open(struct tern_relay *relay, char why[512]);
 // Allocates memory and loads the stored state.

@@ -95,7 +95,7 @@ static enum tern_result write_mark(struct relay_records *records, uint32_t taken
     return result;
 }
 
-enum tern_result tern_relay_records_bound(struct relay_records *records, uint32_t newest)
+enum tern_result tern_relay_records_limit(struct relay_records *records, uint32_t newest)
 {
     if (records->taken <= newest) {
         return TERN_OK;

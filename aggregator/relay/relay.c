@@ -47,24 +47,25 @@ void tern_relay_close(struct tern_relay *relay)
     free(relay);
 }
 
-void tern_relay_adapt(const struct tern_relay *relay, struct tern_service_config *config)
+void tern_relay_configure(const struct tern_relay *relay, struct tern_service_config *config)
 {
     struct tern_federation_config *federation = &config->federation;
-    struct tern_federation_course course = {
+    struct tern_upstream_training course = {
         .local_steps = federation->steps.local_steps,
         .batch_size = federation->train.batch_size,
         .learning_rate = federation->train.rate.first,
         .momentum = federation->train.momentum,
         .weight_decay = federation->train.weight_decay,
     };
-    (void)!tern_relay_course(relay->config.folder, &course); // without a course no round is open
-    federation->follower = TERN_RELAY_FOLLOWER;
-    federation->statistics.wanted = false;
+    (void)!tern_relay_read_training(relay->config.folder,
+                                    &course); // without a course no round is open
+    federation->upstream_client = TERN_RELAY_UPSTREAM_CLIENT;
+    federation->statistics.enabled = false;
     federation->final_model = TERN_FINAL_MODEL_NONE; // a gateway's model is no result
     federation->round.rounds = 0;
     federation->round.min_interval_ms = 0;
     federation->round.ending = (struct tern_ending_policy){0};
-    tern_federation_take_course(federation, &course);
+    tern_federation_config_set_training(federation, &course);
 }
 
 // --- The thread
@@ -113,7 +114,7 @@ static void give_up(struct tern_relay *relay, enum tern_result result)
     relay->ended = true;
     memcpy(relay->why, why, sizeof why);
     pthread_mutex_unlock(&relay->lock);
-    relay->on_ended(relay->ended_ctx);
+    relay->on_stopped(relay->ended_ctx);
 }
 
 static void *run(void *arg)
@@ -146,11 +147,11 @@ static enum tern_result open_records(struct tern_relay *relay)
 {
     struct relay_records *records = &relay->records;
     uint32_t newest = 0;
-    TERN_TRY(tern_relay_newest(relay->down.db, &newest));
+    TERN_TRY(tern_relay_newest_round(relay->down.db, &newest));
     const enum tern_result result =
         tern_relay_records_open(records, tern_file_store_port(relay->store));
     if (result != TERN_ERR_CORRUPT) {
-        return result == TERN_OK ? tern_relay_records_bound(records, newest) : result;
+        return result == TERN_OK ? tern_relay_records_limit(records, newest) : result;
     }
     records->taken = newest;
     tern_log(
@@ -184,9 +185,9 @@ static enum tern_result prepare(struct tern_relay *relay, struct tern_db *db, ch
 
 enum tern_result tern_relay_start(struct tern_relay *relay, struct tern_service *service,
                                   struct tern_db *db, const struct tern_model *model,
-                                  void (*on_ended)(void *ctx), void *ctx, char why[512])
+                                  void (*on_stopped)(void *ctx), void *ctx, char why[512])
 {
-    relay->on_ended = on_ended;
+    relay->on_stopped = on_stopped;
     relay->ended_ctx = ctx;
     relay->down.service = service;
     relay->down.model = model;
@@ -194,7 +195,7 @@ enum tern_result tern_relay_start(struct tern_relay *relay, struct tern_service 
     relay->down.folder = relay->config.folder;
     relay->down.client = &relay->client;
     TERN_TRY(prepare(relay, db, why));
-    tern_relay_link_begin(relay);
+    tern_relay_restore_link(relay);
     if (pthread_create(&relay->thread, NULL, run, relay) != 0) {
         snprintf(why, 512,
                  "the gateway's thread cannot be started: memory or threads are exhausted");

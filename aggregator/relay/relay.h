@@ -16,8 +16,8 @@
 #include "tensor/model.h"
 
 // The downstream client whose updates bring the upstream model. It never trains.
-#define TERN_RELAY_FOLLOWER 1u
-#define TERN_RELAY_FOLLOWER_NAME "(upstream aggregator)"
+#define TERN_RELAY_UPSTREAM_CLIENT 1u
+#define TERN_RELAY_UPSTREAM_CLIENT_NAME "(upstream aggregator)"
 
 // Strings are borrowed until the relay is closed.
 struct tern_relay_config {
@@ -60,16 +60,16 @@ TERN_MUST_USE enum tern_result tern_relay_enroll(struct tern_relay *relay, const
 
 // Sets what a gateway's federation cannot choose in config: rounds follow the upstream ones, updates are merged by their
 // plain mean, and clients train with the parameters of the last upstream task.
-void tern_relay_adapt(const struct tern_relay *relay, struct tern_service_config *config);
+void tern_relay_configure(const struct tern_relay *relay, struct tern_service_config *config);
 
 // Loads the stored state and starts to work. model: of the downstream federation; model, service and db outlive the relay.
-// on_ended: called once, by the relay's thread, when the relay cannot continue; it must not stop the relay.
+// on_stopped: called once, by the relay's thread, when the relay cannot continue; it must not stop the relay.
 // TERN_ERR_NOT_FOUND       it has not been enrolled
 // TERN_ERR_MODEL_MISMATCH  the downstream federation has another model than the upstream one
 TERN_MUST_USE enum tern_result tern_relay_start(struct tern_relay *relay,
                                                 struct tern_service *service, struct tern_db *db,
                                                 const struct tern_model *model,
-                                                void (*on_ended)(void *ctx), void *ctx,
+                                                void (*on_stopped)(void *ctx), void *ctx,
                                                 char why[512]);
 // Ends the thread; before the service is stopped.
 void tern_relay_stop(struct tern_relay *relay);
@@ -85,9 +85,10 @@ struct tern_relay_facts {
     uint32_t taken;          // the newest downstream round in an update or the error buffer
 };
 // TERN_ERR_NOT_FOUND  the folder is no gateway's
-TERN_MUST_USE enum tern_result tern_relay_look(const char *folder, struct tern_relay_facts *facts);
+TERN_MUST_USE enum tern_result tern_relay_read_facts(const char *folder,
+                                                     struct tern_relay_facts *facts);
 
 // Reads whether upstream answers, as the gateway on the folder last stored it; answered_ms is 0.
-void tern_relay_link_look(const char *folder, struct tern_service_upstream *upstream);
+void tern_relay_read_link(const char *folder, struct tern_service_upstream *upstream);
 
 #endif

@@ -28,7 +28,7 @@ struct link_file {
     char why[sizeof((struct tern_service_upstream *)NULL)->why];
 };
 
-void tern_relay_link_look(const char *folder, struct tern_service_upstream *upstream)
+void tern_relay_read_link(const char *folder, struct tern_service_upstream *upstream)
 {
     struct link_file file;
     *upstream = (struct tern_service_upstream){.is_known = true};
@@ -53,9 +53,9 @@ static void keep(const struct tern_relay *relay)
     (void)!tern_relay_file_write(relay->config.folder, LINK_FILE, LINK, &file, sizeof file);
 }
 
-void tern_relay_link_begin(struct tern_relay *relay)
+void tern_relay_restore_link(struct tern_relay *relay)
 {
-    tern_relay_link_look(relay->config.folder, &relay->upstream);
+    tern_relay_read_link(relay->config.folder, &relay->upstream);
     tern_service_set_upstream(relay->down.service, &relay->upstream);
 }
 
@@ -453,7 +453,7 @@ void tern_relay_upstream_close(struct tern_relay *relay)
 
 // --- Facts
 
-enum tern_result tern_relay_look(const char *folder, struct tern_relay_facts *facts)
+enum tern_result tern_relay_read_facts(const char *folder, struct tern_relay_facts *facts)
 {
     static struct tern_relay relay; // the client is large
     char why[512];

@@ -34,7 +34,7 @@ static void enter(struct tern_column_names *names, uint32_t tag)
     names->of[place].clients++;
 }
 
-void tern_column_names_move(struct tern_column_names *names, uint32_t from, uint32_t to)
+void tern_column_names_replace(struct tern_column_names *names, uint32_t from, uint32_t to)
 {
     if (from == to) {
         return;
@@ -47,7 +47,7 @@ void tern_column_names_move(struct tern_column_names *names, uint32_t from, uint
     }
 }
 
-uint32_t tern_column_names_usual(const struct tern_column_names *names)
+uint32_t tern_column_names_most_common(const struct tern_column_names *names)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < names->count; i++) {
@@ -58,5 +58,5 @@ uint32_t tern_column_names_usual(const struct tern_column_names *names)
 
 bool tern_column_names_differ(const struct tern_column_names *names, uint32_t tag)
 {
-    return tag != 0 && tag != tern_column_names_usual(names);
+    return tag != 0 && tag != tern_column_names_most_common(names);
 }

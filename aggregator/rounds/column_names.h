@@ -18,10 +18,10 @@ struct tern_column_names {
 };
 
 // Changes one client's tag from `from` to `to`; 0 = none.
-void tern_column_names_move(struct tern_column_names *names, uint32_t from, uint32_t to);
+void tern_column_names_replace(struct tern_column_names *names, uint32_t from, uint32_t to);
 
 // Returns the tag of most clients; in a tie, the first to arrive. 0: no client has reported a tag.
-uint32_t tern_column_names_usual(const struct tern_column_names *names);
+uint32_t tern_column_names_most_common(const struct tern_column_names *names);
 
 // Whether a client with this tag has other column names, or another order, than most clients.
 bool tern_column_names_differ(const struct tern_column_names *names, uint32_t tag);

@@ -87,7 +87,7 @@ static bool find(struct tern_error_watch *watch, enum tern_error_anomaly anomaly
     const bool news = watch->anomaly != TERN_ANOMALY_CLONED;
     watch->anomaly = news ? anomaly : TERN_ANOMALY_CLONED;
     watch->anomaly_generation = generation;
-    watch->doubt = (struct tern_error_doubt){TERN_ANOMALY_NONE, 0};
+    watch->doubt = (struct tern_error_suspicion){TERN_ANOMALY_NONE, 0};
     return news;
 }
 
@@ -104,23 +104,23 @@ static void take_over(struct tern_error_watch *watch, const struct tern_reported
 // had not gone back would have reported in between, to get its task, and so cleared the doubt.
 static bool settle_doubt(struct tern_error_watch *watch, const struct tern_reported_buffer *facts)
 {
-    const struct tern_error_doubt doubt = watch->doubt;
+    const struct tern_error_suspicion doubt = watch->doubt;
     if (doubt.anomaly != TERN_ANOMALY_NONE && facts->generation != watch->last.generation) {
         return find(watch, doubt.anomaly, doubt.generation);
     }
-    watch->doubt = (struct tern_error_doubt){TERN_ANOMALY_NONE, 0};
+    watch->doubt = (struct tern_error_suspicion){TERN_ANOMALY_NONE, 0};
     return false;
 }
 
-struct tern_error_verdict tern_error_watch_take(struct tern_error_watch *watch,
-                                                const struct tern_error_report *report)
+struct tern_error_verdict tern_error_watch_add_report(struct tern_error_watch *watch,
+                                                      const struct tern_error_report *report)
 {
     struct tern_error_verdict verdict = {.taken = true};
     const enum tern_error_anomaly anomaly = suspect(watch, report);
     if (anomaly == TERN_ANOMALY_NONE) {
         verdict.news = settle_doubt(watch, &report->facts);
     } else if (!report->accepted && watch->doubt.anomaly == TERN_ANOMALY_NONE) {
-        watch->doubt = (struct tern_error_doubt){anomaly, report->facts.generation};
+        watch->doubt = (struct tern_error_suspicion){anomaly, report->facts.generation};
         verdict.taken = false;
         return verdict;
     } else {
@@ -130,7 +130,7 @@ struct tern_error_verdict tern_error_watch_take(struct tern_error_watch *watch,
     return verdict;
 }
 
-bool tern_error_watch_conflict(struct tern_error_watch *watch)
+bool tern_error_watch_add_conflict(struct tern_error_watch *watch)
 {
     return find(watch, TERN_ANOMALY_CLONED, watch->last.generation);
 }

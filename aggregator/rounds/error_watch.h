@@ -34,7 +34,7 @@ struct tern_reported_buffer {
     bool filled;       // the buffer's norm is not 0
 };
 
-struct tern_error_doubt {
+struct tern_error_suspicion {
     enum tern_error_anomaly anomaly; // NONE = no doubt
     uint32_t generation;             // the reported one
 };
@@ -46,7 +46,7 @@ struct tern_error_watch {
     uint32_t previous_generation; // 0 = none
     enum tern_error_anomaly anomaly;
     uint32_t anomaly_generation; // the generation at the time of the anomaly
-    struct tern_error_doubt doubt;
+    struct tern_error_suspicion doubt;
 };
 
 struct tern_error_report {
@@ -60,12 +60,12 @@ struct tern_error_verdict {
     bool news;  // the anomaly is new
 };
 
-struct tern_error_verdict tern_error_watch_take(struct tern_error_watch *watch,
-                                                const struct tern_error_report *report);
+struct tern_error_verdict tern_error_watch_add_report(struct tern_error_watch *watch,
+                                                      const struct tern_error_report *report);
 
 // Notes that the client sent another body for a round whose update was accepted before: a second device, without the first
 // one's records. Returns whether this anomaly is new.
-bool tern_error_watch_conflict(struct tern_error_watch *watch);
+bool tern_error_watch_add_conflict(struct tern_error_watch *watch);
 
 // Whether the client must discard its buffer because part of it was applied before: the buffer went back or is another
 // device's, and the client has not started a new one since.

@@ -22,12 +22,12 @@ bool tern_round_finished(const struct tern_round_machine *machine)
            (machine->policy.rounds != 0 && machine->committed >= machine->policy.rounds);
 }
 
-void tern_round_learnt(struct tern_round_machine *machine, uint32_t base_version, float loss)
+void tern_round_add_loss(struct tern_round_machine *machine, uint32_t base_version, float loss)
 {
     tern_losses_add(&machine->losses, &machine->policy.ending, base_version, loss);
 }
 
-uint64_t tern_round_may_open_ms(const struct tern_round_machine *machine)
+uint64_t tern_round_earliest_open_ms(const struct tern_round_machine *machine)
 {
     if (machine->round == 0) {
         return 0;
@@ -125,7 +125,7 @@ enum tern_result tern_round_open(struct tern_round_machine *machine, uint64_t *e
     machine->open = true;
     machine->target = smaller(policy->cohort, size);
     machine->quorum = quorum_of(policy, machine->target);
-    machine->quorum_first = machine->quorum;
+    machine->initial_quorum = machine->quorum;
     machine->attempts = 1;
     machine->opened_ms = now;
     machine->deadline_ms = now + policy->deadline_ms;
@@ -146,7 +146,7 @@ void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint
     machine->open = true;
     machine->target = target;
     machine->quorum = quorum;
-    machine->quorum_first = quorum;
+    machine->initial_quorum = quorum;
     machine->attempts = attempts;
     machine->opened_ms = opened_ms;
     machine->deadline_ms = deadline_ms;
@@ -184,8 +184,8 @@ static uint64_t clamp_wait(const struct tern_round_policy *policy, uint64_t wait
 // does not send all clients away for minutes. Past its deadline, the end is unknown.
 static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t now)
 {
-    uint64_t usual_end = machine->opened_ms + machine->usual_ms;
-    if (machine->usual_ms != 0 && usual_end > now && usual_end < machine->deadline_ms) {
+    uint64_t usual_end = machine->opened_ms + machine->typical_ms;
+    if (machine->typical_ms != 0 && usual_end > now && usual_end < machine->deadline_ms) {
         return usual_end;
     }
     if (machine->deadline_ms <= now) {
@@ -196,7 +196,7 @@ static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t 
         return now + taken / AWAY_SHARE;
     }
     const uint64_t half = (machine->deadline_ms - now) / 2;
-    const uint64_t longest = larger(taken, machine->usual_ms);
+    const uint64_t longest = larger(taken, machine->typical_ms);
     return now + larger(longest < half ? longest : half, taken / LOOK_SHARE);
 }
 
@@ -216,14 +216,14 @@ static uint64_t spread_out(const struct tern_round_machine *machine, uint64_t cl
 static uint64_t come_back(const struct tern_round_machine *machine, uint64_t client, uint64_t now)
 {
     const struct tern_round_policy *policy = &machine->policy;
-    uint64_t at = tern_round_may_open_ms(machine);
+    uint64_t at = tern_round_earliest_open_ms(machine);
     if (machine->open) {
         uint64_t end = expected_end(machine, now);
         at = larger(end, at);
     } else if (at <= now) {
         // The next round waits for more clients to enrol, for an unknown time.
-        at =
-            now + larger(10 * policy->come_back_min_ms, since(machine->moved_ms, now) / JOIN_SHARE);
+        at = now + larger(10 * policy->come_back_min_ms,
+                          since(machine->last_change_ms, now) / JOIN_SHARE);
     }
     uint64_t wait = clamp_wait(policy, since(now, at));
     return spread_out(machine, client, wait);
@@ -247,7 +247,7 @@ enum tern_checkin_action tern_round_checkin(const struct tern_round_machine *mac
     return TERN_CHECKIN_WAIT;
 }
 
-void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_t now)
+void tern_round_assign_task(struct tern_member *member, uint32_t local_steps, uint64_t now)
 {
     member->state = TERN_MEMBER_TASKED;
     member->local_steps = local_steps;
@@ -255,12 +255,12 @@ void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_
     member->tasked_ms = now;
 }
 
-void tern_round_drop(struct tern_member *member)
+void tern_round_drop_member(struct tern_member *member)
 {
     member->dropped = true;
 }
 
-void tern_round_untasked(struct tern_member *member)
+void tern_round_withdraw_task(struct tern_member *member)
 {
     if (member->state == TERN_MEMBER_TASKED) {
         member->state = TERN_MEMBER_INVITED;
@@ -272,8 +272,8 @@ void tern_round_untasked(struct tern_member *member)
     }
 }
 
-enum tern_result tern_round_update(const struct tern_round_machine *machine, uint64_t client,
-                                   uint32_t round)
+enum tern_result tern_round_check_update(const struct tern_round_machine *machine, uint64_t client,
+                                         uint32_t round)
 {
     if (round == 0 || round > machine->round) {
         return TERN_ERR_UNKNOWN_ROUND;
@@ -292,15 +292,15 @@ enum tern_result tern_round_update(const struct tern_round_machine *machine, uin
     return member->local_steps == 0 ? TERN_ERR_NOT_IN_COHORT : TERN_OK;
 }
 
-void tern_round_reported(struct tern_round_machine *machine, struct tern_member *member,
-                         uint64_t now)
+void tern_round_record_report(struct tern_round_machine *machine, struct tern_member *member,
+                              uint64_t now)
 {
     member->state = TERN_MEMBER_REPORTED;
     member->reported_ms = now;
     machine->reported++;
 }
 
-void tern_round_buffered(struct tern_round_machine *machine, uint32_t updates)
+void tern_round_add_late_updates(struct tern_round_machine *machine, uint32_t updates)
 {
     machine->reported += updates;
 }
@@ -320,14 +320,14 @@ enum tern_round_action tern_round_tick(const struct tern_round_machine *machine,
 }
 
 // Whether the member has not reported, and never will. gone NULL: whether it has not reported.
-static bool is_missing(const struct tern_member *member, tern_member_gone gone, const void *ctx)
+static bool is_missing(const struct tern_member *member, tern_member_filter gone, const void *ctx)
 {
     bool waiting = member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
     return waiting && (gone == NULL || gone(ctx, member->client));
 }
 
-uint32_t tern_round_gone(const struct tern_round_machine *machine, tern_member_gone gone,
-                         const void *ctx)
+uint32_t tern_round_count_missing(const struct tern_round_machine *machine, tern_member_filter gone,
+                                  const void *ctx)
 {
     uint32_t missing = 0;
     for (uint32_t i = 0; i < machine->member_count; i++) {
@@ -337,7 +337,7 @@ uint32_t tern_round_gone(const struct tern_round_machine *machine, tern_member_g
 }
 
 // Replaces the first `replace` missing members; at least as many are missing.
-static enum tern_result replace_first(struct tern_round_machine *machine, tern_member_gone gone,
+static enum tern_result replace_first(struct tern_round_machine *machine, tern_member_filter gone,
                                       const void *ctx, uint64_t *fresh, uint32_t count,
                                       uint32_t replace, uint64_t now)
 {
@@ -363,7 +363,7 @@ static enum tern_result replace_first(struct tern_round_machine *machine, tern_m
 enum tern_result tern_round_extend(struct tern_round_machine *machine, uint64_t *fresh,
                                    uint32_t count, uint64_t now)
 {
-    uint32_t replace = smaller(tern_round_gone(machine, NULL, NULL), count);
+    uint32_t replace = smaller(tern_round_count_missing(machine, NULL, NULL), count);
     TERN_TRY(replace_first(machine, NULL, NULL, fresh, count, replace, now));
     for (uint32_t i = 0; i < machine->member_count; i++) {
         machine->members[i].dropped = false;
@@ -372,14 +372,15 @@ enum tern_result tern_round_extend(struct tern_round_machine *machine, uint64_t 
     return TERN_OK;
 }
 
-enum tern_result tern_round_replace(struct tern_round_machine *machine, tern_member_gone gone,
-                                    const void *ctx, uint64_t *fresh, uint32_t count, uint64_t now)
+enum tern_result tern_round_replace_members(struct tern_round_machine *machine,
+                                            tern_member_filter gone, const void *ctx,
+                                            uint64_t *fresh, uint32_t count, uint64_t now)
 {
-    uint32_t replace = smaller(tern_round_gone(machine, gone, ctx), count);
+    uint32_t replace = smaller(tern_round_count_missing(machine, gone, ctx), count);
     return replace == 0 ? TERN_OK : replace_first(machine, gone, ctx, fresh, count, replace, now);
 }
 
-bool tern_round_want(struct tern_round_machine *machine, uint32_t updates)
+bool tern_round_lower_target(struct tern_round_machine *machine, uint32_t updates)
 {
     const uint32_t before = machine->target;
     const uint32_t least = updates > machine->quorum ? updates : machine->quorum;
@@ -387,33 +388,33 @@ bool tern_round_want(struct tern_round_machine *machine, uint32_t updates)
     return machine->target != before;
 }
 
-void tern_round_want_anew(struct tern_round_machine *machine, uint32_t clients)
+void tern_round_reset_target(struct tern_round_machine *machine, uint32_t clients)
 {
     machine->target = smaller(machine->policy.cohort, clients);
     machine->quorum = quorum_of(&machine->policy, machine->target);
-    machine->quorum_first = machine->quorum;
+    machine->initial_quorum = machine->quorum;
 }
 
 void tern_round_close(struct tern_round_machine *machine, uint64_t now)
 {
     uint64_t took = now > machine->opened_ms ? now - machine->opened_ms : 1;
-    machine->usual_ms = machine->usual_ms == 0
-                            ? took
-                            : machine->usual_ms - machine->usual_ms / USUAL_SHARE +
-                                  (took + USUAL_SHARE - 1) / USUAL_SHARE;
+    machine->typical_ms = machine->typical_ms == 0
+                              ? took
+                              : machine->typical_ms - machine->typical_ms / USUAL_SHARE +
+                                    (took + USUAL_SHARE - 1) / USUAL_SHARE;
     machine->open = false;
     machine->committed++;
-    machine->moved_ms = larger(machine->moved_ms, now);
+    machine->last_change_ms = larger(machine->last_change_ms, now);
 }
 
-void tern_round_joined(struct tern_round_machine *machine, uint64_t now)
+void tern_round_client_joined(struct tern_round_machine *machine, uint64_t now)
 {
-    machine->moved_ms = larger(machine->moved_ms, now);
+    machine->last_change_ms = larger(machine->last_change_ms, now);
 }
 
 // --- Stepped clocks
 
-uint64_t tern_round_moved_ms(uint64_t ms, int64_t step)
+uint64_t tern_time_shifted_ms(uint64_t ms, int64_t step)
 {
     if (ms == 0) { // 0 means "never"
         return 0;
@@ -422,25 +423,25 @@ uint64_t tern_round_moved_ms(uint64_t ms, int64_t step)
     return step >= 0 ? ms + (uint64_t)step : ms > back ? ms - back : 1;
 }
 
-void tern_round_set_clock(struct tern_round_machine *machine, int64_t step)
+void tern_round_shift_times(struct tern_round_machine *machine, int64_t step)
 {
-    machine->opened_ms = tern_round_moved_ms(machine->opened_ms, step);
-    machine->deadline_ms = tern_round_moved_ms(machine->deadline_ms, step);
-    machine->moved_ms = tern_round_moved_ms(machine->moved_ms, step);
+    machine->opened_ms = tern_time_shifted_ms(machine->opened_ms, step);
+    machine->deadline_ms = tern_time_shifted_ms(machine->deadline_ms, step);
+    machine->last_change_ms = tern_time_shifted_ms(machine->last_change_ms, step);
     for (uint32_t i = 0; i < machine->member_count; i++) {
         struct tern_member *member = &machine->members[i];
-        member->invited_ms = tern_round_moved_ms(member->invited_ms, step);
-        member->tasked_ms = tern_round_moved_ms(member->tasked_ms, step);
-        member->reported_ms = tern_round_moved_ms(member->reported_ms, step);
+        member->invited_ms = tern_time_shifted_ms(member->invited_ms, step);
+        member->tasked_ms = tern_time_shifted_ms(member->tasked_ms, step);
+        member->reported_ms = tern_time_shifted_ms(member->reported_ms, step);
     }
 }
 
-void tern_round_bound_clock(struct tern_round_machine *machine, uint64_t now)
+void tern_round_limit_times(struct tern_round_machine *machine, uint64_t now)
 {
     const uint64_t latest = now + machine->policy.deadline_ms;
     machine->opened_ms = smaller_ms(machine->opened_ms, now);
     machine->deadline_ms = smaller_ms(machine->deadline_ms, latest);
-    machine->moved_ms = smaller_ms(machine->moved_ms, now);
+    machine->last_change_ms = smaller_ms(machine->last_change_ms, now);
     for (uint32_t i = 0; i < machine->member_count; i++) {
         struct tern_member *member = &machine->members[i];
         member->invited_ms = smaller_ms(member->invited_ms, now);
@@ -454,7 +455,7 @@ uint64_t tern_round_next_tick(const struct tern_round_machine *machine)
     if (machine->open) {
         return machine->reported >= machine->target ? 0 : machine->deadline_ms;
     }
-    return tern_round_finished(machine) ? UINT64_MAX : tern_round_may_open_ms(machine);
+    return tern_round_finished(machine) ? UINT64_MAX : tern_round_earliest_open_ms(machine);
 }
 
 // --- The leader
@@ -484,14 +485,14 @@ uint64_t tern_round_leader(const struct tern_round_machine *machine)
     return machine->members[i].client;
 }
 
-uint64_t tern_round_leader_until_ms(const struct tern_round_machine *machine)
+uint64_t tern_round_leader_deadline_ms(const struct tern_round_machine *machine)
 {
     return machine->opened_ms + (machine->deadline_ms - machine->opened_ms) / WINDOW_SHARE;
 }
 
 uint64_t tern_round_leader_wait_ms(const struct tern_round_machine *machine, uint64_t now)
 {
-    uint64_t until = tern_round_leader_until_ms(machine);
+    uint64_t until = tern_round_leader_deadline_ms(machine);
     uint64_t left = until > now ? until - now : 1;
     uint64_t wait = (until - machine->opened_ms) / LOOKS;
     wait = wait > machine->policy.come_back_min_ms ? wait : machine->policy.come_back_min_ms;

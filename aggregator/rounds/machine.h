@@ -67,18 +67,18 @@ struct tern_round_machine {
     struct tern_losses losses; // of committed rounds
     uint32_t target;           // updates that the open round wants
     uint32_t quorum;
-    uint32_t quorum_first; // at the opening; failed trainings lower `quorum`
-    uint32_t attempts;     // draws of members: 1 at the opening, and one for each replacement
+    uint32_t initial_quorum; // at the opening; failed trainings lower `quorum`
+    uint32_t attempts;       // draws of members: 1 at the opening, and one for each replacement
     uint64_t opened_ms;
     uint64_t deadline_ms;
-    uint64_t usual_ms; // smoothed length of the rounds so far; 0 = none yet
-    uint64_t moved_ms; // when a round was last committed or a client last joined
+    uint64_t typical_ms;     // smoothed length of the rounds so far; 0 = none yet
+    uint64_t last_change_ms; // when a round was last committed or a client last joined
 
     struct tern_member *members; // ascending by client; caller-owned
     uint32_t member_count;
     uint32_t member_capacity;
-    uint32_t reported; // updates that count in the open round
-    bool buffers;      // set by the caller: late updates may count in the open round
+    uint32_t reported;       // updates that count in the open round
+    bool takes_late_updates; // set by the caller: late updates may count in the open round
 };
 
 // Returns how many updates a round with a full cohort needs at its deadline.
@@ -89,13 +89,13 @@ void tern_round_init(struct tern_round_machine *machine, const struct tern_round
                      struct tern_member *members, uint32_t capacity);
 
 // Adds the loss of a closed round, which may end the federation.
-void tern_round_learnt(struct tern_round_machine *machine, uint32_t base_version, float loss);
+void tern_round_add_loss(struct tern_round_machine *machine, uint32_t base_version, float loss);
 
 // Whether all rounds are committed, or the losses have ended the federation.
 bool tern_round_finished(const struct tern_round_machine *machine);
 
 // Returns the earliest time at which the next round may open.
-uint64_t tern_round_may_open_ms(const struct tern_round_machine *machine);
+uint64_t tern_round_earliest_open_ms(const struct tern_round_machine *machine);
 
 // Opens the next round with a cohort drawn from eligible[0..count), ascending ids, which is
 // reordered. target and quorum shrink to the cohort when there are fewer clients.
@@ -126,38 +126,38 @@ enum tern_checkin_action {
 };
 
 // Notes that a client enrolled, or checked in for the first time: a round that waited for more clients may open.
-void tern_round_joined(struct tern_round_machine *machine, uint64_t now);
+void tern_round_client_joined(struct tern_round_machine *machine, uint64_t now);
 
 // Decides what a client does that checks in. A member that has not reported gets its task, even if it had it already;
-// the caller then calls tern_round_tasked(). Other clients wait until the next round will probably open. If that time
+// the caller then calls tern_round_assign_task(). Other clients wait until the next round will probably open. If that time
 // is unknown, they wait for a fraction of the time waited so far: half if too few clients have enrolled, a quarter if
 // members did not report by the deadline.
 enum tern_checkin_action tern_round_checkin(const struct tern_round_machine *machine,
                                             uint64_t client, uint64_t now, uint64_t *come_back_ms);
 
 // Notes that the member fetched its task for the first time. A replaced member counts as tasked again.
-void tern_round_tasked(struct tern_member *member, uint32_t local_steps, uint64_t now);
+void tern_round_assign_task(struct tern_member *member, uint32_t local_steps, uint64_t now);
 
 // Drops a member whose training failed and which the round does not need.
-void tern_round_drop(struct tern_member *member);
+void tern_round_drop_member(struct tern_member *member);
 
 // Takes the task from a member that has not reported, because the open round's task changed.
-void tern_round_untasked(struct tern_member *member);
+void tern_round_withdraw_task(struct tern_member *member);
 
 // Judges an update of (client, round) before its content is read:
-// TERN_OK                 it may count; the caller calls tern_round_reported() once it is stored
+// TERN_OK                 it may count; the caller calls tern_round_record_report() once it is stored
 // TERN_ERR_CONFLICT       this client has reported already: the update is a duplicate or a different one
 // TERN_ERR_LATE           the round is closed
 // TERN_ERR_UNKNOWN_ROUND  the round has not been opened
 // TERN_ERR_NOT_IN_COHORT  the client was not invited
-TERN_MUST_USE enum tern_result tern_round_update(const struct tern_round_machine *machine,
-                                                 uint64_t client, uint32_t round);
+TERN_MUST_USE enum tern_result tern_round_check_update(const struct tern_round_machine *machine,
+                                                       uint64_t client, uint32_t round);
 
-void tern_round_reported(struct tern_round_machine *machine, struct tern_member *member,
-                         uint64_t now);
+void tern_round_record_report(struct tern_round_machine *machine, struct tern_member *member,
+                              uint64_t now);
 
 // Adds late updates of earlier rounds to those that count in the open round.
-void tern_round_buffered(struct tern_round_machine *machine, uint32_t updates);
+void tern_round_add_late_updates(struct tern_round_machine *machine, uint32_t updates);
 
 enum tern_round_action {
     TERN_ROUND_NOTHING,
@@ -175,36 +175,37 @@ TERN_MUST_USE enum tern_result tern_round_extend(struct tern_round_machine *mach
                                                  uint64_t *fresh, uint32_t count, uint64_t now);
 
 // Returns whether the client will never report, such as a revoked one.
-typedef bool (*tern_member_gone)(const void *ctx, uint64_t client);
+typedef bool (*tern_member_filter)(const void *ctx, uint64_t client);
 
 // Counts the open round's members that have not reported and never will.
-uint32_t tern_round_gone(const struct tern_round_machine *machine, tern_member_gone gone,
-                         const void *ctx);
+uint32_t tern_round_count_missing(const struct tern_round_machine *machine, tern_member_filter gone,
+                                  const void *ctx);
 
-// Replaces the members that tern_round_gone() counts, in the same way as tern_round_extend(), but without a change of
+// Replaces the members that tern_round_count_missing() counts, in the same way as tern_round_extend(), but without a change of
 // deadline, target and quorum. Without fresh clients nothing changes.
 // TERN_ERR_NO_SPACE  the members do not fit; nothing changed
-TERN_MUST_USE enum tern_result tern_round_replace(struct tern_round_machine *machine,
-                                                  tern_member_gone gone, const void *ctx,
-                                                  uint64_t *fresh, uint32_t count, uint64_t now);
+TERN_MUST_USE enum tern_result tern_round_replace_members(struct tern_round_machine *machine,
+                                                          tern_member_filter gone, const void *ctx,
+                                                          uint64_t *fresh, uint32_t count,
+                                                          uint64_t now);
 
 // Lowers the open round's target to max(updates, quorum). Returns whether the target was higher.
-bool tern_round_want(struct tern_round_machine *machine, uint32_t updates);
+bool tern_round_lower_target(struct tern_round_machine *machine, uint32_t updates);
 
 // Computes target and quorum of an open round without updates again from the policy. clients: number of eligible
 // clients.
-void tern_round_want_anew(struct tern_round_machine *machine, uint32_t clients);
+void tern_round_reset_target(struct tern_round_machine *machine, uint32_t clients);
 
 // Closes the open round after its commit.
 void tern_round_close(struct tern_round_machine *machine, uint64_t now);
 
 // Returns the time `ms` after the clock was stepped by `step` ms; 0 ("never") stays 0.
-uint64_t tern_round_moved_ms(uint64_t ms, int64_t step);
+uint64_t tern_time_shifted_ms(uint64_t ms, int64_t step);
 // Moves all times, members' too, after the clock was stepped, so that the rest of each interval stays as long.
-void tern_round_set_clock(struct tern_round_machine *machine, int64_t step);
+void tern_round_shift_times(struct tern_round_machine *machine, int64_t step);
 // Limits all times to now, and the deadline to the policy's longest from now. Called after a restart, because the clock
 // may have been stepped in between.
-void tern_round_bound_clock(struct tern_round_machine *machine, uint64_t now);
+void tern_round_limit_times(struct tern_round_machine *machine, uint64_t now);
 
 // Returns when the next tick is due if no event comes before; UINT64_MAX = never.
 uint64_t tern_round_next_tick(const struct tern_round_machine *machine);
@@ -217,7 +218,7 @@ uint64_t tern_round_next_tick(const struct tern_round_machine *machine);
 uint64_t tern_round_leader(const struct tern_round_machine *machine);
 
 // Returns when members stop waiting for the leader's update: after a quarter of the round's window.
-uint64_t tern_round_leader_until_ms(const struct tern_round_machine *machine);
+uint64_t tern_round_leader_deadline_ms(const struct tern_round_machine *machine);
 
 // Returns how long a member that waits for the leader stays away before it checks in again.
 uint64_t tern_round_leader_wait_ms(const struct tern_round_machine *machine, uint64_t now);

@@ -105,7 +105,7 @@ enum tern_result tern_rate_parse(const char *spec, struct tern_rate_policy *poli
 
 // --- Decays
 
-void tern_rate_opened(struct tern_rate_course *course, uint32_t decays)
+void tern_rate_round_opened(struct tern_rate_state *course, uint32_t decays)
 {
     if (decays != course->decays) {
         course->decays = decays;
@@ -113,7 +113,7 @@ void tern_rate_opened(struct tern_rate_course *course, uint32_t decays)
     }
 }
 
-void tern_rate_committed(struct tern_rate_course *course)
+void tern_rate_round_committed(struct tern_rate_state *course)
 {
     course->since++;
 }
@@ -125,7 +125,7 @@ static uint32_t least_of(uint32_t a, uint32_t b)
 
 // Losses during the warm-up do not count.
 static uint32_t plateau_decays(const struct tern_rate_policy *policy,
-                               const struct tern_rate_course *course, uint32_t scheduled,
+                               const struct tern_rate_state *course, uint32_t scheduled,
                                uint32_t since_lowest)
 {
     const uint32_t since = least_of(least_of(course->since, since_lowest), scheduled);
@@ -133,7 +133,7 @@ static uint32_t plateau_decays(const struct tern_rate_policy *policy,
 }
 
 uint32_t tern_rate_decays(const struct tern_rate_policy *policy,
-                          const struct tern_rate_course *course, uint32_t committed,
+                          const struct tern_rate_state *course, uint32_t committed,
                           uint32_t since_lowest)
 {
     const uint32_t scheduled =

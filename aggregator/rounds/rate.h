@@ -24,7 +24,7 @@ struct tern_rate_policy {
 };
 
 // State of the schedule, which follows from the stored rows of earlier rounds.
-struct tern_rate_course {
+struct tern_rate_state {
     uint32_t decays; // how often the rate of the last opened round was decayed
     uint32_t since;  // rounds committed since `decays` changed
 };
@@ -38,14 +38,14 @@ TERN_MUST_USE enum tern_result tern_rate_parse(const char *spec, struct tern_rat
 
 // Records that a round opened with a rate that was decayed `decays` times. Also called for each stored round at a
 // start.
-void tern_rate_opened(struct tern_rate_course *course, uint32_t decays);
+void tern_rate_round_opened(struct tern_rate_state *course, uint32_t decays);
 // Records that this round was committed. Also called for each stored round at a start.
-void tern_rate_committed(struct tern_rate_course *course);
+void tern_rate_round_committed(struct tern_rate_state *course);
 
 // Returns how many times the next round's rate is decayed, after `committed` rounds. since_lowest: committed rounds
 // since the lowest training loss.
 uint32_t tern_rate_decays(const struct tern_rate_policy *policy,
-                          const struct tern_rate_course *course, uint32_t committed,
+                          const struct tern_rate_state *course, uint32_t committed,
                           uint32_t since_lowest);
 
 // Returns the learning rate of `round` (1..rounds) after `decays` decays. rounds = 0: the federation has no end, and

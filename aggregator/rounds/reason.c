@@ -51,7 +51,7 @@ void tern_reason_bytes(struct tern_reason *reason, double bytes)
     tern_reason_text(reason, units[unit]);
 }
 
-void tern_reason_policy(struct tern_reason *reason, const char *policy)
+void tern_reason_begin_policy(struct tern_reason *reason, const char *policy)
 {
     if (reason->text[0] != '\0') {
         tern_reason_text(reason, "; ");

@@ -18,6 +18,6 @@ void tern_reason_real(struct tern_reason *reason, double value);
 // "813 B", "12.70 KB", "1.25 MB" (powers of 1000).
 void tern_reason_bytes(struct tern_reason *reason, double bytes);
 // Begins a policy's part: "deadline: ", after "; " if the text has a part already.
-void tern_reason_policy(struct tern_reason *reason, const char *policy);
+void tern_reason_begin_policy(struct tern_reason *reason, const char *policy);
 
 #endif

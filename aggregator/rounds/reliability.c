@@ -6,12 +6,12 @@
 #define PLACES_SHARE 8 // clients of the cohort per invited unreliable client
 #define TIMES 4        // a member is overdue after this multiple of the usual time
 
-float tern_unreported_missed(float unreported)
+float tern_unreported_after_miss(float unreported)
 {
     return unreported + NEWEST * (1.0F - unreported);
 }
 
-float tern_unreported_reported(float unreported)
+float tern_unreported_after_report(float unreported)
 {
     const float left = unreported * (1.0F - NEWEST);
     return left > 0.001F ? left : 0.0F;
@@ -22,14 +22,14 @@ bool tern_is_unreliable(float unreported)
     return unreported >= TERN_UNRELIABLE;
 }
 
-bool tern_tries_failed(uint32_t tries)
+bool tern_tries_count_as_missed(uint32_t tries)
 {
-    return tern_tries_are_over(tries) && (tries - 1) % TERN_TRIES == 0;
+    return tern_tries_are_used_up(tries) && (tries - 1) % TERN_TRIES_MAX == 0;
 }
 
-bool tern_tries_are_over(uint32_t tries)
+bool tern_tries_are_used_up(uint32_t tries)
 {
-    return tries > TERN_TRIES;
+    return tries > TERN_TRIES_MAX;
 }
 
 uint32_t tern_unreliable_places(uint32_t cohort)
@@ -49,8 +49,8 @@ static uint64_t since(uint64_t then, uint64_t now)
     return now > then ? now - then : 0;
 }
 
-void tern_pace_of(const struct tern_round_machine *machine, uint64_t least_ms, uint64_t *scratch,
-                  struct tern_pace *pace)
+void tern_pace_measure(const struct tern_round_machine *machine, uint64_t least_ms,
+                       uint64_t *scratch, struct tern_pace *pace)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < machine->member_count; i++) {
@@ -83,13 +83,13 @@ static uint64_t patience_ms(const struct tern_pace *pace, uint64_t own_ms)
     return patience > pace->least_ms ? patience : pace->least_ms < most ? pace->least_ms : most;
 }
 
-uint64_t tern_overdue_ms(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t own_ms)
+uint64_t tern_member_overdue_ms(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t own_ms)
 {
     return tasked_ms + patience_ms(pace, own_ms);
 }
 
-bool tern_has_missed(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t own_ms,
-                     uint64_t now)
+bool tern_member_has_missed(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t own_ms,
+                            uint64_t now)
 {
     const uint64_t patience = patience_ms(pace, own_ms);
     const uint64_t half = pace->window_ms / 2;

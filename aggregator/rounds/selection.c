@@ -106,12 +106,12 @@ static bool falls_below(const struct draws *draws, uint32_t attempt, uint64_t id
     return (double)tern_prng_u32(&rng) < chance * 4294967296.0;
 }
 
-// A client's draw depends on its id, not on other clients. Attempt 0: `affords` is drawn once for all attempts of a round.
+// A client's draw depends on its id, not on other clients. Attempt 0: `affordable` is drawn once for all attempts of a round.
 static bool is_in(const struct draws *draws, uint64_t id)
 {
     const struct tern_selection_chance chance = draws->chance(draws->ctx, id);
-    return falls_below(draws, 0, id, chance.affords * draws->scale.affords) &&
-           falls_below(draws, draws->attempt, id, chance.welcome * draws->scale.welcome);
+    return falls_below(draws, 0, id, chance.affordable * draws->scale.affordable) &&
+           falls_below(draws, draws->attempt, id, chance.preference * draws->scale.preference);
 }
 
 static uint32_t count_in(const struct draws *draws, const uint64_t *ids, uint32_t count)
@@ -132,28 +132,28 @@ static void enlarge(struct draws *draws, double *scale, const uint64_t *ids, uin
     }
 }
 
-// Bisects the last doubling of scale.affords, so that as few clients as possible exceed their budget.
+// Bisects the last doubling of scale.affordable, so that as few clients as possible exceed their budget.
 static void refine(struct draws *draws, const uint64_t *ids, uint32_t count, uint32_t need)
 {
-    double most = draws->scale.affords;
+    double most = draws->scale.affordable;
     double least = most / 2.0;
     for (int i = 0; most > 1.0 && i < HALVINGS; i++) {
-        draws->scale.affords = (least + most) / 2.0;
+        draws->scale.affordable = (least + most) / 2.0;
         bool enough = count_in(draws, ids, count) >= need;
-        most = enough ? draws->scale.affords : most;
-        least = enough ? least : draws->scale.affords;
+        most = enough ? draws->scale.affordable : most;
+        least = enough ? least : draws->scale.affordable;
     }
-    draws->scale.affords = most;
+    draws->scale.affordable = most;
 }
 
-uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
-                             uint32_t count, const struct tern_need *need,
-                             struct tern_selection_chance (*chance)(const void *ctx, uint64_t id),
-                             const void *ctx)
+uint32_t tern_selection_filter(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
+                               uint32_t count, const struct tern_selection_need *need,
+                               struct tern_selection_chance (*chance)(const void *ctx, uint64_t id),
+                               const void *ctx)
 {
     struct draws draws = {seed, round, attempt, chance, ctx, {1.0, 1.0}};
-    enlarge(&draws, &draws.scale.welcome, ids, count, need->wanted);
-    enlarge(&draws, &draws.scale.affords, ids, count, need->least);
+    enlarge(&draws, &draws.scale.preference, ids, count, need->wanted);
+    enlarge(&draws, &draws.scale.affordable, ids, count, need->least);
     refine(&draws, ids, count, need->least);
     uint32_t in = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -167,15 +167,15 @@ uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, ui
 #define NEWCOMER_WAITS 10       // as a multiple of come_back_min_ms
 #define NEWCOMER_LEAST_MS 30000 // enough for slow links and busy machines
 
-uint64_t tern_selection_newcomer_ms(uint64_t come_back_min_ms)
+uint64_t tern_selection_first_checkin_ms(uint64_t come_back_min_ms)
 {
     const uint64_t waits = NEWCOMER_WAITS * come_back_min_ms;
     return waits > NEWCOMER_LEAST_MS ? waits : NEWCOMER_LEAST_MS;
 }
 
-bool tern_selection_came(uint64_t created_ms, uint64_t seen_ms, uint64_t come_back_min_ms,
-                         uint64_t now)
+bool tern_selection_has_checked_in(uint64_t created_ms, uint64_t seen_ms, uint64_t come_back_min_ms,
+                                   uint64_t now)
 {
     return seen_ms > created_ms ||
-           (seen_ms != 0 && now <= created_ms + tern_selection_newcomer_ms(come_back_min_ms));
+           (seen_ms != 0 && now <= created_ms + tern_selection_first_checkin_ms(come_back_min_ms));
 }

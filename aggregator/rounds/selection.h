@@ -49,31 +49,31 @@ struct tern_availability {
 double tern_selection_availability(const struct tern_availability *client);
 
 struct tern_selection_chance {
-    double welcome; // preference over other clients; ignored when clients are scarce
+    double preference; // preference over other clients; ignored when clients are scarce
     // protects the client's byte budget; raised only if the round would miss its quorum
-    double affords;
+    double affordable;
 };
 
-struct tern_need {
+struct tern_selection_need {
     uint32_t wanted; // clients that fill the cohort
     uint32_t least;  // clients below which the round misses its quorum
 };
 
 // Moves the clients that may be drawn to the front of ids[0..count), which is ascending and stays so. Returns how many.
-// With fewer than need->wanted it doubles all `welcome` chances until enough pass or all do. With fewer than
-// need->least it then scales all `affords` chances by the smallest sufficient factor; a chance of 0 stays 0. attempt:
-// number of the round's draw, 1 at its opening. A client that fails by `affords` in the first draw fails in all draws
+// With fewer than need->wanted it doubles all `preference` chances until enough pass or all do. With fewer than
+// need->least it then scales all `affordable` chances by the smallest sufficient factor; a chance of 0 stays 0. attempt:
+// number of the round's draw, 1 at its opening. A client that fails by `affordable` in the first draw fails in all draws
 // of the round.
-uint32_t tern_selection_thin(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
-                             uint32_t count, const struct tern_need *need,
-                             struct tern_selection_chance (*chance)(const void *ctx, uint64_t id),
-                             const void *ctx);
+uint32_t tern_selection_filter(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
+                               uint32_t count, const struct tern_selection_need *need,
+                               struct tern_selection_chance (*chance)(const void *ctx, uint64_t id),
+                               const void *ctx);
 
 // Returns how long a new client may take until its first check-in. come_back_min_ms: of the round policy.
-uint64_t tern_selection_newcomer_ms(uint64_t come_back_min_ms);
+uint64_t tern_selection_first_checkin_ms(uint64_t come_back_min_ms);
 // Whether rounds can count on a client: it has checked in since it enrolled, or enrolled just now. created_ms: when it
 // enrolled. seen_ms: when it was last seen; 0 = never.
-bool tern_selection_came(uint64_t created_ms, uint64_t seen_ms, uint64_t come_back_min_ms,
-                         uint64_t now);
+bool tern_selection_has_checked_in(uint64_t created_ms, uint64_t seen_ms, uint64_t come_back_min_ms,
+                                   uint64_t now);
 
 #endif

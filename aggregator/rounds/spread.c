@@ -28,7 +28,7 @@ double tern_spread_deviation(const struct tern_spread *spread)
     return spread->clients > 0 ? sqrt(spread->squares / (double)spread->clients) : 0.0;
 }
 
-bool tern_metric_is_gain(const char *name)
+bool tern_metric_higher_is_better(const char *name)
 {
     static const char *const gains[] = {"accuracy", "f1", "precision", "recall", "auc", "r2"};
     for (size_t i = 0; i < sizeof gains / sizeof gains[0]; i++) {
@@ -39,7 +39,7 @@ bool tern_metric_is_gain(const char *name)
     return false;
 }
 
-bool tern_metric_is_of_worst_class(const char *name)
+bool tern_metric_is_worst_class(const char *name)
 {
     return strcmp(name, TERN_METRIC_WORST_CLASS) == 0 ||
            strcmp(name, TERN_METRIC_WORST_RECALL) == 0;
@@ -72,7 +72,7 @@ struct tern_fairness tern_fairness_of(uint32_t *rounds, uint32_t clients)
     return fairness;
 }
 
-float tern_round_variance(double mean_square, double norm_of_mean, uint32_t updates)
+float tern_update_variance(double mean_square, double norm_of_mean, uint32_t updates)
 {
     double variance = mean_square - norm_of_mean * norm_of_mean;
     if (updates < 2 || !isfinite(variance) || variance < 0.0 || variance > 1e30) {

@@ -27,13 +27,13 @@ double tern_spread_deviation(const struct tern_spread *spread);
 
 // Whether a higher value is better: for accuracy and for names that begin with f1, precision, recall, auc or r2, but
 // not for losses and errors.
-bool tern_metric_is_gain(const char *name);
+bool tern_metric_higher_is_better(const char *name);
 
 // One client's worst class, as two metrics: the class's number and its recall. Clients report different classes, so
 // neither metric has a mean: cli/quality.c combines them.
 #define TERN_METRIC_WORST_CLASS "class_worst"
 #define TERN_METRIC_WORST_RECALL "recall_worst"
-bool tern_metric_is_of_worst_class(const char *name);
+bool tern_metric_is_worst_class(const char *name);
 
 // --- How evenly rounds are distributed over clients
 
@@ -53,6 +53,6 @@ struct tern_fairness tern_fairness_of(uint32_t *rounds, uint32_t clients);
 // Returns the variance of a round's updates as in FDA (Theologitis et al., Communication-Efficient Distributed Deep
 // Learning via Federated Dynamic Averaging, 2024, section 3): the mean of their squared norms minus the squared norm of
 // their mean, with the same weights. 0 = unknown: fewer than two updates, or numbers that are not finite.
-float tern_round_variance(double mean_square, double norm_of_mean, uint32_t updates);
+float tern_update_variance(double mean_square, double norm_of_mean, uint32_t updates);
 
 #endif

@@ -238,7 +238,7 @@ static uint32_t fewest(const struct tern_steps_settings *settings)
 }
 
 // Updates H at the end of an interval. loss: the interval's mean loss.
-static void end_interval(struct tern_steps_course *course,
+static void end_interval(struct tern_steps_state *course,
                          const struct tern_steps_settings *settings, double loss)
 {
     double tau = ceil(sqrt(loss / course->first_loss) * (double)start_of(settings));
@@ -250,10 +250,10 @@ static void end_interval(struct tern_steps_course *course,
 }
 
 static void plan_adaptive(const struct tern_steps_settings *settings,
-                          const struct tern_steps_course *course, struct tern_steps_plan *plan)
+                          const struct tern_steps_state *course, struct tern_steps_plan *plan)
 {
     struct tern_reason *reason = &plan->reason;
-    tern_reason_policy(reason, "adaptive");
+    tern_reason_begin_policy(reason, "adaptive");
     if (course->last_loss == 0.0) {
         tern_reason_text(reason, "no interval yet");
     } else {
@@ -273,7 +273,7 @@ static uint32_t plan_deadline(const struct tern_steps_settings *settings,
                               struct tern_steps_plan *plan)
 {
     struct tern_reason *reason = &plan->reason;
-    tern_reason_policy(reason, "deadline");
+    tern_reason_begin_policy(reason, "deadline");
     // The speed is unknown, or NaN, which a client may have reported.
     if (!(facts->steps_per_second > 0.0F)) {
         tern_reason_text(reason, "speed not known yet");
@@ -406,7 +406,7 @@ static void plan_budget(const struct tern_steps_settings *settings,
                         struct tern_steps_plan *plan)
 {
     struct costs costs = costs_of(facts);
-    tern_reason_policy(&plan->reason, "budget");
+    tern_reason_begin_policy(&plan->reason, "budget");
     if (!facts->budget.budgeted) {
         tern_reason_text(&plan->reason, "none");
         return;
@@ -421,7 +421,7 @@ static void plan_budget(const struct tern_steps_settings *settings,
     plan->least_bytes = (uint64_t)(least_bytes(settings, facts, &costs) + 0.5);
     if (bytes < usual) {
         plan->codec = codec;
-        plan->own_codec = true;
+        plan->has_own_codec = true;
         raise_steps(settings, usual, bytes, most, plan);
     }
 }
@@ -517,15 +517,15 @@ bool tern_budget_month_turned(uint64_t from_ms, uint64_t to_ms)
 
 // --- The course of the training
 
-void tern_steps_course_init(struct tern_steps_course *course,
-                            const struct tern_steps_settings *settings)
+void tern_steps_state_init(struct tern_steps_state *course,
+                           const struct tern_steps_settings *settings)
 {
     memset(course, 0, sizeof *course);
     course->tau = start_of(settings);
 }
 
-void tern_steps_course_add(struct tern_steps_course *course,
-                           const struct tern_steps_settings *settings, float loss)
+void tern_steps_state_add_loss(struct tern_steps_state *course,
+                               const struct tern_steps_settings *settings, float loss)
 {
     course->rounds++;
     if (!(loss > 0.0F) || !isfinite(loss)) {
@@ -549,17 +549,17 @@ void tern_steps_course_add(struct tern_steps_course *course,
 
 // Counts a known speed like a round of as many steps. Returns false for a claim that cannot be true: NaN, infinity, or
 // a speed at which these steps would take more than a year.
-static bool start_from(struct tern_steps_done *done, float known, float steps)
+static bool start_from(struct tern_steps_smoothed *done, float known, float steps)
 {
     float ms = steps * 1000.0F / known;
     if (!(known > 0.0F) || !(ms > 0.0F && ms < 3e10F)) {
         return false;
     }
-    *done = (struct tern_steps_done){steps, ms};
+    *done = (struct tern_steps_smoothed){steps, ms};
     return true;
 }
 
-float tern_steps_speed(struct tern_steps_done *done, float known, uint32_t local_steps,
+float tern_steps_speed(struct tern_steps_smoothed *done, float known, uint32_t local_steps,
                        uint32_t train_ms)
 {
     float steps = (float)local_steps;
@@ -571,15 +571,15 @@ float tern_steps_speed(struct tern_steps_done *done, float known, uint32_t local
         steps = done->steps * 0.7F + steps * 0.3F;
         ms = done->ms * 0.7F + ms * 0.3F;
     }
-    *done = (struct tern_steps_done){steps, ms};
+    *done = (struct tern_steps_smoothed){steps, ms};
     return steps * 1000.0F / ms;
 }
 
 // --- Plans
 
-void tern_steps_for(const struct tern_steps_settings *settings,
-                    const struct tern_steps_course *course, const struct tern_steps_facts *facts,
-                    struct tern_steps_plan *plan)
+void tern_steps_make_plan(const struct tern_steps_settings *settings,
+                          const struct tern_steps_state *course,
+                          const struct tern_steps_facts *facts, struct tern_steps_plan *plan)
 {
     const unsigned policy = settings->policy;
     uint32_t most = UINT32_MAX;

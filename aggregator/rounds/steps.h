@@ -52,7 +52,7 @@ void tern_steps_policy_name(unsigned policy, char name[TERN_STEPS_POLICY_MAX]);
 // --- The course of the training
 
 // Summary of the committed rounds, which are added in order.
-struct tern_steps_course {
+struct tern_steps_state {
     uint32_t rounds;
     double first_loss; // of the first round with a usable loss; 0 = none yet
     double last_loss;  // mean of the last full interval; 0 = none yet
@@ -63,11 +63,11 @@ struct tern_steps_course {
     double loss_sum;
 };
 
-void tern_steps_course_init(struct tern_steps_course *course,
-                            const struct tern_steps_settings *settings);
+void tern_steps_state_init(struct tern_steps_state *course,
+                           const struct tern_steps_settings *settings);
 // loss: the median over the round's clients of their mean training losses.
-void tern_steps_course_add(struct tern_steps_course *course,
-                           const struct tern_steps_settings *settings, float loss);
+void tern_steps_state_add_loss(struct tern_steps_state *course,
+                               const struct tern_steps_settings *settings, float loss);
 
 // --- Facts about a client
 
@@ -96,16 +96,16 @@ struct tern_steps_facts {
 
 struct tern_steps_plan {
     uint32_t local_steps; // >= 1
-    bool own_codec;       // `codec` encodes the update, not the round's codec
+    bool has_own_codec;   // `codec` encodes the update, not the round's codec
     struct tern_codec codec;
     uint64_t bytes;            // budget: expected bytes of the round; 0 = unknown
     uint64_t least_bytes;      // the same at the least density; 0 = unknown
     struct tern_reason reason; // e.g. "deadline: 41.00 steps/s x 30.00 s x 0.50"
 };
 
-void tern_steps_for(const struct tern_steps_settings *settings,
-                    const struct tern_steps_course *course, const struct tern_steps_facts *facts,
-                    struct tern_steps_plan *plan);
+void tern_steps_make_plan(const struct tern_steps_settings *settings,
+                          const struct tern_steps_state *course,
+                          const struct tern_steps_facts *facts, struct tern_steps_plan *plan);
 
 // --- Budgets
 
@@ -137,7 +137,7 @@ bool tern_budget_month_turned(uint64_t from_ms, uint64_t to_ms);
 // --- How fast a client trains
 
 // Smoothed work of a client's last rounds: the newest weighs 0.3, each earlier one less. Zeros = none.
-struct tern_steps_done {
+struct tern_steps_smoothed {
     float steps;
     float ms;
 };
@@ -146,7 +146,7 @@ struct tern_steps_done {
 // time, so that a long training weighs more than a short one, which milliseconds measure badly. A round at half the
 // speed lowers the result by a quarter. known: the earlier speed, used if *done is empty; 0 = unknown. 0 ms counts as
 // half a millisecond. A report of 0 steps changes nothing.
-float tern_steps_speed(struct tern_steps_done *done, float known, uint32_t local_steps,
+float tern_steps_speed(struct tern_steps_smoothed *done, float known, uint32_t local_steps,
                        uint32_t train_ms);
 
 #endif

@@ -167,11 +167,11 @@ const char *tern_tags_value(const char *tags, const char *key, size_t *len)
 
 // --- Selection
 
-enum tern_result tern_tags_wanted_parse(const char *text, struct tern_tags_wanted *wanted,
-                                        char why[TERN_TAG_WHY_MAX])
+enum tern_result tern_tag_selection_parse(const char *text, struct tern_tag_selection *wanted,
+                                          char why[TERN_TAG_WHY_MAX])
 {
     struct list list;
-    struct tern_tags_wanted parsed = {.spread = ""};
+    struct tern_tag_selection parsed = {.spread_key = ""};
     static const char prefix[] = "tags:";
     if (strncmp(text, prefix, sizeof prefix - 1) != 0) {
         return TERN_ERR_UNKNOWN;
@@ -182,24 +182,24 @@ enum tern_result tern_tags_wanted_parse(const char *text, struct tern_tags_wante
     }
     for (size_t i = 0; i < list.count; i++) {
         const struct tag *tag = &list.tags[i];
-        if (!tag->has_value && parsed.spread[0] != '\0') {
+        if (!tag->has_value && parsed.spread_key[0] != '\0') {
             return refuse(why, tag->key,
                           "is the second tag without a value; clients are spread over the values "
                           "of one tag only");
         }
         if (!tag->has_value) {
-            memcpy(parsed.spread, tag->key, tag->key_len); // fits: a key has at most 32 bytes
+            memcpy(parsed.spread_key, tag->key, tag->key_len); // fits: a key has at most 32 bytes
         }
     }
-    TERN_TRY(write_list(&list, parsed.with, why));
+    TERN_TRY(write_list(&list, parsed.required, why));
     *wanted = parsed;
     return TERN_OK;
 }
 
 // Both lists are sorted by key; the client must have each wanted tag with the same value.
-bool tern_tags_fit(const char *tags, const struct tern_tags_wanted *wanted)
+bool tern_tags_match(const char *tags, const struct tern_tag_selection *wanted)
 {
-    const char *with = wanted->with;
+    const char *with = wanted->required;
     while (*with != '\0') {
         const size_t len = strcspn(with, ",");
         while (*tags != '\0' && compare_texts(tags, strcspn(tags, ","), with, len) != 0) {
@@ -214,7 +214,7 @@ bool tern_tags_fit(const char *tags, const struct tern_tags_wanted *wanted)
     return true;
 }
 
-static int by_lot(const struct tern_tags_lot *x, const struct tern_tags_lot *y)
+static int by_lot(const struct tern_tagged_client *x, const struct tern_tagged_client *y)
 {
     const int order = (x->lot > y->lot) - (x->lot < y->lot);
     return order != 0 ? order : (x->id > y->id) - (x->id < y->id);
@@ -222,16 +222,16 @@ static int by_lot(const struct tern_tags_lot *x, const struct tern_tags_lot *y)
 
 static int by_value(const void *a, const void *b)
 {
-    const struct tern_tags_lot *x = a;
-    const struct tern_tags_lot *y = b;
+    const struct tern_tagged_client *x = a;
+    const struct tern_tagged_client *y = b;
     const int order = compare_texts(x->value, x->len, y->value, y->len);
     return order != 0 ? order : by_lot(x, y);
 }
 
 static int by_place(const void *a, const void *b)
 {
-    const struct tern_tags_lot *x = a;
-    const struct tern_tags_lot *y = b;
+    const struct tern_tagged_client *x = a;
+    const struct tern_tagged_client *y = b;
     if (x->place != y->place) {
         return (x->place > y->place) - (x->place < y->place);
     }
@@ -248,13 +248,13 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool have_one_value(const struct tern_tags_lot *x, const struct tern_tags_lot *y)
+static bool have_one_value(const struct tern_tagged_client *x, const struct tern_tagged_client *y)
 {
     return compare_texts(x->value, x->len, y->value, y->len) == 0;
 }
 
 // Depends on the value alone: clients' lots would favour values with many clients, whose n-th lot is lower.
-static uint64_t index_of_value(const struct tern_tags_lot *lot)
+static uint64_t index_of_value(const struct tern_tagged_client *lot)
 {
     uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
     for (size_t i = 0; i < lot->len; i++) {
@@ -269,8 +269,9 @@ static uint32_t draw(struct tern_prng *rng, uint64_t index)
     return tern_prng_u32(rng);
 }
 
-void tern_tags_spread(uint64_t seed, uint32_t round, uint32_t attempt, const char *key,
-                      struct tern_tags_lot *lots, uint32_t count, uint64_t *ids, uint32_t want)
+void tern_tags_select_evenly(uint64_t seed, uint32_t round, uint32_t attempt, const char *key,
+                             struct tern_tagged_client *lots, uint32_t count, uint64_t *ids,
+                             uint32_t want)
 {
     struct tern_prng rng;
     tern_prng_init(&rng, seed, TERN_PRNG_TAGS, round, attempt);

@@ -23,21 +23,21 @@ const char *tern_tags_value(const char *tags, const char *key, size_t *len);
 
 // --- Selection by tags
 
-struct tern_tags_wanted {
-    char with[TERN_TAGS_MAX];      // select only clients with all of these
-    char spread[TERN_TAG_KEY_MAX]; // spread draws over this key's values; "" = none
+struct tern_tag_selection {
+    char required[TERN_TAGS_MAX];      // select only clients with all of these
+    char spread_key[TERN_TAG_KEY_MAX]; // spread draws over this key's values; "" = none
 };
 
 // Parses "tags:site", "tags:site=a" or "tags:line=3,site": at most one key has no value.
 // TERN_ERR_UNKNOWN  the text does not begin with "tags:"; TERN_ERR_CONFIG  why: a sentence about the error
-TERN_MUST_USE enum tern_result tern_tags_wanted_parse(const char *text,
-                                                      struct tern_tags_wanted *wanted,
-                                                      char why[TERN_TAG_WHY_MAX]);
+TERN_MUST_USE enum tern_result tern_tag_selection_parse(const char *text,
+                                                        struct tern_tag_selection *wanted,
+                                                        char why[TERN_TAG_WHY_MAX]);
 
-bool tern_tags_fit(const char *tags, const struct tern_tags_wanted *wanted);
+bool tern_tags_match(const char *tags, const struct tern_tag_selection *wanted);
 
 // A client in a draw.
-struct tern_tags_lot {
+struct tern_tagged_client {
     uint64_t id;
     const char *tags;
     // Set by the draw:
@@ -52,7 +52,8 @@ struct tern_tags_lot {
 // the key gets equally many clients, plus or minus one, if it has enough; the values' lots decide which values get one more.
 // Clients without the key count as one more value. A client's lot depends on (seed, round, attempt) and its id alone; a
 // value's lot depends on these and the value.
-void tern_tags_spread(uint64_t seed, uint32_t round, uint32_t attempt, const char *key,
-                      struct tern_tags_lot *lots, uint32_t count, uint64_t *ids, uint32_t want);
+void tern_tags_select_evenly(uint64_t seed, uint32_t round, uint32_t attempt, const char *key,
+                             struct tern_tagged_client *lots, uint32_t count, uint64_t *ids,
+                             uint32_t want);
 
 #endif

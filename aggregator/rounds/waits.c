@@ -16,39 +16,40 @@ const char *tern_wait_name(enum tern_wait wait)
 }
 
 // Whether the client's byte budget is below the least that its next round takes, if that is known.
-static bool is_spent(const struct tern_waited *client)
+static bool is_spent(const struct tern_wait_client *client)
 {
     return client->budgeted &&
            (client->budget_left == 0 || client->budget_left < client->least_bytes);
 }
 
 // Whether rounds may count on the client: it has checked in, or has just enrolled.
-static bool has_come(const struct tern_wait_rules *rules, const struct tern_waited *client,
+static bool has_come(const struct tern_wait_rules *rules, const struct tern_wait_client *client,
                      uint64_t now_ms)
 {
-    return tern_selection_came(client->created_ms, client->last_seen_ms, rules->come_back_min_ms,
-                               now_ms);
+    return tern_selection_has_checked_in(client->created_ms, client->last_seen_ms,
+                                         rules->come_back_min_ms, now_ms);
 }
 
-bool tern_trainer_is_missing_statistics(const struct tern_wait_rules *rules,
-                                        const struct tern_waited *client, uint64_t now_ms)
+bool tern_wait_client_lacks_statistics(const struct tern_wait_rules *rules,
+                                       const struct tern_wait_client *client, uint64_t now_ms)
 {
-    return !client->has_statistics && tern_tags_fit(client->tags, &rules->tags) &&
+    return !client->has_statistics && tern_tags_match(client->tags, &rules->tags) &&
            has_come(rules, client, now_ms);
 }
 
-void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_rules *rules,
-                       const struct tern_waited *client, uint64_t now_ms)
+void tern_trainer_counts_add(struct tern_trainer_counts *trainers,
+                             const struct tern_wait_rules *rules,
+                             const struct tern_wait_client *client, uint64_t now_ms)
 {
     const uint64_t within_ms = rules->eligible_within_ms;
-    if (!tern_tags_fit(client->tags, &rules->tags)) {
-        trainers->other_tags++;
+    if (!tern_tags_match(client->tags, &rules->tags)) {
+        trainers->excluded_by_tags++;
         return;
     }
     trainers->with_statistics += client->has_statistics;
-    trainers->missing_statistics += tern_trainer_is_missing_statistics(rules, client, now_ms);
+    trainers->missing_statistics += tern_wait_client_lacks_statistics(rules, client, now_ms);
     if (!has_come(rules, client, now_ms)) {
-        trainers->never_came++;
+        trainers->never_checked_in++;
         return;
     }
     trainers->enrolled++;
@@ -99,9 +100,10 @@ static bool sees_nobody(const struct tern_wait_rules *rules, const struct tern_w
     return facts->trainers.recent == 0;
 }
 
-bool tern_wait_scales(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts)
+bool tern_wait_needs_scaling(const struct tern_wait_rules *rules,
+                             const struct tern_wait_facts *facts)
 {
-    return rules->statistics_are_wanted && !facts->scaled && facts->round == 0;
+    return rules->statistics_are_enabled && !facts->scaled && facts->round == 0;
 }
 
 uint64_t tern_wait_statistics_left_ms(const struct tern_wait_rules *rules,
@@ -115,9 +117,9 @@ uint64_t tern_wait_statistics_left_ms(const struct tern_wait_rules *rules,
 static bool lacks_statistics(const struct tern_wait_rules *rules,
                              const struct tern_wait_facts *facts, uint64_t now_ms)
 {
-    const struct tern_trainers *trainers = &facts->trainers;
-    return tern_wait_scales(rules, facts) &&
-           (trainers->with_statistics < tern_wait_statistics(rules) ||
+    const struct tern_trainer_counts *trainers = &facts->trainers;
+    return tern_wait_needs_scaling(rules, facts) &&
+           (trainers->with_statistics < tern_wait_statistics_needed(rules) ||
             (trainers->missing_statistics > 0 &&
              tern_wait_statistics_left_ms(rules, facts, now_ms) > 0));
 }
@@ -126,10 +128,10 @@ static bool lacks_statistics(const struct tern_wait_rules *rules,
 static bool lacks_bytes(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
                         uint64_t now_ms)
 {
-    const struct tern_trainers *trainers = &facts->trainers;
+    const struct tern_trainer_counts *trainers = &facts->trainers;
     (void)now_ms;
     return rules->fits_budgets &&
-           trainers->recent - trainers->spent < tern_wait_updates(rules, facts);
+           trainers->recent - trainers->spent < tern_wait_clients_needed(rules, facts);
 }
 
 static bool pauses(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
@@ -138,20 +140,21 @@ static bool pauses(const struct tern_wait_rules *rules, const struct tern_wait_f
     return facts->round != 0 && facts->opened_ms + rules->interval_ms > now_ms;
 }
 
-uint32_t tern_wait_statistics(const struct tern_wait_rules *rules)
+uint32_t tern_wait_statistics_needed(const struct tern_wait_rules *rules)
 {
     return rules->statistics_min_clients != 0 ? rules->statistics_min_clients : rules->min_clients;
 }
 
-uint32_t tern_wait_updates(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts)
+uint32_t tern_wait_clients_needed(const struct tern_wait_rules *rules,
+                                  const struct tern_wait_facts *facts)
 {
     const uint32_t half = rules->cohort / 2 + rules->cohort % 2;
     const uint32_t quorum = rules->quorum != 0 ? rules->quorum : half;
     return quorum < facts->trainers.recent ? quorum : facts->trainers.recent;
 }
 
-enum tern_wait tern_wait_of(const struct tern_wait_rules *rules,
-                            const struct tern_wait_facts *facts, uint64_t now_ms)
+enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
+                                const struct tern_wait_facts *facts, uint64_t now_ms)
 {
     // The order matters: a reason prevents rounds whether or not later ones hold.
     static const struct {
@@ -184,7 +187,7 @@ bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rul
     case TERN_WAIT_BYTES:
         return true;
     case TERN_WAIT_STATISTICS:
-        return facts->trainers.with_statistics < tern_wait_statistics(rules);
+        return facts->trainers.with_statistics < tern_wait_statistics_needed(rules);
     default:
         return false;
     }

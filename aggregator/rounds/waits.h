@@ -35,26 +35,27 @@ struct tern_wait_rules {
     bool interval_is_auto;
     bool fits_budgets; // train.schedule or round.selection fits rounds to clients' byte budgets
     struct tern_ending_policy ending;
-    struct tern_tags_wanted tags;    // from round.selection
-    bool statistics_are_wanted;      // statistics.columns = clients
+    struct tern_tag_selection tags;  // from round.selection
+    bool statistics_are_enabled;     // statistics.columns = clients
     uint32_t statistics_min_clients; // 0 = min_clients
     uint64_t statistics_wait_ms;     // time to wait for further statistics once there are enough
-    uint64_t follower; // id of the client that brings a gateway the upstream model; 0 = no gateway
+    // Id of the client that brings a gateway the upstream model; 0 = no gateway
+    uint64_t upstream_client;
 };
 
 // Counts clients that may train and are not revoked.
-struct tern_trainers {
+struct tern_trainer_counts {
     uint32_t enrolled;           // clients that have checked in or have just enrolled
-    uint32_t never_came;         // clients that enrolled some time ago and have never checked in
+    uint32_t never_checked_in;   // clients that enrolled some time ago and have never checked in
     uint32_t recent;             // clients that checked in within round.eligible_within
     uint32_t spent;              // recent clients whose byte budget does not allow another round
     uint32_t with_statistics;    // clients whose statistics of columns are stored
     uint32_t missing_statistics; // enrolled clients whose statistics are not stored
-    uint32_t other_tags;         // clients that round.selection excludes by tags; not counted above
+    uint32_t excluded_by_tags;   // clients that round.selection excludes by tags; not counted above
 };
 
 // The facts about one client.
-struct tern_waited {
+struct tern_wait_client {
     const char *tags;
     uint64_t created_ms;
     uint64_t last_seen_ms;
@@ -64,12 +65,13 @@ struct tern_waited {
     bool has_statistics;  // its statistics of columns are stored
 };
 
-// Whether a client counts as enrolled (struct tern_trainers) and has sent no statistics of its columns.
-bool tern_trainer_is_missing_statistics(const struct tern_wait_rules *rules,
-                                        const struct tern_waited *client, uint64_t now_ms);
+// Whether a client counts as enrolled (struct tern_trainer_counts) and has sent no statistics of its columns.
+bool tern_wait_client_lacks_statistics(const struct tern_wait_rules *rules,
+                                       const struct tern_wait_client *client, uint64_t now_ms);
 
-void tern_trainers_add(struct tern_trainers *trainers, const struct tern_wait_rules *rules,
-                       const struct tern_waited *client, uint64_t now_ms);
+void tern_trainer_counts_add(struct tern_trainer_counts *trainers,
+                             const struct tern_wait_rules *rules,
+                             const struct tern_wait_client *client, uint64_t now_ms);
 
 struct tern_wait_facts {
     bool open;      // a round is open
@@ -80,29 +82,30 @@ struct tern_wait_facts {
     uint64_t committed;        // rounds
     struct tern_losses losses; // of the committed rounds
     float last_loss;
-    struct tern_trainers trainers;
+    struct tern_trainer_counts trainers;
     uint64_t first_statistics_ms; // when the first statistics of columns arrived; 0 = not yet
     bool scaled;                  // the federation has a scaling
     bool awaits_upstream; // a gateway: no round opens before the upstream aggregator has a task
 };
 
-enum tern_wait tern_wait_of(const struct tern_wait_rules *rules,
-                            const struct tern_wait_facts *facts, uint64_t now_ms);
+enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
+                                const struct tern_wait_facts *facts, uint64_t now_ms);
 
 // Whether the wait ends only if an operator acts.
 bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rules,
                           const struct tern_wait_facts *facts);
 
 // Whether the first round needs statistics of columns, whether or not enough have arrived.
-bool tern_wait_scales(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts);
+bool tern_wait_needs_scaling(const struct tern_wait_rules *rules,
+                             const struct tern_wait_facts *facts);
 // Returns how long the first round still waits for further statistics once it has enough; 0 = no longer.
 uint64_t tern_wait_statistics_left_ms(const struct tern_wait_rules *rules,
                                       const struct tern_wait_facts *facts, uint64_t now_ms);
 
 // Returns how many clients with statistics the first round needs.
-uint32_t tern_wait_statistics(const struct tern_wait_rules *rules);
+uint32_t tern_wait_statistics_needed(const struct tern_wait_rules *rules);
 // Returns how many clients with bytes for a round every round needs.
-uint32_t tern_wait_updates(const struct tern_wait_rules *rules,
-                           const struct tern_wait_facts *facts);
+uint32_t tern_wait_clients_needed(const struct tern_wait_rules *rules,
+                                  const struct tern_wait_facts *facts);
 
 #endif

@@ -10,7 +10,7 @@
 
 void tern_request_tag_round(struct tern_service *service, uint32_t round, struct tern_http_tag *tag)
 {
-    tag->round = tern_federation_had_round(service->federation, round) ? round : 0;
+    tag->round = tern_federation_has_opened(service->federation, round) ? round : 0;
 }
 
 static uint32_t enrollment_over_rate(struct tern_service *service,
@@ -45,7 +45,7 @@ uint32_t tern_request_over_rate(struct tern_service *service, const struct tern_
 static enum tern_result parse_update(struct tern_service *service,
                                      const struct tern_http_request *http, struct request *request)
 {
-    struct tern_incoming *update = &request->u.update;
+    struct tern_incoming_update *update = &request->u.update;
     update->client = request->client;
     update->body = (struct tern_span){http->body, http->body_len};
     tern_federation_read_update(service->federation, update);
@@ -298,8 +298,8 @@ static enum tern_result worth_reading(struct tern_service *service, const struct
     return content_length <= TERN_WIRE_MESSAGE_MAX || request->kind != REQUEST_UPDATE ||
                    service->config.sharing != NULL
                ? TERN_OK
-               : tern_federation_expects(service->federation, request->client,
-                                         request->u.update.round);
+               : tern_federation_expects_update(service->federation, request->client,
+                                                request->u.update.round);
 }
 
 // Counts a request that is refused before its body against the client's rate. Returns the status.
@@ -397,7 +397,7 @@ static bool expects_upload(void *ctx, uint64_t client, const char *path)
     uint32_t sequence;
     return tern_gate_admits(service->gate, client) &&
            tern_path_parse_update(path, &round, &sequence) == TERN_OK &&
-           tern_federation_expects(service->federation, client, round) == TERN_OK;
+           tern_federation_expects_update(service->federation, client, round) == TERN_OK;
 }
 
 // A revoked client may still have a ticket, but no connections of its own.

@@ -96,16 +96,16 @@ static enum tern_result try_inline(struct tern_service *service, struct request 
     return TERN_OK;
 }
 
-static bool may_inline(const struct tern_next *next)
+static bool may_inline(const struct tern_checkin_answer *next)
 {
     const size_t size = next->reply.has_task ? downloads_size(&next->reply.task) : 0;
-    return size > 0 && (next->own_downloads || size <= TERN_PRICE_EXCHANGE);
+    return size > 0 && (next->has_private_downloads || size <= TERN_PRICE_EXCHANGE);
 }
 
 // Answers a check-in with the client's next step. The task contains the client's own downloads, which saves an exchange.
 // Shared downloads are sent by hash, so that caches can keep them, unless they are smaller than a request for them.
 static enum tern_result answer_checkin(struct tern_service *service, struct request *request,
-                                       const struct tern_next *next)
+                                       const struct tern_checkin_answer *next)
 {
     const uint64_t asked = (uint64_t)request->u.checkin.inline_kib * 1024;
     const size_t most = asked < TERN_PRICE_INLINE_MAX ? (size_t)asked : TERN_PRICE_INLINE_MAX;
@@ -169,7 +169,7 @@ static void hold(struct tern_service *service, struct request *request)
     struct held *held = &service->held;
     held->of[request->client - 1] = request;
     held->count++;
-    tern_federation_wait(service->federation, request->client, true);
+    tern_federation_set_waiting(service->federation, request->client, true);
     if (request->held_until_ms < held->next_ms) {
         held->next_ms = request->held_until_ms;
     }
@@ -179,7 +179,7 @@ static void release_held(struct tern_service *service, struct request *request)
 {
     service->held.of[request->client - 1] = NULL;
     service->held.count--;
-    tern_federation_wait(service->federation, request->client, false);
+    tern_federation_set_waiting(service->federation, request->client, false);
     tern_request_list_add(&service->batch, request);
 }
 
@@ -187,7 +187,7 @@ void tern_service_restore_held(struct tern_service *service)
 {
     for (uint64_t client = 1; client <= service->held.capacity; client++) {
         if (held_of(service, client) != NULL) {
-            tern_federation_wait(service->federation, client, true);
+            tern_federation_set_waiting(service->federation, client, true);
         }
     }
 }
@@ -202,7 +202,7 @@ void tern_service_release_held(struct tern_service *service)
     }
 }
 
-static uint64_t held_until(const struct request *request, const struct tern_next *next)
+static uint64_t held_until(const struct request *request, const struct tern_checkin_answer *next)
 {
     const uint64_t merged = request->arrived_ms + MERGE_WAIT_MS;
     return next->merging && merged > request->wait_until_ms ? merged : request->wait_until_ms;
@@ -212,13 +212,13 @@ static uint64_t held_until(const struct request *request, const struct tern_next
 static enum tern_result try_answer(struct tern_service *service, struct request *request,
                                    uint64_t now, bool *held)
 {
-    struct tern_next next;
+    struct tern_checkin_answer next;
     *held = false;
-    if (!tern_federation_admits(service->federation, request->client)) {
+    if (!tern_federation_has_client(service->federation, request->client)) {
         tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
         return TERN_OK;
     }
-    TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
+    TERN_TRY(tern_federation_answer_checkin(service->federation, request->client, now, &next));
     request->held_until_ms = held_until(request, &next);
     if (next.idle && service->batch_ms < request->held_until_ms && !service->quiescing) {
         *held = true;
@@ -302,7 +302,7 @@ static enum tern_result settle_some(struct tern_service *service, uint64_t now)
 enum tern_result tern_service_settle_held(struct tern_service *service, uint64_t now)
 {
     struct held *waiting = &service->held;
-    if (tern_federation_moved(service->federation) || service->quiescing) {
+    if (tern_federation_has_progressed(service->federation) || service->quiescing) {
         waiting->retry = 1;
     }
     if (waiting->count == 0) {
@@ -432,8 +432,8 @@ static enum tern_result handle_update(struct tern_service *service, struct reque
                                       uint64_t now)
 {
     struct tern_refusal refusal = {.result = TERN_OK};
-    TERN_TRY(tern_federation_update(service->federation, &request->u.update, now,
-                                    &request->duplicate, &refusal));
+    TERN_TRY(tern_federation_receive_update(service->federation, &request->u.update, now,
+                                            &request->duplicate, &refusal));
     if (request->relayed == NULL) {
         tern_http_exchange_evict_body(request->exchange); // a batch can have many long bodies
     }
@@ -447,7 +447,7 @@ static enum tern_result handle_update(struct tern_service *service, struct reque
 
 // Answers a stored update. next: the client's next step; NULL = the client must check in.
 static void answer_counted(struct tern_service *service, struct request *request,
-                           const struct tern_next *next)
+                           const struct tern_checkin_answer *next)
 {
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
     reply.status =
@@ -465,8 +465,8 @@ static void answer_counted(struct tern_service *service, struct request *request
 static enum tern_result settle_update(struct tern_service *service, struct request *request,
                                       uint64_t now)
 {
-    struct tern_next next;
-    TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
+    struct tern_checkin_answer next;
+    TERN_TRY(tern_federation_answer_checkin(service->federation, request->client, now, &next));
     answer_counted(service, request, &next);
     return TERN_OK;
 }
@@ -509,8 +509,8 @@ static enum tern_result answer_accepted(struct tern_service *service, struct req
                                         const uint8_t sha256[TERN_SHA256_SIZE], uint64_t now)
 {
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
-    struct tern_next next;
-    TERN_TRY(tern_federation_next(service->federation, request->client, now, &next));
+    struct tern_checkin_answer next;
+    TERN_TRY(tern_federation_answer_checkin(service->federation, request->client, now, &next));
     reply.status = tern_UpdateStatus_UPDATE_DUPLICATE;
     reply.has_next = true;
     reply.next = next.reply;
@@ -530,7 +530,7 @@ static enum tern_result handle_progress(struct tern_service *service, struct req
         return TERN_OK;
     }
     const enum tern_result found =
-        tern_federation_stored(service->federation, request->client, progress->round, sha256);
+        tern_federation_find_update(service->federation, request->client, progress->round, sha256);
     if (found == TERN_ERR_NOT_FOUND) {
         tern_answer_error(request, 404, found);
         return TERN_OK;
@@ -546,8 +546,8 @@ static enum tern_result handle_statistics(struct tern_service *service, struct r
     struct tern_refusal refusal = {.result = TERN_OK};
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
     bool duplicate = false;
-    TERN_TRY(tern_federation_statistics(service->federation, request->client,
-                                        &request->u.statistics, now, &duplicate, &refusal));
+    TERN_TRY(tern_federation_receive_statistics(service->federation, request->client,
+                                                &request->u.statistics, now, &duplicate, &refusal));
     if (refusal.result != TERN_OK) {
         tern_answer_refused(request, &refusal);
         return TERN_OK;
@@ -585,7 +585,7 @@ static enum tern_result handle_meter(struct tern_service *service, struct reques
                      (unsigned long long)request->relayed->node);
             return TERN_OK;
         }
-        row.round = tern_federation_had_round(service->federation, row.round) ? row.round : 0;
+        row.round = tern_federation_has_opened(service->federation, row.round) ? row.round : 0;
         TERN_TRY(tern_db_meter_add(service->db, &row));
     }
     return TERN_OK;
@@ -609,7 +609,7 @@ static bool is_admitted(struct tern_service *service, const struct request *requ
 {
     return request->kind == REQUEST_ENROLL || request->kind == REQUEST_JOB ||
            request->kind == REQUEST_METER ||
-           tern_federation_admits(service->federation, request->client);
+           tern_federation_has_client(service->federation, request->client);
 }
 
 enum tern_result tern_service_handle(struct tern_service *service, struct request *request,

@@ -284,7 +284,7 @@ void tern_answer_send(struct request *request)
 {
     struct relayed_request *relayed = request->relayed;
     if (request->kind == REQUEST_UPDATE) {
-        tern_incoming_clear(&request->u.update);
+        tern_incoming_update_free(&request->u.update);
     }
     if (request->kind == REQUEST_JOB) {
         free(request->u.job.ctx);

@@ -75,7 +75,7 @@ struct request {
     union {
         tern_EnrollRequest enroll;
         tern_CheckinRequest checkin;
-        struct tern_incoming update;
+        struct tern_incoming_update update;
         struct download_request download;
         struct progress_request progress;
         struct tern_incoming_statistics statistics;

@@ -298,7 +298,7 @@ static enum tern_result handle_all(struct tern_service *service, struct request 
 static bool flush_due(const struct tern_service *service)
 {
     return service->quiescing || atomic_load(&service->config_changed) ||
-           tern_federation_moved(service->federation) ||
+           tern_federation_has_progressed(service->federation) ||
            service->batch_ms >= service->flushed_ms + FLUSH_MS;
 }
 
@@ -524,7 +524,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
     bool flush = flush_due(service);
     const double started_s = tern_monotonic_seconds();
     const struct tern_service_facts counted = service->counters;
-    tern_federation_begin(service->federation);
+    tern_federation_begin_transaction(service->federation);
     enum tern_result result = service->broken ? load_state(service) : TERN_OK;
     service->broken = result != TERN_OK;
     if (result == TERN_OK) {
@@ -605,7 +605,7 @@ static void apply_config(struct tern_service *service)
 enum tern_result tern_service_check_config(const struct tern_service *service,
                                            const struct tern_service_config *config, char why[256])
 {
-    return tern_federation_accepts(service->federation, &config->federation, why);
+    return tern_federation_accepts_config(service->federation, &config->federation, why);
 }
 
 void tern_service_configure(struct tern_service *service, const struct tern_service_config *config)

@@ -60,7 +60,7 @@ const struct tern_strategy tern_strategy_fedadam = {
     .name = "fedadam",
     .parameters = BOTH_MOMENTS,
     .server_learning_rate = RATE,
-    .states = {{.name = "m"}, {.name = "v", .at_tau = true}},
+    .states = {{.name = "m"}, {.name = "v", .starts_at_tau_squared = true}},
     .step = adam_step,
 };
 
@@ -84,7 +84,7 @@ const struct tern_strategy tern_strategy_fedyogi = {
     .name = "fedyogi",
     .parameters = BOTH_MOMENTS,
     .server_learning_rate = RATE,
-    .states = {{.name = "m"}, {.name = "v", .at_tau = true}},
+    .states = {{.name = "m"}, {.name = "v", .starts_at_tau_squared = true}},
     .step = yogi_step,
 };
 
@@ -105,7 +105,7 @@ const struct tern_strategy tern_strategy_fedadagrad = {
     .name = "fedadagrad",
     .parameters = TERN_MEAN_PARAMETERS | TERN_PARAMETER_BIT(TAU),
     .server_learning_rate = RATE,
-    .states = {{.name = "v", .at_tau = true}},
+    .states = {{.name = "v", .starts_at_tau_squared = true}},
     .step = adagrad_step,
 };
 

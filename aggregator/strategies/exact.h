@@ -43,7 +43,7 @@ static inline struct tern_exact_term tern_exact_term(float number)
 }
 
 // Returns the value of 1 in a bin.
-static inline double tern_exact_unit(unsigned bin)
+static inline double tern_exact_bin_unit(unsigned bin)
 {
     static const double units[TERN_EXACT_BINS] = {
         0x1p-149, 0x1p-133, 0x1p-117, 0x1p-101, 0x1p-85, 0x1p-69, 0x1p-53, 0x1p-37,
@@ -53,7 +53,7 @@ static inline double tern_exact_unit(unsigned bin)
 
 // Returns the least bits of a float, without the sign, that belong to the bin; the next bin begins where it ends, and
 // infinity after the last bin. 0 belongs to bin 0. bin: at most TERN_EXACT_BINS.
-static inline uint32_t tern_exact_begin(unsigned bin)
+static inline uint32_t tern_exact_bin_start(unsigned bin)
 {
     if (bin == 0) {
         return 0;
@@ -72,9 +72,9 @@ static inline uint64_t tern_exact_amount(float number, double per_unit)
 
 // Returns the value of a bin's content, rounded to a double once. To get the same bits everywhere, add several bins from
 // the lowest to the highest.
-static inline double tern_exact_of(unsigned bin, uint64_t held)
+static inline double tern_exact_bin_value(unsigned bin, uint64_t held)
 {
-    return (double)(int64_t)held * tern_exact_unit(bin);
+    return (double)(int64_t)held * tern_exact_bin_unit(bin);
 }
 
 #endif

@@ -45,7 +45,7 @@ const struct tern_strategy tern_strategy_fedbuff = {
     .name = "fedbuff",
     .parameters = TERN_MEAN_PARAMETERS | TERN_PARAMETER_BIT(STALENESS_MAX),
     .server_learning_rate = 1.0F,
-    .takes_late = true,
+    .accepts_late_updates = true,
     .age_weight = age_weight,
 };
 

@@ -71,7 +71,7 @@ bool tern_strategy_parameter_fits(enum tern_strategy_parameter parameter, float 
     return within || (zero && entry->or_zero);
 }
 
-bool tern_strategy_suffices(const struct tern_strategy_rule *rule, uint32_t updates)
+bool tern_strategy_has_enough_updates(const struct tern_strategy_rule *rule, uint32_t updates)
 {
     const struct tern_strategy *strategy = rule->strategy;
     return strategy->least_updates == NULL || updates >= strategy->least_updates(rule, updates);
@@ -79,7 +79,7 @@ bool tern_strategy_suffices(const struct tern_strategy_rule *rule, uint32_t upda
 
 bool tern_strategy_is_plain_mean(const struct tern_strategy *strategy)
 {
-    return strategy->combine == NULL && !strategy->takes_late;
+    return strategy->combine == NULL && !strategy->accepts_late_updates;
 }
 
 // --- Normalisation
@@ -175,7 +175,8 @@ double tern_strategy_age_weight(const struct tern_strategy *strategy,
     return strategy->age_weight != NULL ? strategy->age_weight(contribution) : 1.0;
 }
 
-double tern_strategy_scale(const struct tern_strategy_rule *rule, uint32_t asked, uint32_t done)
+double tern_strategy_steps_factor_max(const struct tern_strategy_rule *rule, uint32_t asked,
+                                      uint32_t done)
 {
     if (!tern_strategy_normalises(rule)) {
         return 1.0;
@@ -199,7 +200,7 @@ void tern_strategy_start_state(const struct tern_strategy_rule *rule, size_t sta
                                uint32_t count)
 {
     float tau = rule->parameters[TERN_STRATEGY_TAU];
-    float start = rule->strategy->states[state].at_tau ? tau * tau : 0.0F;
+    float start = rule->strategy->states[state].starts_at_tau_squared ? tau * tau : 0.0F;
     for (uint32_t i = 0; i < count; i++) {
         values[i] = start;
     }
@@ -207,8 +208,8 @@ void tern_strategy_start_state(const struct tern_strategy_rule *rule, size_t sta
 
 // --- Counting
 
-void tern_strategy_count_none(struct tern_strategy_totals *totals,
-                              const struct tern_strategy_rule *rule)
+void tern_strategy_totals_init(struct tern_strategy_totals *totals,
+                               const struct tern_strategy_rule *rule)
 {
     memset(totals, 0, sizeof *totals);
     totals->rule = *rule;
@@ -236,8 +237,8 @@ static struct tern_exact_term loss_of(uint32_t num_examples, float mean)
     return tern_exact_term((float)loss);
 }
 
-enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
-                                     const struct tern_contribution *contribution)
+enum tern_result tern_strategy_count_update(struct tern_strategy_totals *totals,
+                                            const struct tern_contribution *contribution)
 {
     uint64_t n = contribution->num_examples;
     uint32_t steps = contribution->local_steps;
@@ -272,7 +273,7 @@ enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
     return TERN_OK;
 }
 
-uint32_t tern_strategy_examples(const struct tern_strategy_totals *totals, uint32_t claimed)
+uint32_t tern_strategy_counted_examples(const struct tern_strategy_totals *totals, uint32_t claimed)
 {
     const uint32_t most = totals->examples_max;
     return most > 0 && claimed > most ? most : claimed;
@@ -290,10 +291,10 @@ static void recount_norm(struct tern_strategy_totals *totals, uint32_t steps, ui
 }
 
 // Each term is a sum of integers, so subtraction is exact.
-void tern_strategy_recount(struct tern_strategy_totals *totals,
-                           const struct tern_contribution *contribution)
+void tern_strategy_cap_examples(struct tern_strategy_totals *totals,
+                                const struct tern_contribution *contribution)
 {
-    const uint32_t counts = tern_strategy_examples(totals, contribution->num_examples);
+    const uint32_t counts = tern_strategy_counted_examples(totals, contribution->num_examples);
     const uint64_t less = contribution->num_examples - counts;
     if (less == 0) {
         return;

@@ -1,7 +1,7 @@
 // A strategy turns the updates of a round into the next global model. Called by the commit of a round and by the replay of
 // stored rounds, which must give the same bits. Pure; the caller owns all memory; not locked.
 //
-// tern_strategy_count() sums integers as updates arrive, so that their order does not matter. Most strategies then take
+// tern_strategy_count_update() sums integers as updates arrive, so that their order does not matter. Most strategies then take
 // the weighted mean of the updates, which the caller computes (merge/exact_mean.h): tern_strategy_take_mean(). A strategy
 // with combine() gets the values of all updates by tern_strategy_accumulate(), in ascending (client, round) order: all
 // coordinates as one block if memory suffices. Otherwise the caller passes all updates once for each block. The same block
@@ -142,8 +142,8 @@ struct tern_strategy_block {
 };
 
 struct tern_strategy_state {
-    const char *name; // in the store: "m"; NULL = the strategy has no such state
-    bool at_tau;      // starts at tau squared rather than zero
+    const char *name;           // in the store: "m"; NULL = the strategy has no such state
+    bool starts_at_tau_squared; // starts at tau squared rather than zero
 };
 
 struct tern_strategy {
@@ -151,7 +151,7 @@ struct tern_strategy {
     uint32_t parameters;        // bit i: it uses parameter i
     float server_learning_rate; // the default
     bool normalises;            // always, without the parameter `normalise`
-    bool takes_late;            // updates of closed rounds count in the open one
+    bool accepts_late_updates;  // updates of closed rounds count in the open one
     // an epoch begins with a full gradient, which its other rounds use (federation/round.c)
     bool has_epochs;
     // Returns the factor on an update's weight for its age, at most 1; NULL: 1.
@@ -206,7 +206,7 @@ const struct tern_strategy *tern_strategy_find(const char *name);
 bool tern_strategy_normalises(const struct tern_strategy_rule *rule);
 
 // Whether `updates` updates are at least strategy->least_updates().
-bool tern_strategy_suffices(const struct tern_strategy_rule *rule, uint32_t updates);
+bool tern_strategy_has_enough_updates(const struct tern_strategy_rule *rule, uint32_t updates);
 
 // Whether the strategy takes the weighted mean of the round's own updates. Then each update is added independently of the
 // others, so that updates can be summed as they arrive and by several machines, and mean_norm of the report is that of
@@ -223,7 +223,8 @@ double tern_strategy_age_weight(const struct tern_strategy *strategy,
 
 // Returns the largest steps factor that an update of `done` local steps can get in any round whose tasks ask for at most
 // `asked`.
-double tern_strategy_scale(const struct tern_strategy_rule *rule, uint32_t asked, uint32_t done);
+double tern_strategy_steps_factor_max(const struct tern_strategy_rule *rule, uint32_t asked,
+                                      uint32_t done);
 
 // The largest Euclidean norm that an update may have under this rule, at most
 // TERN_UPDATE_NORM_MAX; see bounds.h.
@@ -234,22 +235,24 @@ void tern_strategy_start_state(const struct tern_strategy_rule *rule, size_t sta
                                uint32_t count);
 
 // Begins totals without an update.
-void tern_strategy_count_none(struct tern_strategy_totals *totals,
-                              const struct tern_strategy_rule *rule);
+void tern_strategy_totals_init(struct tern_strategy_totals *totals,
+                               const struct tern_strategy_rule *rule);
 
 // Counts one update. TERN_ERR_ARGUMENT when num_examples or local_steps is 0;
 // TERN_ERR_TOO_LARGE when the totals would no longer be exact in float64 (above 2^53), or sums of so
 // many updates would not be (TERN_EXACT_TERMS_MAX). On error the totals are unchanged.
-TERN_MUST_USE enum tern_result tern_strategy_count(struct tern_strategy_totals *totals,
-                                                   const struct tern_contribution *contribution);
+TERN_MUST_USE enum tern_result
+tern_strategy_count_update(struct tern_strategy_totals *totals,
+                           const struct tern_contribution *contribution);
 
 // Returns the examples that an update with `claimed` examples counts for.
-uint32_t tern_strategy_examples(const struct tern_strategy_totals *totals, uint32_t claimed);
+uint32_t tern_strategy_counted_examples(const struct tern_strategy_totals *totals,
+                                        uint32_t claimed);
 
 // After all updates are counted and examples_max is set: replaces an update's claimed examples in the totals by
 // examples_max. Changes nothing for a claim within examples_max.
-void tern_strategy_recount(struct tern_strategy_totals *totals,
-                           const struct tern_contribution *contribution);
+void tern_strategy_cap_examples(struct tern_strategy_totals *totals,
+                                const struct tern_contribution *contribution);
 
 // Adds the totals of other updates under the same rule, as if they had been counted here; in any order.
 // TERN_ERR_ARGUMENT when the rules differ; TERN_ERR_TOO_LARGE as above. On error the totals are unchanged.
@@ -273,7 +276,7 @@ TERN_MUST_USE enum tern_result tern_strategy_accumulate(struct tern_strategy_sum
 
 // Whether all passes over at least one counted update are complete. If false after all updates were passed, pass them
 // again.
-bool tern_strategy_ready(const struct tern_strategy_sums *sums);
+bool tern_strategy_is_complete(const struct tern_strategy_sums *sums);
 
 // Changes the global model[0..model->count) and the states.
 // TERN_ERR_STATE       not ready
@@ -281,8 +284,8 @@ bool tern_strategy_ready(const struct tern_strategy_sums *sums);
 TERN_MUST_USE enum tern_result tern_strategy_merge(struct tern_strategy_sums *sums, float *global);
 
 // Reports on the round, after tern_strategy_merge().
-void tern_strategy_sum_up(const struct tern_strategy_sums *sums,
-                          struct tern_strategy_report *report);
+void tern_strategy_fill_report(const struct tern_strategy_sums *sums,
+                               struct tern_strategy_report *report);
 
 #define TERN_STRATEGY_DECLARE(name) extern const struct tern_strategy tern_strategy_##name;
 TERN_STRATEGIES(TERN_STRATEGY_DECLARE, TERN_STRATEGY_DECLARE)

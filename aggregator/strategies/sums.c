@@ -67,7 +67,7 @@ static void finish_block(struct tern_strategy_sums *sums)
     const bool whole = width_of(sums) == sums->model->count;
     do {
         combine_block(sums);
-    } while (whole && !tern_strategy_ready(sums));
+    } while (whole && !tern_strategy_is_complete(sums));
     sums->accumulated = 0;
 }
 
@@ -75,7 +75,7 @@ enum tern_result tern_strategy_accumulate(struct tern_strategy_sums *sums, const
                                           size_t len)
 {
     const uint32_t counted = sums->totals.updates;
-    if (sums->strategy->combine == NULL || counted == 0 || tern_strategy_ready(sums)) {
+    if (sums->strategy->combine == NULL || counted == 0 || tern_strategy_is_complete(sums)) {
         return TERN_ERR_STATE;
     }
     TERN_TRY(add_to_block(sums, container, len));
@@ -86,7 +86,7 @@ enum tern_result tern_strategy_accumulate(struct tern_strategy_sums *sums, const
     return TERN_OK;
 }
 
-bool tern_strategy_ready(const struct tern_strategy_sums *sums)
+bool tern_strategy_is_complete(const struct tern_strategy_sums *sums)
 {
     const uint32_t counted = sums->totals.updates;
     const uint32_t passes = sums->strategy->passes;
@@ -121,7 +121,7 @@ static double square_of(const float *values, uint32_t count)
 
 enum tern_result tern_strategy_merge(struct tern_strategy_sums *sums, float *global)
 {
-    if (!tern_strategy_ready(sums)) {
+    if (!tern_strategy_is_complete(sums)) {
         return TERN_ERR_STATE;
     }
     sums->mean_square = square_of(sums->memory.acc, sums->model->count);
@@ -135,13 +135,13 @@ static double sum_of_losses(const struct tern_strategy_totals *totals)
 {
     double sum = 0.0;
     for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-        sum += tern_exact_of(bin, totals->loss[bin]);
+        sum += tern_exact_bin_value(bin, totals->loss[bin]);
     }
     return sum;
 }
 
-void tern_strategy_sum_up(const struct tern_strategy_sums *sums,
-                          struct tern_strategy_report *report)
+void tern_strategy_fill_report(const struct tern_strategy_sums *sums,
+                               struct tern_strategy_report *report)
 {
     double total = (double)sums->totals.num_examples;
     report->updates = sums->totals.updates;

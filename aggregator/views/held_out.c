@@ -78,7 +78,7 @@ static enum tern_result add_up(struct loading *loading)
     for (size_t i = 0; i < loading->count; i++) {
         const struct reported *reported = &loading->reported[i];
         struct tern_held_out *of = &loading->all->list[loading->all->count - 1];
-        tern_spread_add(&of->spread, tern_metric_is_gain(of->name), reported->client,
+        tern_spread_add(&of->spread, tern_metric_higher_is_better(of->name), reported->client,
                         reported->num_examples < most ? reported->num_examples : most,
                         reported->value);
     }
@@ -119,7 +119,7 @@ enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t first, uint32_
     *all = (struct tern_held_outs){NULL, 0};
     struct tern_db_rows *rows = tern_db_metrics_from(db, first);
     while (tern_db_next(rows, &row) && row.version <= last) {
-        if (!tern_metric_is_of_worst_class(row.name)) {
+        if (!tern_metric_is_worst_class(row.name)) {
             tern_db_check_row(rows, add(&loading, &row));
         }
     }
@@ -192,7 +192,7 @@ static void take(struct tern_accuracy *accuracy, const struct tern_held_out *of)
         accuracy->accuracy = of->spread.weighted;
         accuracy->no_accuracy = false;
     } else if (accuracy->metric_count < TERN_FIGURES_METRICS) {
-        struct tern_figure *figure = &accuracy->metrics[accuracy->metric_count++];
+        struct tern_median_metric *figure = &accuracy->metrics[accuracy->metric_count++];
         snprintf(figure->name, sizeof figure->name, "%s", of->name);
         figure->value = of->spread.weighted;
         figure->num_examples = of->spread.examples;

@@ -161,7 +161,7 @@ static enum tern_result load_named(struct tern_view_rows *rows, bool usual)
     while (tern_db_next(metrics, &metric)) {
         const bool is_usual =
             strcmp(metric.name, "loss") == 0 || strcmp(metric.name, "accuracy") == 0;
-        if (is_usual == usual && !tern_metric_is_of_worst_class(metric.name)) {
+        if (is_usual == usual && !tern_metric_is_worst_class(metric.name)) {
             add_figure(rows->state, &metric);
         }
     }

@@ -46,7 +46,7 @@ struct tern_view_value {
     float real;
     bool yes;
     const char *text; // valid until the next row
-    const struct tern_figure *figures;
+    const struct tern_median_metric *figures;
     uint32_t count;                      // number of figures
     char hash[2 * TERN_SHA256_SIZE + 1]; // the text of a hash
 };

@@ -28,15 +28,15 @@ static enum tern_result begin(struct device *device, const struct tern_round_pol
 {
     struct tern_round_machine *machine = &device->machine;
     tern_round_init(machine, policy, device->members, 2);
-    tern_round_joined(machine, START_MS);
+    tern_round_client_joined(machine, START_MS);
     device->clients[0] = 1;
     device->clients[1] = 2;
     if (idleness == LONELY) {
         return TERN_OK;
     }
     TERN_TRY(tern_round_open(machine, device->clients, 2, START_MS));
-    tern_round_tasked(tern_round_member(machine, 1), 1, START_MS);
-    tern_round_reported(machine, tern_round_member(machine, 1), START_MS);
+    tern_round_assign_task(tern_round_member(machine, 1), 1, START_MS);
+    tern_round_record_report(machine, tern_round_member(machine, 1), START_MS);
     return TERN_OK;
 }
 

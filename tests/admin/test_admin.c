@@ -25,7 +25,7 @@ static struct tern_db *db;
 static struct tern_service *service;
 static struct tern_http_server *server;
 static struct tern_admin *admin;
-static struct tern_federation_statistics statistics; // wanted by few of these
+static struct tern_statistics_settings statistics; // wanted by few of these
 static char reply[1 << 18];
 static char why[256];
 
@@ -101,13 +101,13 @@ static int setup(void **state)
 
 static int setup_with_statistics(void **state)
 {
-    statistics = (struct tern_federation_statistics){.wanted = true, .wait_ms = 3600000};
+    statistics = (struct tern_statistics_settings){.enabled = true, .wait_ms = 3600000};
     return setup(state);
 }
 
 static int teardown(void **state)
 {
-    statistics.wanted = false;
+    statistics.enabled = false;
     (void)state;
     char command[192];
     tern_service_quiesce(service);
@@ -382,7 +382,7 @@ TEST(test_status_and_rounds)
     assert_int_equal(number(open, "round"), 1);
     assert_int_equal(number(open, "target"), 2);
     assert_int_equal(number(open, "reported"), 0);
-    assert_int_equal(number(json, "refused_draws"), 0);
+    assert_int_equal(number(json, "refused_cohorts"), 0);
     assert_null(cJSON_GetObjectItem(json, "advice"));
     cJSON_Delete(json);
 

@@ -337,7 +337,7 @@ static enum tern_result add_to_round(void *ctx, const struct tern_db_update *upd
         means->round[i] += (double)message.num_examples * (double)means->values[i];
     }
     means->examples += (double)message.num_examples;
-    means->follows |= update->client == TERN_RELAY_FOLLOWER;
+    means->follows |= update->client == TERN_RELAY_UPSTREAM_CLIENT;
     return TERN_OK;
 }
 

@@ -52,9 +52,9 @@ static struct tern_steps_plan plan_for(const struct tern_steps_settings *setting
                                        const struct tern_steps_facts *facts)
 {
     struct tern_steps_plan plan;
-    struct tern_steps_course course;
-    tern_steps_course_init(&course, settings);
-    tern_steps_for(settings, &course, facts, &plan);
+    struct tern_steps_state course;
+    tern_steps_state_init(&course, settings);
+    tern_steps_make_plan(settings, &course, facts, &plan);
     return plan;
 }
 
@@ -64,14 +64,14 @@ CASE(test_enough_bytes_change_nothing)
     struct tern_steps_facts facts = facts_of(62050000, 100);
     struct tern_steps_plan plan = plan_for(&settings, &facts);
     assert_int_equal(plan.local_steps, 20);
-    assert_false(plan.own_codec);
+    assert_false(plan.has_own_codec);
     assert_non_null(
         strstr(plan.reason.text, "budget: 62.05 MB left, 620.50 KB a round, takes 6.2"));
     facts.budget.budgeted = false;
     facts.budget.left = 0;
     plan = plan_for(&settings, &facts);
     assert_int_equal(plan.local_steps, 20);
-    assert_false(plan.own_codec);
+    assert_false(plan.has_own_codec);
     assert_string_equal(plan.reason.text, "budget: none");
 }
 
@@ -95,7 +95,7 @@ CASE(test_fewer_bytes_lower_the_density_and_raise_the_steps)
         assert_int_equal(plan.codec.id, TERN_CODEC_DENSITY);
         assert_int_equal(plan.codec.coder, TERN_CODER_RANGE);
         assert_true(plan.codec.density == (float)rows[i].density);
-        assert_int_equal(plan.own_codec, rows[i].density < 0.05);
+        assert_int_equal(plan.has_own_codec, rows[i].density < 0.05);
         assert_int_equal(plan.local_steps, rows[i].steps);
         assert_int_equal(plan.least_bytes, 2285);
     }
@@ -253,7 +253,7 @@ CASE(test_codecs_that_cannot_be_cut)
     struct tern_steps_facts facts = facts_of(300000, 100);
     facts.density = false; // a small device without it
     struct tern_steps_plan plan = plan_for(&settings, &facts);
-    assert_false(plan.own_codec);
+    assert_false(plan.has_own_codec);
     assert_int_equal(plan.local_steps, 20);
     assert_int_equal(plan.least_bytes, 6205);
     facts.density = true;
@@ -261,11 +261,11 @@ CASE(test_codecs_that_cannot_be_cut)
     facts.budget.update_codec = facts.codec;
     facts.budget.update = 400000;
     plan = plan_for(&settings, &facts);
-    assert_false(plan.own_codec);
+    assert_false(plan.has_own_codec);
     assert_int_equal(plan.least_bytes, 402000);
     facts.codec = codec_of("sparse:p=0.05");
     plan = plan_for(&settings, &facts);
-    assert_true(plan.own_codec);
+    assert_true(plan.has_own_codec);
     assert_int_equal(plan.codec.id, TERN_CODEC_SPARSE);
     assert_true(plan.codec.density == 0.002F);
     facts.codec = codec_of("3lc:s=1,coder=zero-run");
@@ -282,7 +282,7 @@ CASE(test_density_goes_up_again)
     facts.budget.update_codec = codec_of("density:p=0.002,coder=range");
     facts.budget.update = 285;
     struct tern_steps_plan plan = plan_for(&settings, &facts);
-    assert_false(plan.own_codec);
+    assert_false(plan.has_own_codec);
     assert_non_null(strstr(plan.reason.text, "takes 6.2"));
 }
 
@@ -295,7 +295,7 @@ CASE(test_the_first_round_is_estimated)
     facts.budget.update_codec = (struct tern_codec){.id = TERN_CODEC_FLOAT32};
     struct tern_steps_plan plan = plan_for(&settings, &facts);
     assert_non_null(strstr(plan.reason.text, "(estimated)"));
-    assert_true(plan.own_codec);
+    assert_true(plan.has_own_codec);
 }
 
 CASE(test_with_a_deadline)
@@ -310,7 +310,7 @@ CASE(test_with_a_deadline)
     settings = settings_of("adaptive+budget");
     facts.rounds = 100;
     struct tern_steps_plan plan = plan_for(&settings, &facts);
-    assert_true(plan.own_codec && plan.codec.density == 0.002F);
+    assert_true(plan.has_own_codec && plan.codec.density == 0.002F);
     assert_true(strlen(plan.reason.text) < sizeof plan.reason.text);
 }
 

@@ -106,9 +106,10 @@ static uint32_t draw(uint32_t attempt, uint32_t updates, const bool *members, ui
     }
     uint32_t wanted = tern_cohort_size(COHORT, OVER_SELECTION, count);
     world.share = tern_budget_share(wanted, CLIENTS, affords, NULL);
-    const struct tern_need need = {wanted, tern_cohort_size(updates, OVER_SELECTION, wanted)};
+    const struct tern_selection_need need = {wanted,
+                                             tern_cohort_size(updates, OVER_SELECTION, wanted)};
     count =
-        tern_selection_thin(7, world.committed + 1, attempt, ids, count, &need, chance_of, NULL);
+        tern_selection_filter(7, world.committed + 1, attempt, ids, count, &need, chance_of, NULL);
     uint32_t size = tern_cohort_size(COHORT, OVER_SELECTION, count);
     tern_cohort_sample(7, world.committed + 1, attempt, ids, count, size);
     return size;
@@ -117,7 +118,7 @@ static uint32_t draw(uint32_t attempt, uint32_t updates, const bool *members, ui
 static struct tern_steps_plan plan_for(struct device *device)
 {
     struct tern_steps_plan plan;
-    struct tern_steps_course course;
+    struct tern_steps_state course;
     struct tern_steps_facts facts = {.steps_per_second = 1.0F,
                                      .window_ms = 60000,
                                      .rounds = ROUNDS,
@@ -125,9 +126,9 @@ static struct tern_steps_plan plan_for(struct device *device)
                                      .density = true,
                                      .budget = budget_of(device)};
     assert_int_equal(tern_codec_parse("3lc:s=1,coder=range", &facts.codec, NULL), TERN_OK);
-    tern_steps_course_init(&course, &world.settings);
-    tern_steps_for(&world.settings, &course, &facts, &plan);
-    if (!plan.own_codec) {
+    tern_steps_state_init(&course, &world.settings);
+    tern_steps_make_plan(&world.settings, &course, &facts, &plan);
+    if (!plan.has_own_codec) {
         plan.codec = facts.codec;
     }
     device->least_bytes = plan.least_bytes;

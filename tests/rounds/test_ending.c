@@ -108,9 +108,9 @@ TEST(test_a_machine_that_has_ended_is_finished)
     uint64_t ids[] = {1};
     uint64_t come_back = 0;
     tern_round_init(&machine, &policy, members, 4);
-    tern_round_learnt(&machine, 0, 1.0F);
+    tern_round_add_loss(&machine, 0, 1.0F);
     assert_false(tern_round_finished(&machine));
-    tern_round_learnt(&machine, 1, 1e5F);
+    tern_round_add_loss(&machine, 1, 1e5F);
     assert_true(tern_round_finished(&machine));
     assert_int_equal(tern_round_checkin(&machine, 1, 5, &come_back), TERN_CHECKIN_FINISHED);
     assert_int_equal(tern_round_open(&machine, ids, 1, 5), TERN_ERR_STATE);

@@ -157,9 +157,9 @@ static void tell(const struct story *stories, size_t count)
                 step->ordered};
             struct tern_error_verdict verdict = {.taken = true};
             if (step->kind == CONFLICT) {
-                verdict.news = tern_error_watch_conflict(&watch);
+                verdict.news = tern_error_watch_add_conflict(&watch);
             } else {
-                verdict = tern_error_watch_take(&watch, &report);
+                verdict = tern_error_watch_add_report(&watch, &report);
             }
             if (watch.anomaly != step->anomaly || verdict.taken == step->doubted ||
                 tern_error_watch_must_reset(&watch) != step->must_reset ||
@@ -189,10 +189,10 @@ CASE(test_what_went_wrong_is_found)
 CASE(test_a_clone_is_news_once)
 {
     struct tern_error_watch watch = {.known = true, .last = {A, 5, true}};
-    assert_true(tern_error_watch_conflict(&watch));
-    assert_false(tern_error_watch_conflict(&watch));
+    assert_true(tern_error_watch_add_conflict(&watch));
+    assert_false(tern_error_watch_add_conflict(&watch));
     const struct tern_error_report back = {{A, 2, true}, true, false};
-    assert_false(tern_error_watch_take(&watch, &back).news);
+    assert_false(tern_error_watch_add_report(&watch, &back).news);
 }
 
 CASE(test_anomalies_are_named)

@@ -51,7 +51,7 @@ CASE_WITH(test_later_members_change_nothing, setup, NULL)
 CASE_WITH(test_the_others_wait_for_a_quarter_of_the_window, setup, NULL)
 {
     open(3);
-    assert_int_equal(tern_round_leader_until_ms(&machine), now + 2000);
+    assert_int_equal(tern_round_leader_deadline_ms(&machine), now + 2000);
     assert_int_equal(tern_round_leader_wait_ms(&machine, now), 250);
     // Not past the end of the wait, and never at once.
     assert_int_equal(tern_round_leader_wait_ms(&machine, now + 1900), 100);

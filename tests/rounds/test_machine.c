@@ -44,10 +44,10 @@ static void make_open(void)
 // The i-th member of the open round gets its task, and reports.
 static void report(uint32_t i, uint64_t now)
 {
-    tern_round_tasked(&machine.members[i], 5, now);
-    assert_int_equal(tern_round_update(&machine, machine.members[i].client, machine.round),
+    tern_round_assign_task(&machine.members[i], 5, now);
+    assert_int_equal(tern_round_check_update(&machine, machine.members[i].client, machine.round),
                      TERN_OK);
-    tern_round_reported(&machine, &machine.members[i], now);
+    tern_round_record_report(&machine, &machine.members[i], now);
 }
 
 static uint64_t outsider(void)
@@ -67,9 +67,9 @@ CASE(test_nothing_before_the_first_round)
     assert_int_equal(tern_round_tick(&machine, START), TERN_ROUND_NOTHING);
     assert_int_equal(tern_round_checkin(&machine, 1, START, &wait), TERN_CHECKIN_WAIT);
     assert_in_range(wait, 1000, 3600000);
-    assert_int_equal(tern_round_update(&machine, 1, 0), TERN_ERR_UNKNOWN_ROUND);
-    assert_int_equal(tern_round_update(&machine, 1, 1), TERN_ERR_UNKNOWN_ROUND);
-    assert_int_equal(tern_round_may_open_ms(&machine), 0);
+    assert_int_equal(tern_round_check_update(&machine, 1, 0), TERN_ERR_UNKNOWN_ROUND);
+    assert_int_equal(tern_round_check_update(&machine, 1, 1), TERN_ERR_UNKNOWN_ROUND);
+    assert_int_equal(tern_round_earliest_open_ms(&machine), 0);
     assert_int_equal(open_with(0, START), TERN_ERR_ARGUMENT);
     assert_false(machine.open);
 }
@@ -139,10 +139,10 @@ CASE(test_members_get_their_task_until_they_report)
     make_open();
     uint64_t client = machine.members[1].client;
     assert_int_equal(tern_round_checkin(&machine, client, START, &wait), TERN_CHECKIN_TASK);
-    tern_round_tasked(tern_round_member(&machine, client), 5, START + 1);
+    tern_round_assign_task(tern_round_member(&machine, client), 5, START + 1);
     // Its reply may have been lost: the same task again.
     assert_int_equal(tern_round_checkin(&machine, client, START + 2, &wait), TERN_CHECKIN_TASK);
-    tern_round_reported(&machine, tern_round_member(&machine, client), START + 3);
+    tern_round_record_report(&machine, tern_round_member(&machine, client), START + 3);
     assert_int_equal(tern_round_checkin(&machine, client, START + 4, &wait), TERN_CHECKIN_WAIT);
     assert_int_equal(tern_round_checkin(&machine, outsider(), START, &wait), TERN_CHECKIN_WAIT);
 }
@@ -152,22 +152,22 @@ CASE(test_what_an_update_is)
     make_open();
     uint64_t client = machine.members[0].client;
     // Invited, but it has no task that it could have trained.
-    assert_int_equal(tern_round_update(&machine, client, 1), TERN_ERR_NOT_IN_COHORT);
-    tern_round_tasked(&machine.members[0], 5, START);
-    assert_int_equal(tern_round_update(&machine, client, 1), TERN_OK);
-    assert_int_equal(tern_round_update(&machine, client, 2), TERN_ERR_UNKNOWN_ROUND);
-    assert_int_equal(tern_round_update(&machine, client, 0), TERN_ERR_UNKNOWN_ROUND);
-    assert_int_equal(tern_round_update(&machine, outsider(), 1), TERN_ERR_NOT_IN_COHORT);
-    tern_round_reported(&machine, &machine.members[0], START);
-    assert_int_equal(tern_round_update(&machine, client, 1), TERN_ERR_CONFLICT);
+    assert_int_equal(tern_round_check_update(&machine, client, 1), TERN_ERR_NOT_IN_COHORT);
+    tern_round_assign_task(&machine.members[0], 5, START);
+    assert_int_equal(tern_round_check_update(&machine, client, 1), TERN_OK);
+    assert_int_equal(tern_round_check_update(&machine, client, 2), TERN_ERR_UNKNOWN_ROUND);
+    assert_int_equal(tern_round_check_update(&machine, client, 0), TERN_ERR_UNKNOWN_ROUND);
+    assert_int_equal(tern_round_check_update(&machine, outsider(), 1), TERN_ERR_NOT_IN_COHORT);
+    tern_round_record_report(&machine, &machine.members[0], START);
+    assert_int_equal(tern_round_check_update(&machine, client, 1), TERN_ERR_CONFLICT);
     for (uint32_t i = 1; i < 4; i++) {
         report(i, START);
     }
     tern_round_close(&machine, START + 100);
-    assert_int_equal(tern_round_update(&machine, client, 1), TERN_ERR_LATE);
-    assert_int_equal(tern_round_update(&machine, client, 2), TERN_ERR_UNKNOWN_ROUND);
+    assert_int_equal(tern_round_check_update(&machine, client, 1), TERN_ERR_LATE);
+    assert_int_equal(tern_round_check_update(&machine, client, 2), TERN_ERR_UNKNOWN_ROUND);
     assert_int_equal(open_with(8, START + 200), TERN_OK);
-    assert_int_equal(tern_round_update(&machine, client, 1), TERN_ERR_LATE);
+    assert_int_equal(tern_round_check_update(&machine, client, 1), TERN_ERR_LATE);
 }
 
 CASE(test_quorum_closes_at_the_deadline)
@@ -186,7 +186,7 @@ CASE(test_below_quorum_the_missing_are_replaced)
     report(0, START);
     uint64_t reported = machine.members[0].client;
     uint64_t slow = machine.members[1].client;
-    tern_round_tasked(&machine.members[1], 5, START);
+    tern_round_assign_task(&machine.members[1], 5, START);
     uint64_t now = START + DEADLINE;
     assert_int_equal(tern_round_tick(&machine, now), TERN_ROUND_EXTEND);
 
@@ -208,9 +208,9 @@ CASE(test_below_quorum_the_missing_are_replaced)
         assert_true(machine.members[i].client > machine.members[i - 1].client);
     }
     // A replaced member's update is welcome, and so is the member.
-    assert_int_equal(tern_round_update(&machine, slow, 1), TERN_OK);
+    assert_int_equal(tern_round_check_update(&machine, slow, 1), TERN_OK);
     assert_int_equal(tern_round_checkin(&machine, slow, now, &wait), TERN_CHECKIN_TASK);
-    tern_round_reported(&machine, tern_round_member(&machine, slow), now);
+    tern_round_record_report(&machine, tern_round_member(&machine, slow), now);
     assert_int_equal(tern_round_tick(&machine, now + DEADLINE), TERN_ROUND_CLOSE);
 }
 
@@ -227,10 +227,12 @@ CASE(test_gone_members_are_replaced_before_the_deadline)
     make_open();
     report(0, START);
     uint64_t gone[2] = {machine.members[0].client, machine.members[1].client};
-    assert_int_equal(tern_round_gone(&machine, is_gone, gone), 1);
-    assert_int_equal(tern_round_replace(&machine, is_gone, gone, fresh, 0, START + 1), TERN_OK);
+    assert_int_equal(tern_round_count_missing(&machine, is_gone, gone), 1);
+    assert_int_equal(tern_round_replace_members(&machine, is_gone, gone, fresh, 0, START + 1),
+                     TERN_OK);
     assert_int_equal(machine.attempts, 1); // nobody to invite: it waits for somebody
-    assert_int_equal(tern_round_replace(&machine, is_gone, gone, fresh, 2, START + 2), TERN_OK);
+    assert_int_equal(tern_round_replace_members(&machine, is_gone, gone, fresh, 2, START + 2),
+                     TERN_OK);
     assert_int_equal(machine.member_count, 5);
     assert_int_equal(machine.attempts, 2);
     assert_int_equal(machine.deadline_ms, START + DEADLINE);
@@ -238,9 +240,10 @@ CASE(test_gone_members_are_replaced_before_the_deadline)
     assert_int_equal(machine.quorum, 2);
     assert_int_equal(tern_round_member(&machine, gone[0])->state, TERN_MEMBER_REPORTED);
     assert_int_equal(tern_round_member(&machine, gone[1])->state, TERN_MEMBER_REPLACED);
-    assert_int_equal(tern_round_gone(&machine, is_gone, gone), 0);
+    assert_int_equal(tern_round_count_missing(&machine, is_gone, gone), 0);
     struct tern_round_machine before = machine;
-    assert_int_equal(tern_round_replace(&machine, is_gone, gone, fresh, 2, START + 3), TERN_OK);
+    assert_int_equal(tern_round_replace_members(&machine, is_gone, gone, fresh, 2, START + 3),
+                     TERN_OK);
     assert_memory_equal(&machine, &before, sizeof machine);
 }
 
@@ -270,14 +273,14 @@ CASE(test_a_round_wants_fewer_but_its_quorum)
     report(0, START);
     report(1, START);
     report(2, START);
-    assert_false(tern_round_want(&machine, 5)); // never more
+    assert_false(tern_round_lower_target(&machine, 5)); // never more
     assert_int_equal(machine.target, 4);
     assert_int_equal(tern_round_tick(&machine, START), TERN_ROUND_NOTHING);
-    assert_true(tern_round_want(&machine, 3));
+    assert_true(tern_round_lower_target(&machine, 3));
     assert_int_equal(tern_round_tick(&machine, START), TERN_ROUND_CLOSE);
-    assert_true(tern_round_want(&machine, 0));
+    assert_true(tern_round_lower_target(&machine, 0));
     assert_int_equal(machine.target, machine.quorum);
-    assert_false(tern_round_want(&machine, 1));
+    assert_false(tern_round_lower_target(&machine, 1));
 }
 
 CASE(test_extension_that_does_not_fit_changes_nothing)
@@ -317,7 +320,7 @@ CASE(test_interval_between_rounds)
     make(&with);
     assert_int_equal(open_with(8, START), TERN_OK);
     tern_round_close(&machine, START + 1000);
-    assert_int_equal(tern_round_may_open_ms(&machine), START + 300000);
+    assert_int_equal(tern_round_earliest_open_ms(&machine), START + 300000);
     assert_int_equal(tern_round_checkin(&machine, 1, START + 2000, &wait), TERN_CHECKIN_WAIT);
     assert_in_range(wait, 298000, 298000 + 298000 / 8);
 }
@@ -413,13 +416,13 @@ CASE(test_waiting_for_clients_to_enrol_costs_less_and_less)
     struct tern_round_policy with = idle_policy();
     uint32_t of_day[DAYS];
     make(&with);
-    tern_round_joined(&machine, START);
+    tern_round_client_joined(&machine, START);
     look_in(1, 12 * SECOND, 0.5 * 1.125, of_day);
     assert_in_range(of_day[0], 10, 24);
     for (int day = 1; day < DAYS; day++) {
         assert_in_range(of_day[day], 0, 2);
     }
-    tern_round_joined(&machine, START + DAYS * DAY); // more may follow soon
+    tern_round_client_joined(&machine, START + DAYS * DAY); // more may follow soon
     assert_in_range(ask(1, START + DAYS * DAY), 10 * SECOND, 12 * SECOND);
 }
 
@@ -463,9 +466,9 @@ CASE(test_rounds_take_as_long_as_ever_after_members_were_away)
             const bool works = machine.open && member != NULL && back[id] <= now &&
                                member->state != TERN_MEMBER_REPORTED;
             if (works && member->state == TERN_MEMBER_TASKED) {
-                tern_round_reported(&machine, member, now);
+                tern_round_record_report(&machine, member, now);
             } else if (works) {
-                tern_round_tasked(member, 5, now);
+                tern_round_assign_task(member, 5, now);
                 back[id] = now + MINUTE;
             } else if (back[id] <= now) {
                 back[id] = now + ask(id, now);
@@ -494,10 +497,10 @@ CASE(test_usual_length_follows_slowly)
 {
     make_open();
     tern_round_close(&machine, START + 8000);
-    assert_int_equal(machine.usual_ms, 8000);
+    assert_int_equal(machine.typical_ms, 8000);
     assert_int_equal(open_with(8, START + 10000), TERN_OK);
     tern_round_close(&machine, START + 10000 + 16000);
-    assert_int_equal(machine.usual_ms, 10000);
+    assert_int_equal(machine.typical_ms, 10000);
 }
 
 // What a restart does: the stored rounds and members make the same machine.
@@ -533,7 +536,7 @@ CASE(test_a_clock_that_is_set)
         struct tern_round_policy with = policy();
         make(&with);
         assert_int_equal(open_with(8, before), TERN_OK);
-        tern_round_set_clock(&machine, steps[i]);
+        tern_round_shift_times(&machine, steps[i]);
         const uint64_t after = (uint64_t)((int64_t)before + steps[i]);
         assert_int_equal(machine.opened_ms, after);
         assert_int_equal(machine.members[0].invited_ms, after);
@@ -550,10 +553,10 @@ CASE(test_a_clock_that_was_set_between_two_runs)
     struct tern_round_policy with = policy();
     make(&with);
     tern_round_restore(&machine, 3, 4, 2, 1, ahead, ahead + DEADLINE);
-    tern_round_bound_clock(&machine, START);
+    tern_round_limit_times(&machine, START);
     assert_int_equal(machine.opened_ms, START);
     assert_int_equal(tern_round_next_tick(&machine), START + DEADLINE);
     tern_round_close(&machine, START + 1);
-    assert_int_equal(machine.usual_ms, 1);
-    assert_true(tern_round_may_open_ms(&machine) <= START);
+    assert_int_equal(machine.typical_ms, 1);
+    assert_true(tern_round_earliest_open_ms(&machine) <= START);
 }

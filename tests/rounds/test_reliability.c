@@ -13,13 +13,14 @@
 
 static float missed_times(float unreported, int times)
 {
-    return times == 0 ? unreported : missed_times(tern_unreported_missed(unreported), times - 1);
+    return times == 0 ? unreported
+                      : missed_times(tern_unreported_after_miss(unreported), times - 1);
 }
 
 static float reported_times(float unreported, int times)
 {
     return times == 0 ? unreported
-                      : reported_times(tern_unreported_reported(unreported), times - 1);
+                      : reported_times(tern_unreported_after_report(unreported), times - 1);
 }
 
 CASE(test_two_in_a_row_are_too_many)
@@ -36,7 +37,7 @@ CASE(test_reports_make_up_for_it)
     assert_true(tern_is_unreliable(reported_times(1.0F, 3)));
     assert_false(tern_is_unreliable(reported_times(1.0F, 4)));
     assert_true(reported_times(1.0F, 30) == 0.0F);
-    assert_true(tern_unreported_reported(0.0F) == 0.0F);
+    assert_true(tern_unreported_after_report(0.0F) == 0.0F);
 }
 
 CASE(test_every_third_try_is_one_too_many)
@@ -44,11 +45,11 @@ CASE(test_every_third_try_is_one_too_many)
     static const uint32_t failed[] = {4, 7, 10, 3001};
     static const uint32_t fine[] = {0, 1, 2, 3, 5, 6, 8, 3000, 3002};
     for (size_t i = 0; i < sizeof failed / sizeof failed[0]; i++) {
-        assert_true(tern_tries_failed(failed[i]));
+        assert_true(tern_tries_count_as_missed(failed[i]));
     }
     for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
-        assert_false(tern_tries_failed(fine[i]));
-        assert_int_equal(tern_tries_are_over(fine[i]), fine[i] > 3);
+        assert_false(tern_tries_count_as_missed(fine[i]));
+        assert_int_equal(tern_tries_are_used_up(fine[i]), fine[i] > 3);
     }
 }
 
@@ -57,13 +58,13 @@ CASE(test_every_second_is_too_few)
 {
     float record = 0.0F;
     for (int i = 0; i < 20; i++) {
-        record = tern_unreported_reported(tern_unreported_missed(record));
+        record = tern_unreported_after_report(tern_unreported_after_miss(record));
     }
     assert_true(tern_is_unreliable(record));
     record = 0.0F;
     for (int i = 0; i < 20; i++) {
         assert_false(tern_is_unreliable(record)); // one in five
-        record = reported_times(tern_unreported_missed(record), 4);
+        record = reported_times(tern_unreported_after_miss(record), 4);
     }
 }
 
@@ -99,7 +100,7 @@ static struct tern_pace pace_of(uint32_t reported, uint64_t after_ms)
         members[i].reported_ms = has ? OPENED + (MEMBERS - i) * after_ms : 0;
     }
     machine.member_count = MEMBERS;
-    tern_pace_of(&machine, 30 * SECOND, scratch, &pace);
+    tern_pace_measure(&machine, 30 * SECOND, scratch, &pace);
     return pace;
 }
 
@@ -108,21 +109,22 @@ CASE(test_others_are_asked_after_four_times_the_median)
     const struct tern_pace pace = pace_of(5, 10 * SECOND);
     assert_true(pace.known);
     assert_int_equal(pace.median_ms, 30 * SECOND);
-    assert_int_equal(tern_overdue_ms(&pace, OPENED, 0), OPENED + 2 * MINUTE);
-    assert_int_equal(tern_overdue_ms(&pace, OPENED + 7, 20 * SECOND), OPENED + 7 + 2 * MINUTE);
-    assert_int_equal(tern_overdue_ms(&pace, OPENED, MINUTE), OPENED + 4 * MINUTE); // its own
+    assert_int_equal(tern_member_overdue_ms(&pace, OPENED, 0), OPENED + 2 * MINUTE);
+    assert_int_equal(tern_member_overdue_ms(&pace, OPENED + 7, 20 * SECOND),
+                     OPENED + 7 + 2 * MINUTE);
+    assert_int_equal(tern_member_overdue_ms(&pace, OPENED, MINUTE), OPENED + 4 * MINUTE); // its own
 }
 
 CASE(test_patience_is_bounded)
 {
     const struct tern_pace fast = pace_of(5, 1);
-    assert_int_equal(tern_overdue_ms(&fast, OPENED, 0), OPENED + 30 * SECOND);
+    assert_int_equal(tern_member_overdue_ms(&fast, OPENED, 0), OPENED + 30 * SECOND);
     const struct tern_pace slow = pace_of(5, MINUTE);
-    assert_int_equal(tern_overdue_ms(&slow, OPENED, 0), OPENED + 10 * MINUTE);
-    assert_int_equal(tern_overdue_ms(&fast, OPENED, UINT64_MAX), OPENED + 10 * MINUTE);
+    assert_int_equal(tern_member_overdue_ms(&slow, OPENED, 0), OPENED + 10 * MINUTE);
+    assert_int_equal(tern_member_overdue_ms(&fast, OPENED, UINT64_MAX), OPENED + 10 * MINUTE);
     struct tern_pace brief = fast;
     brief.window_ms = 20 * SECOND; // less than the least
-    assert_int_equal(tern_overdue_ms(&brief, OPENED, 0), OPENED + 20 * SECOND);
+    assert_int_equal(tern_member_overdue_ms(&brief, OPENED, 0), OPENED + 20 * SECOND);
 }
 
 CASE(test_few_reports_say_nothing)
@@ -130,7 +132,7 @@ CASE(test_few_reports_say_nothing)
     for (uint32_t reported = 0; reported < 2; reported++) {
         const struct tern_pace pace = pace_of(reported, SECOND);
         assert_false(pace.known);
-        assert_int_equal(tern_overdue_ms(&pace, OPENED, 0), OPENED + 10 * MINUTE);
+        assert_int_equal(tern_member_overdue_ms(&pace, OPENED, 0), OPENED + 10 * MINUTE);
     }
     assert_true(pace_of(2, SECOND).known);
 }
@@ -141,13 +143,14 @@ CASE(test_a_task_is_missed_once)
 {
     struct tern_pace pace = pace_of(0, 0);
     const uint64_t end = OPENED + 10 * MINUTE;
-    assert_true(tern_has_missed(&pace, OPENED, 0, end));
-    assert_true(tern_has_missed(&pace, OPENED + 5 * MINUTE, 0, end));
-    assert_false(tern_has_missed(&pace, OPENED + 5 * MINUTE + 1, 0, end)); // it had too little time
-    pace.window_from_ms = end;                                             // extended
-    assert_false(tern_has_missed(&pace, OPENED, 0, end + 10 * MINUTE));
-    assert_false(tern_has_missed(&pace, OPENED + 5 * MINUTE, 0, end + 10 * MINUTE));
-    assert_true(tern_has_missed(&pace, OPENED + 5 * MINUTE + 1, 0, end + 10 * MINUTE));
+    assert_true(tern_member_has_missed(&pace, OPENED, 0, end));
+    assert_true(tern_member_has_missed(&pace, OPENED + 5 * MINUTE, 0, end));
+    assert_false(
+        tern_member_has_missed(&pace, OPENED + 5 * MINUTE + 1, 0, end)); // it had too little time
+    pace.window_from_ms = end;                                           // extended
+    assert_false(tern_member_has_missed(&pace, OPENED, 0, end + 10 * MINUTE));
+    assert_false(tern_member_has_missed(&pace, OPENED + 5 * MINUTE, 0, end + 10 * MINUTE));
+    assert_true(tern_member_has_missed(&pace, OPENED + 5 * MINUTE + 1, 0, end + 10 * MINUTE));
 }
 
 // Of a round that closes long before its deadline only those who took several times as long as the others.
@@ -155,7 +158,7 @@ CASE(test_who_is_a_little_slower_has_not_missed)
 {
     const struct tern_pace pace = pace_of(9, 10 * SECOND);
     assert_int_equal(pace.median_ms, 50 * SECOND);
-    assert_false(tern_has_missed(&pace, OPENED, 0, OPENED + 3 * MINUTE));
-    assert_true(tern_has_missed(&pace, OPENED, 0, OPENED + 200 * SECOND));
-    assert_false(tern_has_missed(&pace, OPENED, MINUTE, OPENED + 200 * SECOND));
+    assert_false(tern_member_has_missed(&pace, OPENED, 0, OPENED + 3 * MINUTE));
+    assert_true(tern_member_has_missed(&pace, OPENED, 0, OPENED + 200 * SECOND));
+    assert_false(tern_member_has_missed(&pace, OPENED, MINUTE, OPENED + 200 * SECOND));
 }

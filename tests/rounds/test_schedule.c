@@ -37,10 +37,10 @@ CASE(test_names)
 
 CASE(test_speed_is_smoothed)
 {
-    struct tern_steps_done done = {0};
+    struct tern_steps_smoothed done = {0};
     float speed = tern_steps_speed(&done, 0.0F, 100, 1000);
     assert_true(speed == 100.0F);
-    struct tern_steps_done restarted = {0};
+    struct tern_steps_smoothed restarted = {0};
     float before = speed;
     speed = tern_steps_speed(&done, speed, 100, 2000); // one busy round
     assert_true(speed > 75.0F && speed < 80.0F);
@@ -49,7 +49,7 @@ CASE(test_speed_is_smoothed)
         speed = tern_steps_speed(&done, speed, 10, 1000);
     }
     assert_true(speed < 10.2F);
-    struct tern_steps_done same = done;
+    struct tern_steps_smoothed same = done;
     assert_true(tern_steps_speed(&done, 7.0F, 0, 1000) == 7.0F);
     assert_memory_equal(&done, &same, sizeof done);
 }
@@ -57,7 +57,7 @@ CASE(test_speed_is_smoothed)
 // Trainings too short for a millisecond clock: known at once, told apart by the longer ones.
 CASE(test_speed_of_short_trainings)
 {
-    struct tern_steps_done done = {0};
+    struct tern_steps_smoothed done = {0};
     float speed = tern_steps_speed(&done, 0.0F, 20, 0);
     assert_true(speed == 40000.0F);
     // It was a coarse clock: 500 steps take 250 ms, and one such round outweighs the short one.
@@ -76,11 +76,11 @@ CASE(test_claimed_speeds)
 {
     const float claims[] = {NAN, INFINITY, -1.0F, 1e-38F, 1e-44F, 3e38F};
     for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
-        struct tern_steps_done done = {0};
+        struct tern_steps_smoothed done = {0};
         float speed = tern_steps_speed(&done, claims[i], 100, 1000);
         assert_true(speed >= 100.0F && speed < 400.0F);
     }
-    struct tern_steps_done done = {0};
+    struct tern_steps_smoothed done = {0};
     float speed = tern_steps_speed(&done, 0.0F, UINT32_MAX, 0);
     assert_true(isfinite(speed) && speed > 0.0F);
     assert_true(tern_steps_speed(&done, speed, 1, UINT32_MAX) > 0.0F);
@@ -133,7 +133,7 @@ CASE(test_last_round_trains)
 // Of the next round after so many, none of which had a lower loss than the first.
 static uint32_t decays_after(const struct tern_rate_policy *policy, uint32_t committed)
 {
-    const struct tern_rate_course course = {.since = committed};
+    const struct tern_rate_state course = {.since = committed};
     return tern_rate_decays(policy, &course, committed, committed > 0 ? committed - 1 : 0);
 }
 
@@ -155,15 +155,15 @@ CASE(test_steps)
 CASE(test_plateaus)
 {
     const struct tern_rate_policy plateau = scheduled(TERN_RATE_PLATEAU, 0);
-    struct tern_rate_course course = {0};
+    struct tern_rate_state course = {0};
     // Losses fall for two rounds, then no more: 1st and 2nd, and three without.
     const uint32_t since_lowest[] = {0, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3};
     const uint32_t expected[] = {0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 3};
     for (uint32_t i = 0; i < 12; i++) {
-        tern_rate_committed(&course);
+        tern_rate_round_committed(&course);
         const uint32_t decays = tern_rate_decays(&plateau, &course, i + 1, since_lowest[i]);
         assert_int_equal(decays, expected[i]);
-        tern_rate_opened(&course, decays);
+        tern_rate_round_opened(&course, decays);
     }
     assert_true(tern_rate_for(&plateau, 13, 0, 2) == 0.0125F);
     // What another schedule made of it counts no more.

@@ -16,7 +16,7 @@ static struct tern_selection_chance chance_of(const void *ctx, uint64_t id)
     return (struct tern_selection_chance){chances[id], affords != NULL ? affords[id] : 1.0};
 }
 
-static const struct tern_need ten = {.wanted = 10};
+static const struct tern_selection_need ten = {.wanted = 10};
 
 static uint32_t list(uint64_t *ids)
 {
@@ -72,7 +72,7 @@ static void count_draws(uint32_t *drawn, uint32_t rounds)
     memset(drawn, 0, (CLIENTS + 1) * sizeof drawn[0]);
     for (uint32_t round = 1; round <= rounds; round++) {
         uint64_t ids[CLIENTS];
-        uint32_t count = tern_selection_thin(7, round, 1, ids, list(ids), &ten, chance_of, NULL);
+        uint32_t count = tern_selection_filter(7, round, 1, ids, list(ids), &ten, chance_of, NULL);
         assert_true(count >= 10);
         tern_cohort_sample(7, round, 1, ids, count, 10);
         for (uint32_t i = 0; i < 10; i++) {
@@ -116,14 +116,15 @@ CASE(test_too_few_are_filled_up_alike)
     double ratio = (double)sum_of(drawn, 51, 90) / (double)sum_of(drawn, 1, 50);
     assert_true(ratio > 0.3 && ratio < 0.7); // 0.4, less where the doubled chances pass 1
     // More than there are who may.
-    assert_int_equal(tern_selection_thin(7, 1, 1, ids, list(ids), &(struct tern_need){.wanted = 95},
-                                         chance_of, NULL),
+    assert_int_equal(tern_selection_filter(7, 1, 1, ids, list(ids),
+                                           &(struct tern_selection_need){.wanted = 95}, chance_of,
+                                           NULL),
                      90);
     set_chances(1, 100, 0.0);
-    assert_int_equal(tern_selection_thin(7, 1, 1, ids, list(ids), &ten, chance_of, NULL), 0);
+    assert_int_equal(tern_selection_filter(7, 1, 1, ids, list(ids), &ten, chance_of, NULL), 0);
     set_chances(1, 100, (double)NAN);
-    assert_int_equal(tern_selection_thin(7, 1, 1, ids, list(ids), &ten, chance_of, NULL), 0);
-    assert_int_equal(tern_selection_thin(7, 1, 1, ids, 0, &ten, chance_of, NULL), 0);
+    assert_int_equal(tern_selection_filter(7, 1, 1, ids, list(ids), &ten, chance_of, NULL), 0);
+    assert_int_equal(tern_selection_filter(7, 1, 1, ids, 0, &ten, chance_of, NULL), 0);
 }
 
 // Only as many rounds as a client can afford, but for what the quorum needs.
@@ -136,17 +137,17 @@ CASE(test_what_clients_afford_is_kept)
     for (uint32_t id = 1; id <= CLIENTS; id++) {
         affords[id] = id <= 50 ? 0.04 : 0.0;
     }
-    const struct tern_need wanted = {.wanted = 10};
-    const struct tern_need least = {.wanted = 10, .least = 3};
+    const struct tern_selection_need wanted = {.wanted = 10};
+    const struct tern_selection_need least = {.wanted = 10, .least = 3};
     for (uint32_t round = 1; round <= 2000; round++) {
         uint32_t count =
-            tern_selection_thin(7, round, 1, ids, list(ids), &wanted, chance_of, affords);
+            tern_selection_filter(7, round, 1, ids, list(ids), &wanted, chance_of, affords);
         in += count;
         // Not better in the next draw of the same round.
         assert_int_equal(
-            tern_selection_thin(7, round, 2, ids, list(ids), &wanted, chance_of, affords), count);
+            tern_selection_filter(7, round, 2, ids, list(ids), &wanted, chance_of, affords), count);
         uint32_t filled =
-            tern_selection_thin(7, round, 1, ids, list(ids), &least, chance_of, affords);
+            tern_selection_filter(7, round, 1, ids, list(ids), &least, chance_of, affords);
         assert_int_equal(filled, count < 3 ? 3 : count);
     }
     assert_in_range(in, 3800, 4200); // 2 a round
@@ -157,22 +158,22 @@ CASE(test_draws_are_named_by_seed_round_and_attempt)
     uint64_t first[CLIENTS];
     uint64_t again[CLIENTS];
     set_chances(1, 100, 0.5);
-    uint32_t count = tern_selection_thin(7, 3, 1, first, list(first), &ten, chance_of, NULL);
+    uint32_t count = tern_selection_filter(7, 3, 1, first, list(first), &ten, chance_of, NULL);
     for (uint32_t i = 1; i < count; i++) {
         assert_true(first[i - 1] < first[i]);
     }
-    assert_int_equal(tern_selection_thin(7, 3, 1, again, list(again), &ten, chance_of, NULL),
+    assert_int_equal(tern_selection_filter(7, 3, 1, again, list(again), &ten, chance_of, NULL),
                      count);
     assert_memory_equal(first, again, count * sizeof first[0]);
     const uint32_t others[][3] = {{8, 3, 1}, {7, 4, 1}, {7, 3, 2}};
     for (size_t i = 0; i < 3; i++) {
-        uint32_t n = tern_selection_thin(others[i][0], others[i][1], others[i][2], again,
-                                         list(again), &ten, chance_of, NULL);
+        uint32_t n = tern_selection_filter(others[i][0], others[i][1], others[i][2], again,
+                                           list(again), &ten, chance_of, NULL);
         assert_true(n != count || memcmp(first, again, count * sizeof first[0]) != 0);
     }
     // Others coming and going do not change whether a client is in.
     set_chances(1, 20, 0.0);
-    uint32_t fewer = tern_selection_thin(7, 3, 1, again, list(again), &ten, chance_of, NULL);
+    uint32_t fewer = tern_selection_filter(7, 3, 1, again, list(again), &ten, chance_of, NULL);
     uint32_t skipped = count - fewer;
     assert_memory_equal(first + skipped, again, fewer * sizeof first[0]);
 }

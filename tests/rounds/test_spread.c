@@ -50,9 +50,9 @@ CASE(test_which_figures_are_gains)
                                         "auc",      "r2",       "precision_0"};
     static const char *const costs[] = {"loss", "mae", "mse", "error", "", "f"};
     for (size_t i = 0; i < sizeof gains / sizeof gains[0]; i++) {
-        assert_true(tern_metric_is_gain(gains[i]));
+        assert_true(tern_metric_higher_is_better(gains[i]));
     }
     for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++) {
-        assert_false(tern_metric_is_gain(costs[i]));
+        assert_false(tern_metric_higher_is_better(costs[i]));
     }
 }

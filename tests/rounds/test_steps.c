@@ -31,13 +31,13 @@ static struct tern_steps_facts facts_of(float steps_per_second, uint64_t window_
 }
 
 static struct tern_steps_plan plan_for(const struct tern_steps_settings *settings,
-                                       const struct tern_steps_course *course,
+                                       const struct tern_steps_state *course,
                                        const struct tern_steps_facts *facts)
 {
     struct tern_steps_plan plan;
-    struct tern_steps_course fresh;
-    tern_steps_course_init(&fresh, settings);
-    tern_steps_for(settings, course != NULL ? course : &fresh, facts, &plan);
+    struct tern_steps_state fresh;
+    tern_steps_state_init(&fresh, settings);
+    tern_steps_make_plan(settings, course != NULL ? course : &fresh, facts, &plan);
     assert_true(strlen(plan.reason.text) < sizeof plan.reason.text);
     assert_true(plan.local_steps > 0);
     return plan;
@@ -123,7 +123,7 @@ CASE(test_fixed_is_the_same_for_all)
     struct tern_steps_plan plan = plan_for(&settings, NULL, &facts);
     assert_int_equal(plan.local_steps, 20);
     assert_string_equal(plan.reason.text, "fixed");
-    assert_false(plan.own_codec);
+    assert_false(plan.has_own_codec);
 }
 
 CASE(test_deadline_fits_the_speed_into_the_window)
@@ -165,20 +165,20 @@ CASE(test_deadline_after_another_only_cuts)
 
 // --- Adaptive
 
-static void add_losses(struct tern_steps_course *course, const struct tern_steps_settings *settings,
+static void add_losses(struct tern_steps_state *course, const struct tern_steps_settings *settings,
                        const float *losses, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        tern_steps_course_add(course, settings, losses[i]);
+        tern_steps_state_add_loss(course, settings, losses[i]);
     }
 }
 
 static uint32_t steps_after(const char *policy, const float *losses, size_t count)
 {
     struct tern_steps_settings settings = settings_of(policy);
-    struct tern_steps_course course;
+    struct tern_steps_state course;
     struct tern_steps_facts facts = facts_of(10.0F, 30000);
-    tern_steps_course_init(&course, &settings);
+    tern_steps_state_init(&course, &settings);
     add_losses(&course, &settings, losses, count);
     return plan_for(&settings, &course, &facts).local_steps;
 }
@@ -209,10 +209,10 @@ CASE(test_adaptive_decays_when_the_loss_stalls)
 CASE(test_adaptive_starts_higher)
 {
     struct tern_steps_settings settings = settings_of("adaptive");
-    struct tern_steps_course course;
+    struct tern_steps_state course;
     struct tern_steps_facts facts = facts_of(10.0F, 30000);
     settings.start = 4.0;
-    tern_steps_course_init(&course, &settings);
+    tern_steps_state_init(&course, &settings);
     assert_int_equal(plan_for(&settings, &course, &facts).local_steps, 80);
     add_losses(&course, &settings, (const float[]){2.0F, 0.5F, 0.5F}, 3);
     assert_int_equal(plan_for(&settings, &course, &facts).local_steps, 40);
@@ -224,7 +224,7 @@ CASE(test_adaptive_starts_higher)
     add_losses(&course, &settings, (const float[]){0.02F, 0.02F}, 2);
     assert_int_equal(plan_for(&settings, &course, &facts).local_steps, 15);
     settings.start = 40.0;
-    tern_steps_course_init(&course, &settings);
+    tern_steps_state_init(&course, &settings);
     struct tern_steps_plan plan = plan_for(&settings, &course, &facts);
     assert_int_equal(plan.local_steps, 500);
     assert_string_equal(plan.reason.text, "adaptive: no interval yet, at most 500");
@@ -241,9 +241,9 @@ CASE(test_adaptive_believes_no_nonsense)
 CASE(test_adaptive_says_why)
 {
     struct tern_steps_settings settings = settings_of("adaptive+deadline");
-    struct tern_steps_course course;
+    struct tern_steps_state course;
     struct tern_steps_facts facts = facts_of(1.0F, 16000);
-    tern_steps_course_init(&course, &settings);
+    tern_steps_state_init(&course, &settings);
     assert_int_equal(plan_for(&settings, &course, &facts).local_steps, 8);
     add_losses(&course, &settings, (const float[]){2.0F, 0.5F, 0.5F}, 3);
     struct tern_steps_plan plan = plan_for(&settings, &course, &facts);
@@ -256,14 +256,14 @@ CASE(test_adaptive_says_why)
 CASE(test_the_course_is_a_function_of_the_rounds)
 {
     struct tern_steps_settings settings = settings_of("adaptive");
-    struct tern_steps_course a;
-    struct tern_steps_course b;
-    tern_steps_course_init(&a, &settings);
+    struct tern_steps_state a;
+    struct tern_steps_state b;
+    tern_steps_state_init(&a, &settings);
     for (int i = 0; i < 37; i++) {
-        tern_steps_course_add(&a, &settings, 2.0F / (float)(i + 1));
-        tern_steps_course_init(&b, &settings);
+        tern_steps_state_add_loss(&a, &settings, 2.0F / (float)(i + 1));
+        tern_steps_state_init(&b, &settings);
         for (int j = 0; j <= i; j++) {
-            tern_steps_course_add(&b, &settings, 2.0F / (float)(j + 1));
+            tern_steps_state_add_loss(&b, &settings, 2.0F / (float)(j + 1));
         }
         assert_memory_equal(&a, &b, sizeof a);
     }
@@ -274,11 +274,11 @@ CASE(test_the_course_is_a_function_of_the_rounds)
 CASE(test_variance_of_updates)
 {
     // (1, 0) and (0, 1): mean square 1, mean (1/2, 1/2).
-    assert_true(tern_round_variance(1.0, sqrt(0.5), 2) > 0.4999F);
-    assert_true(tern_round_variance(1.0, sqrt(0.5), 2) < 0.5001F);
-    assert_true(tern_round_variance(4.0, 2.0, 2) == 0.0F); // all alike
-    assert_true(tern_round_variance(1.0, 0.0, 1) == 0.0F); // of one
-    assert_true(tern_round_variance(1.0, 2.0, 5) == 0.0F); // another mean's norm
-    assert_true(tern_round_variance(1.0, NAN, 5) == 0.0F);
-    assert_true(tern_round_variance(INFINITY, 1.0, 5) == 0.0F);
+    assert_true(tern_update_variance(1.0, sqrt(0.5), 2) > 0.4999F);
+    assert_true(tern_update_variance(1.0, sqrt(0.5), 2) < 0.5001F);
+    assert_true(tern_update_variance(4.0, 2.0, 2) == 0.0F); // all alike
+    assert_true(tern_update_variance(1.0, 0.0, 1) == 0.0F); // of one
+    assert_true(tern_update_variance(1.0, 2.0, 5) == 0.0F); // another mean's norm
+    assert_true(tern_update_variance(1.0, NAN, 5) == 0.0F);
+    assert_true(tern_update_variance(INFINITY, 1.0, 5) == 0.0F);
 }

@@ -66,26 +66,27 @@ CASE(test_what_is_wrong_with_tags_is_said)
 
 CASE(test_selections_are_read)
 {
-    struct tern_tags_wanted wanted;
+    struct tern_tag_selection wanted;
     char why[TERN_TAG_WHY_MAX];
-    assert_int_equal(tern_tags_wanted_parse("tags:site", &wanted, why), TERN_OK);
-    assert_string_equal(wanted.spread, "site");
-    assert_string_equal(wanted.with, "");
-    assert_int_equal(tern_tags_wanted_parse("tags:site, line=3,kind=pump", &wanted, why), TERN_OK);
-    assert_string_equal(wanted.spread, "site");
-    assert_string_equal(wanted.with, "kind=pump,line=3");
-    assert_int_equal(tern_tags_wanted_parse("random", &wanted, why), TERN_ERR_UNKNOWN);
-    assert_int_equal(tern_tags_wanted_parse("tags:", &wanted, why), TERN_ERR_CONFIG);
-    assert_int_equal(tern_tags_wanted_parse("tags:site,line", &wanted, why), TERN_ERR_CONFIG);
+    assert_int_equal(tern_tag_selection_parse("tags:site", &wanted, why), TERN_OK);
+    assert_string_equal(wanted.spread_key, "site");
+    assert_string_equal(wanted.required, "");
+    assert_int_equal(tern_tag_selection_parse("tags:site, line=3,kind=pump", &wanted, why),
+                     TERN_OK);
+    assert_string_equal(wanted.spread_key, "site");
+    assert_string_equal(wanted.required, "kind=pump,line=3");
+    assert_int_equal(tern_tag_selection_parse("random", &wanted, why), TERN_ERR_UNKNOWN);
+    assert_int_equal(tern_tag_selection_parse("tags:", &wanted, why), TERN_ERR_CONFIG);
+    assert_int_equal(tern_tag_selection_parse("tags:site,line", &wanted, why), TERN_ERR_CONFIG);
     assert_non_null(strstr(why, "values of one tag only"));
-    assert_string_equal(wanted.with, "kind=pump,line=3");
+    assert_string_equal(wanted.required, "kind=pump,line=3");
 
-    assert_true(tern_tags_fit("kind=pump,line=3", &wanted));
-    assert_true(tern_tags_fit("a=1,kind=pump,l=3,line=3,site=a", &wanted));
-    assert_false(tern_tags_fit("kind=pump,line=33", &wanted));
-    assert_false(tern_tags_fit("kind=pump", &wanted));
-    assert_false(tern_tags_fit("", &wanted));
-    assert_true(tern_tags_fit("", &(struct tern_tags_wanted){.with = ""}));
+    assert_true(tern_tags_match("kind=pump,line=3", &wanted));
+    assert_true(tern_tags_match("a=1,kind=pump,l=3,line=3,site=a", &wanted));
+    assert_false(tern_tags_match("kind=pump,line=33", &wanted));
+    assert_false(tern_tags_match("kind=pump", &wanted));
+    assert_false(tern_tags_match("", &wanted));
+    assert_true(tern_tags_match("", &(struct tern_tag_selection){.required = ""}));
 }
 
 // Of 60 clients: 30 of site a, 20 of b, 8 of c, and 2 without.
@@ -97,11 +98,11 @@ static uint32_t group_of(uint64_t id)
 static void spread(uint32_t round, uint32_t attempt, uint64_t *ids, uint32_t want)
 {
     static const char *const tags[] = {"line=1,site=a", "site=b", "site=c,z=1", "line=2"};
-    struct tern_tags_lot lots[CLIENTS];
+    struct tern_tagged_client lots[CLIENTS];
     for (uint32_t i = 0; i < CLIENTS; i++) {
-        lots[i] = (struct tern_tags_lot){.id = i + 1, .tags = tags[group_of(i + 1)]};
+        lots[i] = (struct tern_tagged_client){.id = i + 1, .tags = tags[group_of(i + 1)]};
     }
-    tern_tags_spread(7, round, attempt, "site", lots, CLIENTS, ids, want);
+    tern_tags_select_evenly(7, round, attempt, "site", lots, CLIENTS, ids, want);
     for (uint32_t i = 1; i < want; i++) {
         assert_true(ids[i - 1] < ids[i]);
     }

@@ -29,7 +29,7 @@ static int setup(void **state)
 
 static void check(enum tern_wait wait, bool needs_help)
 {
-    assert_int_equal(tern_wait_of(&rules, &facts, NOW), wait);
+    assert_int_equal(tern_wait_reason(&rules, &facts, NOW), wait);
     assert_int_equal(tern_wait_needs_help(wait, &rules, &facts), needs_help);
 }
 
@@ -49,7 +49,7 @@ TEST(test_reasons_in_their_order)
     facts.trainers.spent = 4; // 2 are left, of 3 that half a cohort of 5 are
     check(TERN_WAIT_BYTES, true);
     facts.round = 0;
-    rules.statistics_are_wanted = true;
+    rules.statistics_are_enabled = true;
     rules.statistics_wait_ms = 100;
     facts.first_statistics_ms = NOW - 99;
     facts.trainers.with_statistics = 3;
@@ -76,7 +76,7 @@ TEST(test_what_does_not_hold_a_round_up)
     rules.fits_budgets = true;
     facts.trainers.spent = 3; // as many are left as have to take part
     check(TERN_WAIT_CHECKIN, false);
-    rules.statistics_are_wanted = true; // but rounds have begun
+    rules.statistics_are_enabled = true; // but rounds have begun
     check(TERN_WAIT_CHECKIN, false);
     facts.round = 0;
     facts.scaled = true;
@@ -103,7 +103,7 @@ TEST(test_a_gateway_waits_for_the_upstream_aggregator)
 // With fewer than are needed for however long; with them until all that came have told theirs, or for a while.
 TEST(test_for_how_long_statistics_are_awaited)
 {
-    rules.statistics_are_wanted = true;
+    rules.statistics_are_enabled = true;
     rules.statistics_wait_ms = 100;
     facts.round = 0;
     check(TERN_WAIT_STATISTICS, true); // nobody has told any
@@ -123,21 +123,21 @@ TEST(test_for_how_long_statistics_are_awaited)
 
 TEST(test_how_many_are_needed)
 {
-    assert_int_equal(tern_wait_updates(&rules, &facts), 3);
+    assert_int_equal(tern_wait_clients_needed(&rules, &facts), 3);
     rules.quorum = 4;
-    assert_int_equal(tern_wait_updates(&rules, &facts), 4);
+    assert_int_equal(tern_wait_clients_needed(&rules, &facts), 4);
     facts.trainers.recent = 2;
-    assert_int_equal(tern_wait_updates(&rules, &facts), 2);
-    assert_int_equal(tern_wait_statistics(&rules), 3);
+    assert_int_equal(tern_wait_clients_needed(&rules, &facts), 2);
+    assert_int_equal(tern_wait_statistics_needed(&rules), 3);
     rules.statistics_min_clients = 2;
-    assert_int_equal(tern_wait_statistics(&rules), 2);
+    assert_int_equal(tern_wait_statistics_needed(&rules), 2);
 }
 
 TEST(test_clients_are_counted_as_one_thing)
 {
     char why[TERN_TAG_WHY_MAX];
-    struct tern_trainers trainers = {0};
-    const struct tern_waited clients[] = {
+    struct tern_trainer_counts trainers = {0};
+    const struct tern_wait_client clients[] = {
         {"site=b", 1, NOW, false, 0, 0, true},              // other tags
         {"site=b", 1, NOW, false, 0, 0, false},             // likewise
         {"site=a", 1, 1, false, 0, 0, false},               // never came
@@ -148,19 +148,19 @@ TEST(test_clients_are_counted_as_one_thing)
         {"site=a", 1, NOW, true, 100, 100, false},          // recent
         {"site=a", NOW - 10, NOW - 10, false, 0, 0, false}, // it has just enrolled
     };
-    assert_int_equal(tern_tags_wanted_parse("tags:site=a", &rules.tags, why), TERN_OK);
+    assert_int_equal(tern_tag_selection_parse("tags:site=a", &rules.tags, why), TERN_OK);
     for (size_t i = 0; i < sizeof clients / sizeof clients[0]; i++) {
-        tern_trainers_add(&trainers, &rules, &clients[i], NOW);
+        tern_trainer_counts_add(&trainers, &rules, &clients[i], NOW);
     }
-    assert_int_equal(trainers.other_tags, 2);
-    assert_int_equal(trainers.never_came, 1);
+    assert_int_equal(trainers.excluded_by_tags, 2);
+    assert_int_equal(trainers.never_checked_in, 1);
     assert_int_equal(trainers.enrolled, 6);
     assert_int_equal(trainers.recent, 5);
     assert_int_equal(trainers.spent, 2);
     assert_int_equal(trainers.with_statistics, 2);
     assert_int_equal(trainers.missing_statistics, 4);
     rules.eligible_within_ms = 0; // whenever they were seen
-    tern_trainers_add(&trainers, &rules, &clients[3], NOW);
+    tern_trainer_counts_add(&trainers, &rules, &clients[3], NOW);
     assert_int_equal(trainers.recent, 6);
 }
 

@@ -250,7 +250,7 @@ static void open_and_configure(struct harness *harness)
         .cohort = 2, .deadline_ms = 60000, .come_back_min_ms = 1000, .come_back_max_ms = 3600000};
     config->federation.min_clients = 2;
     config->federation.train =
-        (struct tern_federation_train){.batch_size = 8, .rate = {.first = 0.1F}};
+        (struct tern_training_settings){.batch_size = 8, .rate = {.first = 0.1F}};
     config->federation.steps =
         (struct tern_steps_settings){.local_steps = 5, .min_steps = 1, .max_steps = 50};
     config->federation.codec_up = (struct tern_codec){.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};

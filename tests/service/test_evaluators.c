@@ -126,7 +126,7 @@ static void tell(uint64_t client, const struct report *report)
     (void)checkin_with(&harness, client, &request);
 }
 
-static struct tern_judged pending; // beside the newest that counts
+static struct tern_reported_version pending; // beside the newest that counts
 
 static struct tern_accuracy newest(void)
 {

@@ -14,10 +14,10 @@
 #include "scheduled.h"
 #include "tests/cases.h"
 
-#define FOLLOWER 1
+#define UPSTREAM 1
 #define DEVICE 2
 
-static const struct tern_federation_course course = {.local_steps = 7,
+static const struct tern_upstream_training course = {.local_steps = 7,
                                                      .batch_size = 3,
                                                      .learning_rate = 0.125F,
                                                      .momentum = 0.5F,
@@ -28,22 +28,22 @@ static const struct tern_federation_course course = {.local_steps = 7,
 static void start(void)
 {
     struct tern_federation_config *config = &harness.config.federation;
-    config->follower = FOLLOWER;
+    config->upstream_client = UPSTREAM;
     config->round.cohort = 1;
     config->round.quorum = 1;
     config->round.deadline_ms = 60000;
     config->min_clients = 1;
-    tern_federation_take_course(config, &course);
+    tern_federation_config_set_training(config, &course);
     assert_int_equal(tern_codec_parse("3lc:s=1.5", &config->downloads.codec, NULL), TERN_OK);
     harness_start(&harness);
-    assert_int_equal(enroll(&harness, true), FOLLOWER);
+    assert_int_equal(enroll(&harness, true), UPSTREAM);
     assert_int_equal(enroll(&harness, false), DEVICE);
 }
 
 // --- What a gateway does
 
 struct order {
-    uint64_t follower;
+    uint64_t upstream_client;
     float *weights;
     uint32_t count;
     uint32_t round;
@@ -54,16 +54,16 @@ struct order {
 static enum tern_result follow(struct tern_federation *federation, uint64_t now_ms, void *ctx)
 {
     struct order *order = ctx;
-    tern_federation_set_course(federation, &course);
-    return tern_federation_set_model(federation, order->follower, order->weights, order->count,
-                                     now_ms, &order->refusal);
+    tern_federation_set_training(federation, &course);
+    return tern_federation_set_model(federation, order->upstream_client, order->weights,
+                                     order->count, now_ms, &order->refusal);
 }
 
 static enum tern_result let_open(struct tern_federation *federation, uint64_t now_ms, void *ctx)
 {
     const struct order *order = ctx;
     (void)now_ms;
-    tern_federation_let_open(federation, order->round);
+    tern_federation_allow_round(federation, order->round);
     return TERN_OK;
 }
 
@@ -83,7 +83,7 @@ static enum tern_result fail_after(struct tern_federation *federation, uint64_t 
 
 static void make_order(struct order *order)
 {
-    *order = (struct order){.follower = FOLLOWER, .count = harness.model.count};
+    *order = (struct order){.upstream_client = UPSTREAM, .count = harness.model.count};
     order->weights = malloc(order->count * sizeof(float));
     order->global = malloc(order->count * sizeof(float));
 }
@@ -211,10 +211,10 @@ TEST(test_what_does_not_fit_is_refused)
     do_now(follow, &order);
     assert_int_equal(order.refusal.result, TERN_ERR_MODEL_MISMATCH);
     order.count++;
-    order.follower = DEVICE; // which may be drawn for rounds
+    order.upstream_client = DEVICE; // which may be drawn for rounds
     do_now(follow, &order);
     assert_int_equal(order.refusal.result, TERN_ERR_NOT_FOUND);
-    order.follower = FOLLOWER;
+    order.upstream_client = UPSTREAM;
     order.weights[5] = 1e9F;
     do_now(follow, &order);
     assert_int_equal(order.refusal.result, TERN_ERR_NORM_LIMIT);

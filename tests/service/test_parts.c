@@ -110,9 +110,9 @@ enum tern_result __wrap_tern_federation_new(const struct tern_federation_config 
                                             struct tern_db *db, struct tern_federation **federation,
                                             char why[256]);
 void __real_tern_federation_read_update(struct tern_federation *federation,
-                                        struct tern_incoming *update);
+                                        struct tern_incoming_update *update);
 void __wrap_tern_federation_read_update(struct tern_federation *federation,
-                                        struct tern_incoming *update);
+                                        struct tern_incoming_update *update);
 
 enum tern_result __wrap_tern_federation_new(const struct tern_federation_config *config,
                                             const struct tern_federation_ports *ports,
@@ -125,7 +125,7 @@ enum tern_result __wrap_tern_federation_new(const struct tern_federation_config 
 }
 
 void __wrap_tern_federation_read_update(struct tern_federation *federation,
-                                        struct tern_incoming *update)
+                                        struct tern_incoming_update *update)
 {
     __real_tern_federation_read_update(federation, update);
     update->deferred = (course->deferred & BIT(update->client)) != 0;

@@ -258,7 +258,7 @@ CASE_WITH(test_reports_read_no_history, setup, teardown)
     struct tern_db_meter all;
     struct tern_db_meter outside;
     struct tern_accuracy newest;
-    struct tern_judged pending;
+    struct tern_reported_version pending;
     struct tern_db_client evaluator = {.evaluator = true, .last_seen_ms = 1};
     struct tern_db_evaluation report = {.num_examples = 1};
     char why[256];

@@ -340,7 +340,7 @@ TEST(test_a_federation_that_diverges_is_named)
         diverge();
     }
     unsigned lines = lines_with("event=all-updates-refused");
-    unsigned draws = facts_now().federation.refused_draws;
+    unsigned draws = facts_now().federation.refused_cohorts;
     // One that is sound ends it, whatever the others send.
     assert_int_equal(send_value(1, &next.task, 0.5F), 200);
     test_advance(61000);
@@ -352,7 +352,7 @@ TEST(test_a_federation_that_diverges_is_named)
     assert_true(advice);
     assert_int_equal(lines, 3); // at 2, 4 and 8
     assert_int_equal(draws, 8);
-    assert_int_equal(facts_now().federation.refused_draws, 0);
+    assert_int_equal(facts_now().federation.refused_cohorts, 0);
     assert_null(facts_now().federation.advice);
 }
 
@@ -365,7 +365,7 @@ TEST(test_a_round_that_nobody_reports_does_not_diverge)
         test_advance(61000);
         (void)checkin(&harness, 1, NULL);
     }
-    assert_int_equal(facts_now().federation.refused_draws, 0);
+    assert_int_equal(facts_now().federation.refused_cohorts, 0);
 }
 
 // --- Updates under a key that is taken

@@ -26,7 +26,7 @@ static int setup(void **state)
     (void)state;
     harness_make_model(&harness, "softmax:3-2");
     harness.config.federation.statistics =
-        (struct tern_federation_statistics){.wanted = true, .min_clients = 2, .wait_ms = WAIT_MS};
+        (struct tern_statistics_settings){.enabled = true, .min_clients = 2, .wait_ms = WAIT_MS};
     return 0;
 }
 
@@ -229,7 +229,7 @@ TEST(test_it_never_changes)
     report_usual(two);
     tern_CheckinReply reply = look_in(one, 0);
     const uint32_t tag = fetch(one, &reply, &scaling, before);
-    harness.config.federation.statistics.wanted = false; // it stands all the same
+    harness.config.federation.statistics.enabled = false; // it stands all the same
     harness_restart(&harness);
     const uint64_t late = enroll(&harness, false);
     reply = look_in(late, 0);
@@ -321,12 +321,12 @@ TEST(test_the_first_word_counts)
 
 TEST(test_nobody_is_asked_unless_it_is_wanted)
 {
-    harness.config.federation.statistics.wanted = false;
+    harness.config.federation.statistics.enabled = false;
     begin(1);
     enroll(&harness, false);
     assert_int_equal(tell(one, 100, usual, COLUMNS), TERN_ERR_LATE);
     assert_true(look_in(one, 0).has_task);
-    harness.config.federation.statistics.wanted = true; // too late: rounds have begun
+    harness.config.federation.statistics.enabled = true; // too late: rounds have begun
     harness_restart(&harness);
     assert_true(look_in(one, 0).has_task);
 }
@@ -344,7 +344,7 @@ TEST(test_it_is_for_built_in_models)
     harness_make_imported(&harness, manifest, tern_manifest_encode(&model, manifest), weights);
     harness_start(&harness);
     assert_int_equal(tern_service_check_config(harness.service, &harness.config, why), TERN_OK);
-    harness.config.federation.statistics.wanted = true;
+    harness.config.federation.statistics.enabled = true;
     assert_int_equal(tern_service_check_config(harness.service, &harness.config, why),
                      TERN_ERR_CONFIG);
     assert_non_null(strstr(why, "statistics.columns = clients needs a built-in model"));
@@ -356,7 +356,7 @@ TEST(test_a_target_is_a_column_more)
     harness_free(&harness);
     harness_make_model(&harness, "linear:3-1,loss=mae");
     harness.config.federation.statistics =
-        (struct tern_federation_statistics){.wanted = true, .min_clients = 2};
+        (struct tern_statistics_settings){.enabled = true, .min_clients = 2};
     begin(2);
     assert_int_equal(tell(one, 100, pairs, COLUMNS), TERN_ERR_MODEL_MISMATCH);
     assert_int_equal(tell(one, 100, pairs, COLUMNS + 1), TERN_OK);
@@ -405,7 +405,7 @@ TEST(test_who_looks_is_told_and_changes_nothing)
 
 TEST(test_who_looks_at_a_federation_without_is_told_so)
 {
-    harness.config.federation.statistics.wanted = false;
+    harness.config.federation.statistics.enabled = false;
     harness_start(&harness);
     const tern_CheckinReply reply = look(enroll(&harness, false));
     assert_int_equal(reply.statistics, tern_StatisticsState_STATISTICS_NONE);
@@ -542,7 +542,7 @@ static void shut_out(uint64_t client)
 TEST(test_other_names_of_columns_are_told_to_their_client)
 {
     unsigned lines;
-    harness.config.federation.statistics.wanted = false;
+    harness.config.federation.statistics.enabled = false;
     harness_start(&harness);
     const uint64_t first = enroll(&harness, false);
     const uint64_t second = enroll(&harness, false);

@@ -21,7 +21,7 @@ static uint32_t group_of(uint64_t client)
 static void select_by(const char *selection)
 {
     char why[TERN_TAG_WHY_MAX];
-    assert_int_equal(tern_tags_wanted_parse(selection, &harness.config.federation.tags, why),
+    assert_int_equal(tern_tag_selection_parse(selection, &harness.config.federation.tags, why),
                      TERN_OK);
 }
 

@@ -296,7 +296,7 @@ TEST(test_a_record_is_rolled_back)
     harness_await_store(&harness);
     (void)play(10 * SECOND);
     assert_int_equal(facts().federation.counts.tasks_missed, 1); // once
-    assert_true(unreported(taker) == tern_unreported_missed(0.0F));
+    assert_true(unreported(taker) == tern_unreported_after_miss(0.0F));
 }
 
 // Everybody is needed to begin, so rounds draw the taker as well, with nobody in its place: two of them end by their
@@ -374,7 +374,7 @@ TEST(test_one_that_fails_holds_no_round_until_its_deadline)
 {
     const struct device *failing = start_with_one_that_fails();
     (void)play(20 * SECOND);
-    assert_true(unreported(failing) == tern_unreported_missed(0.0F)); // three tries: one task
+    assert_true(unreported(failing) == tern_unreported_after_miss(0.0F)); // three tries: one task
     assert_int_equal(facts().federation.version, 0);
     (void)play(2 * MINUTE);
     assert_true(facts().federation.version >= 1); // without its update
@@ -483,7 +483,7 @@ TEST(test_a_few_tries_are_no_fault)
 {
     struct device *device = start_with_one_that_fails();
     (void)play(4 * SECOND);
-    assert_int_equal(device->tries, TERN_TRIES);
+    assert_int_equal(device->tries, TERN_TRIES_MAX);
     assert_int_equal(tries_of(device, 1), 1); // nothing is written for those that do not count
     device->fails = false;
     device->reports = true;
@@ -502,9 +502,9 @@ static void try_again(const struct device *device, int times)
 
 TEST(test_tries_outlive_a_restart_and_go_with_their_transaction)
 {
-    const float missed = tern_unreported_missed(0.0F);
+    const float missed = tern_unreported_after_miss(0.0F);
     const struct device *failing = start_with_one_that_fails();
-    try_again(failing, TERN_TRIES);
+    try_again(failing, TERN_TRIES_MAX);
     run_sql(harness.path, "CREATE TRIGGER full BEFORE UPDATE OF unreported ON clients"
                           " WHEN NEW.unreported <> OLD.unreported"
                           " BEGIN SELECT RAISE(ABORT, 'disk full'); END");
@@ -512,16 +512,16 @@ TEST(test_tries_outlive_a_restart_and_go_with_their_transaction)
     assert_int_equal(facts().federation.counts.tasks_missed, 0);
     assert_int_equal(tries_of(failing, 1), 1);
     run_sql(harness.path, "DROP TRIGGER full");
-    try_again(failing, TERN_TRIES - 1);
+    try_again(failing, TERN_TRIES_MAX - 1);
     assert_int_equal(facts().federation.counts.tasks_missed,
                      0); // those that were not stored are forgotten
     try_again(failing, 1);
     assert_int_equal(facts().federation.counts.tasks_missed, 1);
-    assert_int_equal(tries_of(failing, 1), TERN_TRIES + 1);
+    assert_int_equal(tries_of(failing, 1), TERN_TRIES_MAX + 1);
     assert_true(unreported(failing) == missed);
     harness_restart(&harness);
-    try_again(failing, TERN_TRIES);
-    assert_int_equal(tries_of(failing, 1), 2 * TERN_TRIES + 1);
-    assert_true(unreported(failing) == tern_unreported_missed(missed));
+    try_again(failing, TERN_TRIES_MAX);
+    assert_int_equal(tries_of(failing, 1), 2 * TERN_TRIES_MAX + 1);
+    assert_true(unreported(failing) == tern_unreported_after_miss(missed));
     assert_int_equal(facts().federation.unreliable, 1);
 }

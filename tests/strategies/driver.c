@@ -77,7 +77,7 @@ static bool read_rule(void)
         refuse(result);
         return false;
     }
-    tern_strategy_count_none(&totals, &rule);
+    tern_strategy_totals_init(&totals, &rule);
     return true;
 }
 
@@ -115,7 +115,7 @@ static void add(void)
     }
     REQUIRE(tern_container_encode(&codec, NULL, &model, values, update->container,
                                   sizeof update->container, &update->len) == TERN_OK);
-    enum tern_result result = tern_strategy_count(&totals, &update->contribution);
+    enum tern_result result = tern_strategy_count_update(&totals, &update->contribution);
     if (result != TERN_OK) {
         refuse(result);
         return;
@@ -142,9 +142,9 @@ static void merge(void)
         refuse(result);
         return;
     }
-    tern_strategy_sum_up(&sums, &report);
+    tern_strategy_fill_report(&sums, &report);
     REQUIRE(report.updates == totals.updates && report.mean_loss == 1.0F);
-    tern_strategy_count_none(&totals, &rule);
+    tern_strategy_totals_init(&totals, &rule);
     print(global);
 }
 

@@ -61,7 +61,7 @@ enum tern_result take_updates(struct tern_strategy_sums *sums, const struct tern
         TERN_TRY(take_mean(model, &sums->totals, memory->acc, updates, count));
         return tern_strategy_take_mean(sums);
     }
-    while (totals->updates > 0 && !tern_strategy_ready(sums)) {
+    while (totals->updates > 0 && !tern_strategy_is_complete(sums)) {
         for (size_t i = 0; i < count; i++) {
             TERN_TRY(tern_strategy_accumulate(sums, updates[i].container, updates[i].len));
         }

@@ -144,9 +144,10 @@ void open_round(struct fixture *fixture, const struct tern_strategy_rule *rule)
     assert_ok(fixture, tern_db_round_put(fixture->db, &round_row));
     assert_ok(fixture, tern_db_commit(fixture->db));
     assert_ok(fixture, tern_db_round_get(fixture->db, ROUND, &round_row));
-    tern_strategy_count_none(&totals, rule);
+    tern_strategy_totals_init(&totals, rule);
     for (uint32_t u = 0; u < UPDATES && updates[u].len > 0; u++) {
-        assert_int_equal(tern_strategy_count(&totals, &updates[u].arrival.contribution), TERN_OK);
+        assert_int_equal(tern_strategy_count_update(&totals, &updates[u].arrival.contribution),
+                         TERN_OK);
     }
 }
 

@@ -56,9 +56,9 @@ static enum tern_result merge(struct run *run, const struct tern_contribution *c
                                                 COUNT * UPDATES, run->scratch};
     struct tern_strategy_totals totals;
     struct tern_strategy_sums sums;
-    tern_strategy_count_none(&totals, &run->rule);
+    tern_strategy_totals_init(&totals, &run->rule);
     for (size_t i = 0; i < UPDATES; i++) {
-        assert_int_equal(tern_strategy_count(&totals, &contributions[i]), TERN_OK);
+        assert_int_equal(tern_strategy_count_update(&totals, &contributions[i]), TERN_OK);
     }
     uint8_t containers[UPDATES][256];
     struct held_update updates[UPDATES];
@@ -189,18 +189,18 @@ CASE(test_steps_norm)
 CASE(test_scale)
 {
     struct tern_strategy_rule rule = {.strategy = &tern_strategy_fedavg};
-    assert_true(tern_strategy_scale(&rule, 100, 1) == 1.0);
+    assert_true(tern_strategy_steps_factor_max(&rule, 100, 1) == 1.0);
     rule.strategy = &tern_strategy_fednova;
-    assert_true(tern_strategy_scale(&rule, 100, 1) == 100.0);
+    assert_true(tern_strategy_steps_factor_max(&rule, 100, 1) == 100.0);
     rule.parameters[TERN_STRATEGY_LOCAL_MOMENTUM] = 0.9F;
-    assert_true(tern_strategy_scale(&rule, 100, 1) > 900.0);
+    assert_true(tern_strategy_steps_factor_max(&rule, 100, 1) > 900.0);
     rule.parameters[TERN_STRATEGY_SCALE_MAX] = 2.0F;
-    assert_true(tern_strategy_scale(&rule, 100, 1) == 2.0);
-    assert_true(tern_strategy_scale(&rule, 100, 100) == 1.0);
-    double little = tern_strategy_scale(&rule, 100, 80);
+    assert_true(tern_strategy_steps_factor_max(&rule, 100, 1) == 2.0);
+    assert_true(tern_strategy_steps_factor_max(&rule, 100, 100) == 1.0);
+    double little = tern_strategy_steps_factor_max(&rule, 100, 80);
     assert_true(little > 1.0 && little < 2.0);
     rule.strategy = &tern_strategy_fedavg; // does not normalise
-    assert_true(tern_strategy_scale(&rule, 100, 1) == 1.0);
+    assert_true(tern_strategy_steps_factor_max(&rule, 100, 1) == 1.0);
 }
 
 // The factors of a round of two, against what was foretold for each of them; norms are kept to
@@ -210,15 +210,15 @@ static double check_factors(const struct tern_strategy_rule *rule, uint32_t aske
 {
     struct tern_strategy_totals totals;
     double gain = 0.0;
-    tern_strategy_count_none(&totals, rule);
+    tern_strategy_totals_init(&totals, rule);
     for (size_t i = 0; i < UPDATES; i++) {
-        assert_int_equal(tern_strategy_count(&totals, &round[i]), TERN_OK);
+        assert_int_equal(tern_strategy_count_update(&totals, &round[i]), TERN_OK);
     }
     for (size_t i = 0; i < UPDATES; i++) {
         uint32_t done = round[i].local_steps;
         double factor = tern_strategy_steps_factor(&totals, done);
         double most = (double)rule->parameters[TERN_STRATEGY_SCALE_MAX];
-        assert_true(factor <= tern_strategy_scale(rule, asked, done) * (1.0 + 1e-6));
+        assert_true(factor <= tern_strategy_steps_factor_max(rule, asked, done) * (1.0 + 1e-6));
         assert_true(factor <= most || !(most > 0.0));
         gain += factor * (double)round[i].num_examples / (double)totals.num_examples;
     }

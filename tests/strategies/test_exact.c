@@ -28,13 +28,14 @@ CASE(test_a_bin_holds_the_number)
             const float number = tern_bits_float(sign | exponent << 23 | mantissas[i / 2]);
             const struct tern_exact_term term = tern_exact_term(number);
             assert_true(term.bin < TERN_EXACT_BINS);
-            assert_true(tern_exact_of(term.bin, term.amount) == (double)number);
+            assert_true(tern_exact_bin_value(term.bin, term.amount) == (double)number);
             const uint64_t magnitude = sign != 0 ? 0 - term.amount : term.amount;
             assert_true(magnitude < UINT64_C(1) << 39);
             const uint32_t bits = tern_float_bits(number) & 0x7fffffff;
-            assert_true(bits >= tern_exact_begin(term.bin));
-            assert_true(bits < tern_exact_begin(term.bin + 1));
-            assert_true(tern_exact_amount(number, 1.0 / tern_exact_unit(term.bin)) == term.amount);
+            assert_true(bits >= tern_exact_bin_start(term.bin));
+            assert_true(bits < tern_exact_bin_start(term.bin + 1));
+            assert_true(tern_exact_amount(number, 1.0 / tern_exact_bin_unit(term.bin)) ==
+                        term.amount);
         }
     }
     assert_true(tern_exact_term(INFINITY).bin >= TERN_EXACT_BINS);
@@ -52,8 +53,8 @@ CASE(test_a_full_bin_does_not_overflow)
     assert_int_equal(next.bin, 1);
     const uint64_t sum = term.amount * TERN_EXACT_TERMS_MAX;
     assert_true(sum / TERN_EXACT_TERMS_MAX == term.amount && sum < UINT64_C(1) << 63);
-    assert_true(tern_exact_of(0, sum) == (double)largest * TERN_EXACT_TERMS_MAX);
-    assert_true(tern_exact_of(0, 0 - sum) == -(double)largest * TERN_EXACT_TERMS_MAX);
+    assert_true(tern_exact_bin_value(0, sum) == (double)largest * TERN_EXACT_TERMS_MAX);
+    assert_true(tern_exact_bin_value(0, 0 - sum) == -(double)largest * TERN_EXACT_TERMS_MAX);
 }
 
 // --- Updates of every kind
@@ -102,10 +103,10 @@ static int setup(void **state)
         .server_learning_rate = 1.0F,
         .parameters = {[TERN_STRATEGY_SCALE_MAX] = 2.0F},
     };
-    tern_strategy_count_none(&totals, &rule);
+    tern_strategy_totals_init(&totals, &rule);
     for (uint32_t i = 0; i < UPDATES; i++) {
         make_update(&updates[i], i, specs[i % 6]);
-        assert_int_equal(tern_strategy_count(&totals, &updates[i].contribution), TERN_OK);
+        assert_int_equal(tern_strategy_count_update(&totals, &updates[i].contribution), TERN_OK);
     }
     return 0;
 }
@@ -276,9 +277,9 @@ static void hold_all(const struct update list[UPDATES], uint64_t memory, const d
     struct tern_strategy_totals all;
     float *expected = calloc(model.count, sizeof *expected);
     float *acc = calloc(model.count, sizeof *acc);
-    tern_strategy_count_none(&all, &totals.rule);
+    tern_strategy_totals_init(&all, &totals.rule);
     for (uint32_t u = 0; u < UPDATES; u++) {
-        assert_int_equal(tern_strategy_count(&all, &list[u].contribution), TERN_OK);
+        assert_int_equal(tern_strategy_count_update(&all, &list[u].contribution), TERN_OK);
     }
     assert_int_equal(take_as_they_come(list, 0, false, &all, UINT64_MAX, scales, expected), 0);
     for (uint32_t start = 0; start < UPDATES; start++) {
@@ -325,7 +326,7 @@ struct part {
 static void begin_part(struct part *part, uint64_t memory)
 {
     tern_exact_mean_begin(&part->mean, &model, &totals.rule, memory, 0, model.count);
-    tern_strategy_count_none(&part->totals, &totals.rule);
+    tern_strategy_totals_init(&part->totals, &totals.rule);
 }
 
 // As a reading that is held where that is worth it, or added.
@@ -345,7 +346,7 @@ static void take_into(struct part *part, uint32_t u, bool hold)
     }
     tern_reading_free(reading);
     assert_int_equal(result, TERN_OK);
-    assert_int_equal(tern_strategy_count(&part->totals, &update->contribution), TERN_OK);
+    assert_int_equal(tern_strategy_count_update(&part->totals, &update->contribution), TERN_OK);
 }
 
 static void join(struct part *whole, struct part *part)
@@ -461,8 +462,8 @@ CASE_WITH(test_many_examples_keep_their_weight, setup, teardown)
         struct tern_exact_mean mean = {.model = NULL};
         const struct tern_contribution contribution = {examples[e], 5, 1.0F, 0};
         struct tern_strategy_totals one;
-        tern_strategy_count_none(&one, &totals.rule);
-        assert_int_equal(tern_strategy_count(&one, &contribution), TERN_OK);
+        tern_strategy_totals_init(&one, &totals.rule);
+        assert_int_equal(tern_strategy_count_update(&one, &contribution), TERN_OK);
         tern_exact_mean_begin(&mean, &model, &one.rule, UINT64_MAX, 0, model.count);
         assert_int_equal(tern_exact_mean_add(&mean, &contribution, container, len, NULL, NULL),
                          TERN_OK);
@@ -503,8 +504,8 @@ CASE_WITH(test_what_expands_is_not_kept, setup, teardown)
     struct tern_exact_mean mean = {.model = NULL};
     const struct tern_contribution contribution = {10, 5, 1.0F, 0};
     struct tern_strategy_totals one;
-    tern_strategy_count_none(&one, &totals.rule);
-    assert_int_equal(tern_strategy_count(&one, &contribution), TERN_OK);
+    tern_strategy_totals_init(&one, &totals.rule);
+    assert_int_equal(tern_strategy_count_update(&one, &contribution), TERN_OK);
     tern_exact_mean_begin(&mean, &large, &one.rule, UINT64_MAX, 0, large.count);
     assert_int_equal(tern_exact_mean_add(&mean, &contribution, container, len, reading, NULL),
                      TERN_OK);
@@ -544,10 +545,10 @@ static void take_coded(const char *coder, bool sparse, float *acc)
         tern_reading_make(&room, &model, update.container, update.len, &info, &reading), TERN_OK);
     assert_int_equal(tern_reading_is_whole(reading),
                      hands_over_signs(coder) || (sparse && is_planar(coder)));
-    tern_strategy_count_none(&both, &totals.rule);
+    tern_strategy_totals_init(&both, &totals.rule);
     tern_exact_mean_begin(&mean, &model, &totals.rule, UINT64_MAX, 0, model.count);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(tern_strategy_count(&both, &update.contribution), TERN_OK);
+        assert_int_equal(tern_strategy_count_update(&both, &update.contribution), TERN_OK);
         assert_int_equal(tern_exact_mean_add(&mean, &update.contribution, update.container,
                                              update.len, i == 0 ? reading : NULL, NULL),
                          TERN_OK);
@@ -583,9 +584,9 @@ static void take_alone(const struct update *update, const struct tern_reading *r
 {
     struct tern_exact_mean mean = {.model = NULL};
     struct tern_strategy_totals one;
-    tern_strategy_count_none(&one, &totals.rule);
+    tern_strategy_totals_init(&one, &totals.rule);
     tern_exact_mean_begin(&mean, &model, &totals.rule, UINT64_MAX, 0, model.count);
-    assert_int_equal(tern_strategy_count(&one, &update->contribution), TERN_OK);
+    assert_int_equal(tern_strategy_count_update(&one, &update->contribution), TERN_OK);
     assert_int_equal(tern_exact_mean_add(&mean, &update->contribution, update->container,
                                          update->len, reading, NULL),
                      TERN_OK);

@@ -32,7 +32,7 @@ static int setup(void **state)
     memset(&rule, 0, sizeof rule);
     rule.strategy = &tern_strategy_fedavg;
     rule.server_learning_rate = 1.0F;
-    tern_strategy_count_none(&totals, &rule);
+    tern_strategy_totals_init(&totals, &rule);
     return 0;
 }
 
@@ -55,7 +55,7 @@ static void use(const struct tern_strategy *strategy, float rate)
 {
     rule.strategy = strategy;
     rule.server_learning_rate = rate;
-    tern_strategy_count_none(&totals, &rule);
+    tern_strategy_totals_init(&totals, &rule);
 }
 
 static enum tern_result take(const struct update *updates, size_t count)
@@ -65,7 +65,7 @@ static enum tern_result take(const struct update *updates, size_t count)
     for (size_t i = 0; i < count; i++) {
         held[i] =
             (struct held_update){updates[i].contribution, updates[i].container, updates[i].len};
-        assert_int_equal(tern_strategy_count(&totals, &updates[i].contribution), TERN_OK);
+        assert_int_equal(tern_strategy_count_update(&totals, &updates[i].contribution), TERN_OK);
     }
     return take_updates(&sums, &model, &totals, &memory, held, count);
 }
@@ -118,7 +118,7 @@ CASE_WITH(test_weighted_by_examples, setup, NULL)
         assert_true(global[i] == 3.0F * (float)(i + 1));
     }
     struct tern_strategy_report report;
-    tern_strategy_sum_up(&sums, &report);
+    tern_strategy_fill_report(&sums, &report);
     assert_int_equal(report.updates, 2);
     assert_int_equal(report.num_examples, 40);
     assert_true(report.mean_loss == 3.0F);
@@ -199,18 +199,18 @@ CASE_WITH(test_ready_only_with_all, setup, NULL)
 {
     struct update one = update_of(1.0F, 10, 5);
     assert_int_equal(take(&one, 0), TERN_ERR_STATE); // nothing was counted
-    assert_false(tern_strategy_ready(&sums));
+    assert_false(tern_strategy_is_complete(&sums));
     assert_int_equal(tern_strategy_merge(&sums, global), TERN_ERR_STATE);
     assert_int_equal(take(&one, 1), TERN_OK);
-    assert_true(tern_strategy_ready(&sums));
+    assert_true(tern_strategy_is_complete(&sums));
     // Who takes the mean is not handed values, who is handed them takes no mean.
     assert_int_equal(tern_strategy_accumulate(&sums, one.container, one.len), TERN_ERR_STATE);
     use(&tern_strategy_fedmedian, 1.0F);
-    assert_int_equal(tern_strategy_count(&totals, &one.contribution), TERN_OK);
+    assert_int_equal(tern_strategy_count_update(&totals, &one.contribution), TERN_OK);
     const struct tern_strategy_memory memory = {.acc = acc};
     tern_strategy_begin(&sums, &model, &totals, &memory);
     assert_int_equal(tern_strategy_take_mean(&sums), TERN_ERR_STATE);
-    assert_false(tern_strategy_ready(&sums));
+    assert_false(tern_strategy_is_complete(&sums));
 }
 
 CASE_WITH(test_hostile_numbers, setup, NULL)
@@ -219,12 +219,12 @@ CASE_WITH(test_hostile_numbers, setup, NULL)
     struct tern_contribution still = {5, 0, 0.0F, 0};
     struct tern_contribution huge = {UINT32_MAX, UINT32_MAX, 0.0F, 0};
     struct tern_contribution large = {UINT32_MAX, 1u << 20, 0.0F, 0};
-    assert_int_equal(tern_strategy_count(&totals, &none), TERN_ERR_ARGUMENT);
-    assert_int_equal(tern_strategy_count(&totals, &still), TERN_ERR_ARGUMENT);
-    assert_int_equal(tern_strategy_count(&totals, &huge), TERN_ERR_TOO_LARGE);
-    assert_int_equal(tern_strategy_count(&totals, &large), TERN_OK);
-    assert_int_equal(tern_strategy_count(&totals, &large), TERN_OK);
-    assert_int_equal(tern_strategy_count(&totals, &large), TERN_ERR_TOO_LARGE);
+    assert_int_equal(tern_strategy_count_update(&totals, &none), TERN_ERR_ARGUMENT);
+    assert_int_equal(tern_strategy_count_update(&totals, &still), TERN_ERR_ARGUMENT);
+    assert_int_equal(tern_strategy_count_update(&totals, &huge), TERN_ERR_TOO_LARGE);
+    assert_int_equal(tern_strategy_count_update(&totals, &large), TERN_OK);
+    assert_int_equal(tern_strategy_count_update(&totals, &large), TERN_OK);
+    assert_int_equal(tern_strategy_count_update(&totals, &large), TERN_ERR_TOO_LARGE);
     assert_int_equal(totals.updates, 2);
 }
 
@@ -233,7 +233,7 @@ CASE_WITH(test_damaged_update_changes_nothing, setup, NULL)
     struct update one = update_of(1.0F, 10, 5);
     one.len--;
     assert_int_equal(take(&one, 1), TERN_ERR_CORRUPT);
-    assert_false(tern_strategy_ready(&sums));
+    assert_false(tern_strategy_is_complete(&sums));
     assert_int_equal(tern_strategy_merge(&sums, global), TERN_ERR_STATE);
     for (size_t i = 0; i < COUNT; i++) {
         assert_true(acc[i] == 0.0F);

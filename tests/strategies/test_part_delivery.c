@@ -53,8 +53,8 @@ static bool gather_large(struct fixture *fixture, const struct tern_arrival *arr
     tern_gather_parts(&gather);
     const bool used = tern_gather_missing(&gather) == 0;
     if (used) {
-        tern_strategy_count_none(&one, &totals.rule);
-        assert_int_equal(tern_strategy_count(&one, &arrival->contribution), TERN_OK);
+        tern_strategy_totals_init(&one, &totals.rule);
+        assert_int_equal(tern_strategy_count_update(&one, &arrival->contribution), TERN_OK);
         tern_exact_mean_take(&merge.arrived, &one, mean);
     }
     tern_merge_free(&merge);

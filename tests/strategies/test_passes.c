@@ -99,9 +99,9 @@ static void merge_round(struct fixture *fixture, struct tern_merge *merge, size_
     const struct tern_db_round round = {.round = 1, .codec_down = "float32"};
     struct tern_strategy_totals totals;
     struct tern_merge_next next;
-    tern_strategy_count_none(&totals, &rule);
+    tern_strategy_totals_init(&totals, &rule);
     for (size_t u = 0; u < UPDATES; u++) {
-        assert_int_equal(tern_strategy_count(&totals, &contribution), TERN_OK);
+        assert_int_equal(tern_strategy_count_update(&totals, &contribution), TERN_OK);
     }
     tern_merge_seed(merge, 1);
     memset(merge->global, 0, COUNT * sizeof merge->global[0]);

@@ -127,15 +127,15 @@ static void start(struct fixture *fixture, const struct tern_strategy_rule *rule
     memset(&model, 0, sizeof model);
     assert_int_equal(tern_model_from_spec(&model, SPEC), TERN_OK);
     assert_int_equal(model.count, COUNT);
-    tern_strategy_count_none(&totals, rule);
+    tern_strategy_totals_init(&totals, rule);
     tern_update_bounds_clear(&bounds);
     for (uint32_t round = 1; round <= ROUND; round++) {
         put_round(fixture, round);
     }
     for (uint32_t u = 0; u < UPDATES; u++) {
         const struct tern_contribution contribution = contribution_of(u);
-        assert_int_equal(tern_strategy_count(&totals, &contribution), TERN_OK);
-        const bool late = rule->strategy->takes_late && u % 3 == 0;
+        assert_int_equal(tern_strategy_count_update(&totals, &contribution), TERN_OK);
+        const bool late = rule->strategy->accepts_late_updates && u % 3 == 0;
         put_update(fixture, u, late ? 1 + u % 2 : ROUND);
         assert_int_equal(tern_update_bounds_add(&bounds, 0, 0, &contribution, 0.0), TERN_OK);
     }

@@ -113,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(result == TERN_OK || result == TERN_ERR_CORRUPT);
     if (result == TERN_OK) {
         read_at(&records, data[0], data[1]);
-        require(tern_relay_records_bound(&records, newest) == TERN_OK);
+        require(tern_relay_records_limit(&records, newest) == TERN_OK);
         require(records.taken <= newest);
         encode(&records, data, size);
     } else {
