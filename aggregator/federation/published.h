@@ -17,8 +17,8 @@ struct tern_published {
 };
 
 struct tern_published_verdict {
-    enum tern_result
-        verdict;   // of tern_round_check_update(), but TERN_OK for a late update that may count
+    // Result of tern_round_check_update(), but TERN_OK for a late update that may count.
+    enum tern_result verdict;
     bool reported; // the client has reported in this round: its update may be a duplicate
 };
 
