@@ -904,6 +904,7 @@ static int read_client(const struct tern_cli *cli, const struct tern_proposal *p
                                                .type = TERN_SETTING_TEXT,
                                                .size = TERN_PROPOSAL_LIST_MAX,
                                                .fallback = "",
+                                               .words = "KIND:PATH,KEY=VALUE,...",
                                                .min = 1,
                                                .max = TERN_PROPOSAL_LIST_MAX - 1,
                                                .doc = "The data."};

@@ -12,6 +12,7 @@ static enum tern_result open_data(struct tern_ring_training *training, char *why
 #define COPY(section, key, ...)                                                                    \
     memcpy(&client.section##_##key, &training->settings->section##_##key,                          \
            sizeof client.section##_##key);
+#define PATH COPY
 #define TEXT COPY
 #define FILLED COPY
 #define ENUM COPY

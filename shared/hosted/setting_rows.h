@@ -1,10 +1,13 @@
 // Turns the rows of a program's settings.def into its table: included by the one .c file that makes it, after
 // TERN_SETTINGS_STRUCT was defined. A field is named section_key.
 //
-//   TEXT | FILLED(section, key, size, fallback, doc)   char[size], NUL included; FILLED may not be empty
+//   PATH | FILLED_PATH(section, key, fallback, doc)    char[TERN_SETTING_PATH_MAX]; FILLED_PATH may not be empty
+//   TEXT | FILLED(section, key, size, fallback, grammar, doc)
+//                                                      char[size], NUL included; FILLED may not be empty; grammar: what
+//                                                      the text may be, for --settings and errors: "https://HOST:PORT"
 //   ENUM(section, key, fallback, "one | two", doc)     char[TERN_SETTING_WORD_MAX]: one of the words
 //   SPEC(section, key, size, fallback, spec, doc)      char[size]; spec: a struct tern_setting_spec
-//   COMPARED(section, key, size, fallback, spec, doc)  TEXT that is compared as a spec string
+//   COMPARED(section, key, size, fallback, spec, doc)  TEXT that is compared as a spec string; another place checks it
 //   BOOL(section, key, fallback, doc)                  bool
 //   U32 | U64 | REAL | MS | AUTO_MS | BYTES(section, key, fallback, least, most, doc)
 //
@@ -27,10 +30,14 @@
      .spec = spec_,                                                                                \
      .doc = __VA_ARGS__},
 
-#define TEXT(section, key, size, fallback, ...)                                                    \
-    ROW(section, key, TEXT, fallback, 0, (size)-1, NULL, NULL, __VA_ARGS__)
-#define FILLED(section, key, size, fallback, ...)                                                  \
-    ROW(section, key, TEXT, fallback, 1, (size)-1, NULL, NULL, __VA_ARGS__)
+#define TEXT(section, key, size, fallback, grammar, ...)                                           \
+    ROW(section, key, TEXT, fallback, 0, (size)-1, grammar, NULL, __VA_ARGS__)
+#define FILLED(section, key, size, fallback, grammar, ...)                                         \
+    ROW(section, key, TEXT, fallback, 1, (size)-1, grammar, NULL, __VA_ARGS__)
+#define PATH(section, key, fallback, ...)                                                          \
+    TEXT(section, key, TERN_SETTING_PATH_MAX, fallback, "a path", __VA_ARGS__)
+#define FILLED_PATH(section, key, fallback, ...)                                                   \
+    FILLED(section, key, TERN_SETTING_PATH_MAX, fallback, "a path", __VA_ARGS__)
 #define ENUM(section, key, fallback, words, ...)                                                   \
     ROW(section, key, ENUM, fallback, 0, 0, words, NULL, __VA_ARGS__)
 #define SPEC(section, key, size, fallback, spec, ...)                                              \

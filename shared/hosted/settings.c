@@ -184,10 +184,11 @@ static enum tern_result parse_text(const struct tern_setting *setting, const cha
 {
     size_t len = strlen(text);
     if ((double)len < setting->min) {
-        return problem_is(problem, len == 0 ? "is empty" : "is too short");
+        return problem_is(problem, "is empty");
     }
     if ((double)len > setting->max || len >= setting->size) {
-        return problem_is(problem, "is too long");
+        snprintf(problem, TERN_SETTING_PROBLEM_MAX, "is longer than %.0f bytes", setting->max);
+        return TERN_ERR_CONFIG;
     }
     if (!tern_utf8_is_text(text, len)) {
         return problem_is(problem, "is not UTF-8 text, or holds a control character");
@@ -331,21 +332,16 @@ void tern_setting_allowed(const struct tern_setting *setting,
         [TERN_SETTING_AUTO_MS] = "auto, or a duration (ms, s, m, h, d)",
         [TERN_SETTING_BYTES] = "a size (KiB, MiB, GiB by 1024; KB, MB, GB by 1000)",
     };
-    if (setting->type == TERN_SETTING_SPEC) {
+    if (setting->spec != NULL) {
         allow_specs(setting->spec, allowed);
         return;
     }
-    if (setting->type == TERN_SETTING_ENUM) {
+    if (setting->type == TERN_SETTING_ENUM || setting->type == TERN_SETTING_TEXT) {
         snprintf(allowed, TERN_SETTING_ALLOWED_MAX, "%s", setting->words);
         return;
     }
     if (setting->type == TERN_SETTING_BOOL) {
         snprintf(allowed, TERN_SETTING_ALLOWED_MAX, "yes or no");
-        return;
-    }
-    if (setting->type == TERN_SETTING_TEXT) {
-        snprintf(allowed, TERN_SETTING_ALLOWED_MAX, "text of %.0f to %.0f bytes", setting->min,
-                 setting->max);
         return;
     }
     char low[48];

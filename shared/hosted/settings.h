@@ -6,7 +6,7 @@
 // A program writes each setting once, in a .def file of its own, a row by its type (hosted/setting_rows.h):
 //
 //   U32(server, port, "8443", 1, 65535, "TCP port to listen on.")
-//   TEXT(server, certificate, 256, "", "PEM file with the certificate chain; empty = none.")
+//   PATH(server, certificate, "", "PEM file with the certificate chain; empty = none.")
 //   ENUM(log, format, "text", "text | json", "How a line is written.")
 //
 // and turns it into a struct, whose fields are named section_key, and a table:
@@ -72,8 +72,8 @@ struct tern_setting {
     size_t size;                          // of the field
     const char *fallback;                 // default value as text
     double min, max;                      // inclusive; TEXT: of the length in bytes
-    const char *words;                    // ENUM: "text | json"
-    const struct tern_setting_spec *spec; // SPEC; TEXT: only for comparing values as spec strings
+    const char *words;                    // ENUM: "text | json"; TEXT: what the text may be
+    const struct tern_setting_spec *spec; // SPEC; TEXT: compares values and names the allowed ones
     const char *doc;                      // one or two sentences with the unit
     enum tern_setting_change change;
 };
@@ -140,6 +140,7 @@ void tern_setting_format(const struct tern_setting *setting, const void *values,
 
 // Copies the i-th word of an ENUM setting; false if there are fewer words.
 #define TERN_SETTING_WORD_MAX 32
+#define TERN_SETTING_PATH_MAX 256
 bool tern_setting_word(const char *words, uint32_t i, char word[TERN_SETTING_WORD_MAX]);
 
 // Returns true if two texts give the setting the same value. Spec strings may list keys in another order or with their
