@@ -79,9 +79,17 @@ void tern_new_blob_drop(struct tern_new_blob *made)
     made->blob = NULL;
 }
 
-bool tern_blob_is_in_file(const struct tern_blob *blob)
+enum tern_result tern_blob_copy(const char *folder, const uint8_t *bytes, size_t len,
+                                struct tern_blob **blob)
 {
-    return blob->spool.fd >= 0;
+    struct tern_new_blob fresh;
+    TERN_TRY(tern_new_blob_begin_or_memory(&fresh, folder, len));
+    enum tern_result result = take(&fresh, bytes, len);
+    if (result == TERN_OK) {
+        result = tern_new_blob_end(&fresh, blob);
+    }
+    tern_new_blob_drop(&fresh);
+    return result;
 }
 
 // --- The cache
@@ -191,4 +199,148 @@ void tern_blob_cache_clear(struct tern_blob_cache *cache)
     while (cache->oldest != NULL) {
         drop_oldest(cache);
     }
+}
+
+// --- Downloads in the store
+
+static enum tern_result read_pieces(struct tern_db *db, const struct tern_db_download *row,
+                                    struct tern_new_blob *fresh, struct tern_blob **blob)
+{
+    TERN_TRY(tern_db_download_stream(db, row, take, fresh));
+    return tern_new_blob_end(fresh, blob);
+}
+
+enum tern_result tern_download_read(struct tern_db *db, const char *folder,
+                                    const struct tern_db_download *row, struct tern_blob **blob)
+{
+    struct tern_new_blob fresh;
+    TERN_TRY(tern_new_blob_begin(&fresh, folder, row->size));
+    const enum tern_result result = read_pieces(db, row, &fresh, blob);
+    tern_new_blob_drop(&fresh);
+    return result;
+}
+
+static bool is_in_file(const struct tern_blob *blob)
+{
+    return blob->spool.fd >= 0;
+}
+
+// Returns a view of a piece of a blob, and releases the memory pages of earlier pieces.
+static enum tern_result view(void *ctx, size_t at, size_t len, const uint8_t **data)
+{
+    const struct tern_blob *blob = ctx;
+    if (len > blob->len || at > blob->len - len) {
+        return TERN_ERR_ARGUMENT;
+    }
+    tern_blob_drop_pages(blob, 0, at);
+    *data = blob->data + at;
+    return TERN_OK;
+}
+
+// A snapshot is shared, and so is a delta that begins at a version's replica. Other deltas begin at a replica off the
+// trunk.
+static enum tern_result facts_of(struct tern_db *db, const struct tern_db_download *row,
+                                 struct tern_download_facts *facts)
+{
+    struct tern_db_replica from = {.trunk = false};
+    enum tern_result found = TERN_OK;
+    if (!row->snapshot) {
+        found = tern_db_replica_get(db, row->from_replica, &from);
+    }
+    *facts = (struct tern_download_facts){
+        .size = row->size, .payload = row->payload, .shared = row->snapshot || from.trunk};
+    return tern_db_may_miss(found);
+}
+
+static void cache_blob(struct tern_download_store *store, const struct tern_db_download *row,
+                       struct tern_blob *blob, const struct tern_download_facts *facts)
+{
+    tern_blob_cache_put(is_in_file(blob) ? &store->files : &store->memory, row->sha256, blob,
+                        facts);
+}
+
+enum tern_result tern_download_store_put(struct tern_download_store *store,
+                                         const struct tern_db_download *row, struct tern_blob *blob,
+                                         uint64_t *bytes)
+{
+    struct tern_db_download there;
+    struct tern_download_facts facts;
+    TERN_TRY(facts_of(store->db, row, &facts));
+    const enum tern_result found = tern_db_download_get(store->db, row->sha256, &there, NULL, 0);
+    if (found == TERN_ERR_NOT_FOUND) {
+        TERN_TRY(is_in_file(blob) ? tern_db_download_put_pieces(store->db, row, view, blob)
+                                  : tern_db_download_put(store->db, row, blob->data));
+        *bytes += row->size;
+    } else {
+        TERN_TRY(found);
+    }
+    tern_blob_drop_pages(blob, 0, blob->len);
+    cache_blob(store, row, blob, &facts);
+    return TERN_OK;
+}
+
+static enum tern_result read_and_cache(struct tern_download_store *store,
+                                       const uint8_t sha256[TERN_SHA256_SIZE],
+                                       struct tern_blob **blob, struct tern_download_facts *facts)
+{
+    struct tern_db_download row;
+    TERN_TRY(tern_db_download_get(store->db, sha256, &row, NULL, 0));
+    TERN_TRY(facts_of(store->db, &row, facts));
+    TERN_TRY(tern_download_read(store->db, store->spool_folder, &row, blob));
+    cache_blob(store, &row, *blob, facts);
+    return TERN_OK;
+}
+
+enum tern_result tern_download_store_get(struct tern_download_store *store,
+                                         const uint8_t sha256[TERN_SHA256_SIZE],
+                                         struct tern_blob **blob, struct tern_download_facts *facts)
+{
+    struct tern_db_download row;
+    if (blob == NULL) {
+        if (tern_blob_cache_facts(&store->memory, sha256, facts) ||
+            tern_blob_cache_facts(&store->files, sha256, facts)) {
+            return TERN_OK;
+        }
+        TERN_TRY(tern_db_download_get(store->db, sha256, &row, NULL, 0));
+        return facts_of(store->db, &row, facts);
+    }
+    *blob = tern_blob_cache_get(&store->memory, sha256, facts);
+    if (*blob == NULL) {
+        *blob = tern_blob_cache_get(&store->files, sha256, facts);
+    }
+    return *blob != NULL ? TERN_OK : read_and_cache(store, sha256, blob, facts);
+}
+
+// --- Snapshots in float32
+
+static enum tern_result write_snapshot(const struct tern_merge *merge,
+                                       enum tern_snapshot_weights which,
+                                       struct tern_new_blob *fresh, struct tern_db_download *row,
+                                       struct tern_blob **blob)
+{
+    const struct tern_download_sink sink = tern_new_blob_sink(fresh);
+    struct tern_download_made made;
+    TERN_TRY(which == TERN_SNAPSHOT_REPLICA
+                 ? tern_whole_snapshot(&merge->model, merge->replica, merge->replica_id,
+                                       merge->version, &sink, &made)
+                 : tern_whole_opening(&merge->model, merge->global, merge->version, &sink, &made));
+    *row = (struct tern_db_download){.snapshot = true,
+                                     .to_version = merge->version,
+                                     .size = (uint32_t)made.len,
+                                     .payload = (uint32_t)made.payload};
+    tern_codec_format(&made.codec, row->codec);
+    memcpy(row->sha256, made.sha256, TERN_SHA256_SIZE);
+    memcpy(row->to_replica, made.replica, TERN_SHA256_SIZE);
+    return tern_new_blob_end(fresh, blob);
+}
+
+enum tern_result tern_snapshot_blob(const struct tern_merge *merge,
+                                    enum tern_snapshot_weights which, const char *folder,
+                                    struct tern_db_download *row, struct tern_blob **blob)
+{
+    struct tern_new_blob fresh;
+    TERN_TRY(tern_new_blob_begin_or_memory(&fresh, folder, tern_whole_bound(&merge->model)));
+    const enum tern_result result = write_snapshot(merge, which, &fresh, row, blob);
+    tern_new_blob_drop(&fresh);
+    return result;
 }

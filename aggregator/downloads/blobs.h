@@ -5,7 +5,8 @@
 
 #include "downloads/whole.h"
 #include "hosted/spool.h"
-#include "merge/delta.h"
+#include "merge/merge.h"
+#include "store/store.h"
 #include "util/sha256.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,8 +38,9 @@ TERN_MUST_USE enum tern_result tern_new_blob_end(struct tern_new_blob *made,
 // Drops an incomplete blob, also after an error of the functions above; does nothing after tern_new_blob_end().
 void tern_new_blob_drop(struct tern_new_blob *made);
 
-// Whether a blob is in a file.
-bool tern_blob_is_in_file(const struct tern_blob *blob);
+// Copies bytes in memory to a new blob. Errors of tern_new_blob_begin_or_memory()
+TERN_MUST_USE enum tern_result tern_blob_copy(const char *folder, const uint8_t *bytes, size_t len,
+                                              struct tern_blob **blob);
 
 // --- The cache: drops the least recently used blobs first
 
@@ -68,5 +70,46 @@ void tern_blob_cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TER
                          struct tern_blob *blob, const struct tern_download_facts *facts);
 
 void tern_blob_cache_clear(struct tern_blob_cache *cache);
+
+// --- Downloads in the store, of which some blobs are cached
+
+struct tern_download_store {
+    struct tern_db *db;
+    const char *spool_folder;      // for unnamed files with large blobs; NULL = in memory
+    struct tern_blob_cache memory; // of blobs in memory
+    struct tern_blob_cache files;  // of blobs in files
+};
+
+// Reads a stored download. folder: as for tern_new_blob_begin(). TERN_ERR_BUSY as above; errors of the store
+TERN_MUST_USE enum tern_result tern_download_read(struct tern_db *db, const char *folder,
+                                                  const struct tern_db_download *row,
+                                                  struct tern_blob **blob);
+
+// Stores a download, unless it is stored, and caches its blob. Adds the stored bytes to *bytes.
+TERN_MUST_USE enum tern_result tern_download_store_put(struct tern_download_store *store,
+                                                       const struct tern_db_download *row,
+                                                       struct tern_blob *blob, uint64_t *bytes);
+
+// Sets *blob to a new reference to the download with that hash; blob NULL: sets only the facts.
+// TERN_ERR_NOT_FOUND  no such download
+// TERN_ERR_BUSY       too little disk, memory or descriptors; try later
+TERN_MUST_USE enum tern_result tern_download_store_get(struct tern_download_store *store,
+                                                       const uint8_t sha256[TERN_SHA256_SIZE],
+                                                       struct tern_blob **blob,
+                                                       struct tern_download_facts *facts);
+
+// --- Snapshots in float32
+
+enum tern_snapshot_weights {
+    TERN_SNAPSHOT_REPLICA, // the newest version's replica
+    TERN_SNAPSHOT_GLOBAL,  // the newest version's global model, as a new replica
+};
+
+// Writes a snapshot of the newest version to a new blob, and fills its row. folder: as for tern_new_blob_begin_or_memory()
+// TERN_ERR_NON_FINITE  a weight is not finite
+TERN_MUST_USE enum tern_result tern_snapshot_blob(const struct tern_merge *merge,
+                                                  enum tern_snapshot_weights which,
+                                                  const char *folder, struct tern_db_download *row,
+                                                  struct tern_blob **blob);
 
 #endif

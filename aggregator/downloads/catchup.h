@@ -38,17 +38,6 @@ struct tern_searches {
     uint32_t count;
 };
 
-// A client's downloads, in order, and the replica that they make.
-struct tern_path {
-    bool exists; // false: no path, and all other fields are zero
-    bool own;    // off the trunk: made for this client
-    uint8_t base[TERN_SHA256_SIZE];
-    uint32_t base_version;
-    uint32_t count;
-    uint8_t sha256[TERN_PLAN_MAX][TERN_SHA256_SIZE];
-    uint32_t bytes[TERN_PLAN_MAX];
-};
-
 struct tern_catchup;
 
 // merge: borrowed; it makes the versions. NULL: no memory.
@@ -107,17 +96,13 @@ TERN_MUST_USE enum tern_result tern_catchup_final(struct tern_catchup *catchup,
                                                   const struct tern_db_client *client, uint64_t now,
                                                   struct tern_path *path);
 
-// Returns a new reference to the download with that hash.
+// Sets *blob to a new reference to the download with that hash; blob NULL: sets only the facts, without reading its bytes.
 // TERN_ERR_NOT_FOUND  no such download
 // TERN_ERR_BUSY       too little disk, memory or descriptors; try later
 TERN_MUST_USE enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
                                                  const uint8_t sha256[TERN_SHA256_SIZE],
                                                  struct tern_blob **blob,
                                                  struct tern_download_facts *facts);
-// Sets only the facts of a download, without reading its bytes. TERN_ERR_NOT_FOUND
-TERN_MUST_USE enum tern_result tern_catchup_facts(struct tern_catchup *catchup,
-                                                  const uint8_t sha256[TERN_SHA256_SIZE],
-                                                  struct tern_download_facts *facts);
 
 // Return the bytes of downloads and replicas in the store, and the number of searches since the start.
 uint64_t tern_catchup_bytes(const struct tern_catchup *catchup);

@@ -3,6 +3,12 @@
 #include "meter/meter.h"
 #include <string.h>
 
+void tern_path_add(struct tern_path *path, const uint8_t sha256[TERN_SHA256_SIZE], uint32_t bytes)
+{
+    memcpy(path->sha256[path->count], sha256, TERN_SHA256_SIZE);
+    path->bytes[path->count++] = bytes;
+}
+
 // --- The trunk's plan
 
 uint64_t tern_plan_chain_bytes(const struct tern_plan_client *client, uint32_t to,

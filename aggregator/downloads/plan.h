@@ -7,11 +7,26 @@
 #define TERN_DOWNLOADS_PLAN_H
 
 #include "result.h"
+#include "util/sha256.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 // Downloads in one task (Task.downloads of tern.proto).
 #define TERN_PLAN_MAX 64
+
+// A client's downloads, in order, and the replica that they make.
+struct tern_path {
+    bool exists; // false: no path, and all other fields are zero
+    bool own;    // off the trunk: made for this client
+    uint8_t base[TERN_SHA256_SIZE];
+    uint32_t base_version;
+    uint32_t count;
+    uint8_t sha256[TERN_PLAN_MAX][TERN_SHA256_SIZE];
+    uint32_t bytes[TERN_PLAN_MAX];
+};
+
+// Appends a download to the path.
+void tern_path_add(struct tern_path *path, const uint8_t sha256[TERN_SHA256_SIZE], uint32_t bytes);
 
 enum tern_plan {
     TERN_PLAN_NOTHING,  // the client has version `to`

@@ -8,6 +8,9 @@
 // of downloads to add. Hence not more often than every 8 versions.
 #define TRUNK_DEPTH_MIN 8
 
+// Downloads of one path, whose replicas but the last have no weights at hand.
+#define DEPTH_MARGIN 8
+
 // A client's weights are stored whole once the downloads since the last time take one in so many bytes of their size.
 #define CHAIN_PART 4
 
@@ -34,127 +37,6 @@ enum tern_result tern_replica_book_load(struct tern_replica_book *book)
     return TERN_OK;
 }
 
-// --- Memory
-
-static struct tern_replica_slot *find_slot(struct tern_replica_book *book,
-                                           const uint8_t id[TERN_SHA256_SIZE])
-{
-    for (uint32_t i = 0; i < book->slot_count; i++) {
-        struct tern_replica_slot *slot = &book->slots[i];
-        if (slot->used > 0 && memcmp(slot->id, id, TERN_SHA256_SIZE) == 0) {
-            slot->used = ++book->clock;
-            return slot;
-        }
-    }
-    return NULL;
-}
-
-static struct tern_replica_slot *oldest_slot(struct tern_replica_book *book)
-{
-    struct tern_replica_slot *oldest = &book->slots[0];
-    for (uint32_t i = 1; i < book->slot_count; i++) {
-        oldest = book->slots[i].used < oldest->used ? &book->slots[i] : oldest;
-    }
-    return oldest;
-}
-
-void tern_replica_remember(struct tern_replica_book *book, const uint8_t id[TERN_SHA256_SIZE],
-                           const uint8_t left[TERN_SHA256_SIZE], const float *weights)
-{
-    if (book->slot_count == 0 || find_slot(book, id) != NULL) {
-        return;
-    }
-    struct tern_replica_slot *slot = left != NULL ? find_slot(book, left) : NULL;
-    slot = slot != NULL ? slot : oldest_slot(book);
-    memcpy(slot->id, id, TERN_SHA256_SIZE);
-    memcpy(slot->weights, weights, book->model->count * sizeof weights[0]);
-    slot->used = ++book->clock;
-}
-
-// --- Rebuilding weights
-
-static enum tern_result read_blob(struct tern_replica_book *book,
-                                  const uint8_t sha256[TERN_SHA256_SIZE],
-                                  struct tern_span *container)
-{
-    struct tern_db_download row;
-    tern_Download message;
-    TERN_TRY(tern_db_download_get(book->db, sha256, &row, book->blob, book->blob_size));
-    return tern_wire_decode_download(book->blob, row.size, &message, container);
-}
-
-static enum tern_result add_step(struct tern_replica_book *book,
-                                 const uint8_t sha256[TERN_SHA256_SIZE], float *weights)
-{
-    struct tern_span container;
-    TERN_TRY(read_blob(book, sha256, &container));
-    // Each payload is read once: weights after an error are of no use to the caller either.
-    return tern_container_add(book->model, container.data, container.len, 1.0F, weights);
-}
-
-static enum tern_result load_base(struct tern_replica_book *book, const struct tern_db_replica *row,
-                                  float *weights)
-{
-    struct tern_span container;
-    switch (row->form) {
-    case TERN_REPLICA_SEED:
-        tern_model_init_weights(book->model, book->seed, weights);
-        return TERN_OK;
-    case TERN_REPLICA_SNAPSHOT:
-        TERN_TRY(read_blob(book, row->download, &container));
-        return tern_container_decode(book->model, container.data, container.len, weights);
-    case TERN_REPLICA_WHOLE:
-        return tern_db_replica_weights_get(book->db, row->id, weights, book->model->count);
-    case TERN_REPLICA_STEP:
-        break;
-    }
-    return TERN_ERR_CORRUPT;
-}
-
-// Goes back from a replica to an ancestor whose weights are cached or stored whole, then adds the downloads since.
-static enum tern_result rebuild(struct tern_replica_book *book, const uint8_t id[TERN_SHA256_SIZE],
-                                float *weights)
-{
-    struct tern_db_replica row;
-    uint32_t depth = 0;
-    TERN_TRY(tern_db_replica_get(book->db, id, &row));
-    const struct tern_replica_slot *slot = NULL;
-    while (row.form == TERN_REPLICA_STEP) {
-        if (depth == TERN_REPLICA_DEPTH_MAX) {
-            return TERN_ERR_CORRUPT;
-        }
-        uint8_t parent[TERN_SHA256_SIZE];
-        memcpy(book->path[depth++], row.download, TERN_SHA256_SIZE);
-        memcpy(parent, row.parent, TERN_SHA256_SIZE);
-        slot = find_slot(book, parent);
-        if (slot != NULL) {
-            memcpy(weights, slot->weights, book->model->count * sizeof weights[0]);
-            break;
-        }
-        TERN_TRY(tern_db_replica_get(book->db, parent, &row));
-    }
-    if (slot == NULL) {
-        TERN_TRY(load_base(book, &row, weights));
-    }
-    while (depth > 0) {
-        TERN_TRY(add_step(book, book->path[--depth], weights));
-    }
-    return TERN_OK;
-}
-
-enum tern_result tern_replica_weights(struct tern_replica_book *book,
-                                      const uint8_t id[TERN_SHA256_SIZE], float *weights)
-{
-    const struct tern_replica_slot *slot = find_slot(book, id);
-    if (slot != NULL) {
-        memcpy(weights, slot->weights, book->model->count * sizeof weights[0]);
-        return TERN_OK;
-    }
-    TERN_TRY(rebuild(book, id, weights));
-    tern_replica_remember(book, id, NULL, weights);
-    return TERN_OK;
-}
-
 // --- Adding
 
 // Whether a replica's weights are stored whole. A client's chain stays short, because each of its searches may have to
@@ -165,7 +47,7 @@ static bool keeps_whole(const struct tern_replica_book *book, const struct tern_
     if (row->form != TERN_REPLICA_STEP) {
         return row->form == TERN_REPLICA_WHOLE;
     }
-    return row->depth >= TERN_REPLICA_DEPTH_MAX ||
+    return row->depth >= TERN_REPLICA_DEPTH_MAX - DEPTH_MARGIN ||
            (row->trunk ? row->bytes > whole && row->depth >= TRUNK_DEPTH_MIN
                        : row->bytes > whole / CHAIN_PART);
 }
@@ -205,9 +87,10 @@ static enum tern_result put_whole(struct tern_replica_book *book,
     return TERN_OK;
 }
 
-enum tern_result tern_replica_add(struct tern_replica_book *book,
-                                  const struct tern_db_download *download, const uint8_t *blob,
-                                  const float *weights, float residual, bool trunk, uint64_t now_ms)
+static enum tern_result put_replica(struct tern_replica_book *book,
+                                    const struct tern_db_download *download, const uint8_t *blob,
+                                    const float *weights, float residual, bool trunk,
+                                    uint64_t now_ms)
 {
     struct tern_db_download there;
     enum tern_result found = tern_db_download_get(book->db, download->sha256, &there, NULL, 0);
@@ -224,9 +107,12 @@ enum tern_result tern_replica_add(struct tern_replica_book *book,
     struct tern_db_replica row = {
         .trunk = trunk, .suspect = !trunk, .residual = residual, .used_ms = now_ms};
     TERN_TRY(describe(book, download, &row));
+    if (weights == NULL && row.form == TERN_REPLICA_WHOLE) {
+        return TERN_OK;
+    }
     book->added++;
     TERN_TRY(tern_db_replica_put(book->db, &row));
-    return keeps_whole(book, &row) ? put_whole(book, row.id, weights) : TERN_OK;
+    return weights != NULL && keeps_whole(book, &row) ? put_whole(book, row.id, weights) : TERN_OK;
 }
 
 // --- Deleting
@@ -298,18 +184,6 @@ static enum tern_result collect_some(struct tern_replica_book *book, uint32_t ve
     return TERN_OK;
 }
 
-enum tern_result tern_replica_collect(struct tern_replica_book *book, uint32_t version)
-{
-    // Collection must keep up with the replicas that are added.
-    uint32_t most = COLLECT_TIMES + 4 * book->added / COLLECT_MAX;
-    uint32_t dropped = COLLECT_MAX;
-    book->added = 0;
-    for (uint32_t i = 0; i < most && dropped >= COLLECT_MAX; i++) {
-        TERN_TRY(collect_some(book, version, &dropped));
-    }
-    return tern_replica_evict(book, version);
-}
-
 // Deletes a replica without children, then its parents while they were used before `next_ms`, the last use of the next
 // candidate. Otherwise every chain would lose its end before the oldest chain is deleted.
 static enum tern_result drop_chain(struct tern_replica_book *book, struct tern_db_replica row,
@@ -363,9 +237,29 @@ static enum tern_result evict(struct tern_replica_book *book, uint32_t before, u
     return TERN_OK;
 }
 
-enum tern_result tern_replica_evict(struct tern_replica_book *book, uint32_t version)
+static enum tern_result evict_above_limit(struct tern_replica_book *book, uint32_t version)
 {
     return book->bytes_max > 0 ? evict(book, version, book->bytes_max) : TERN_OK;
+}
+
+enum tern_result tern_replica_collect(struct tern_replica_book *book, uint32_t version)
+{
+    // Collection must keep up with the replicas that are added.
+    uint32_t most = COLLECT_TIMES + 4 * book->added / COLLECT_MAX;
+    uint32_t dropped = COLLECT_MAX;
+    book->added = 0;
+    for (uint32_t i = 0; i < most && dropped >= COLLECT_MAX; i++) {
+        TERN_TRY(collect_some(book, version, &dropped));
+    }
+    return evict_above_limit(book, version);
+}
+
+enum tern_result tern_replica_add(struct tern_replica_book *book,
+                                  const struct tern_db_download *download, const uint8_t *blob,
+                                  const float *weights, float residual, bool trunk, uint64_t now_ms)
+{
+    TERN_TRY(put_replica(book, download, blob, weights, residual, trunk, now_ms));
+    return evict_above_limit(book, download->to_version);
 }
 
 enum tern_result tern_replica_free_disk(struct tern_replica_book *book, uint32_t version,
@@ -375,4 +269,67 @@ enum tern_result tern_replica_free_disk(struct tern_replica_book *book, uint32_t
     return version > TERN_REPLICA_GRACE ? evict(book, version - TERN_REPLICA_GRACE,
                                                 book->bytes - (half < most ? half : most))
                                         : TERN_OK;
+}
+
+// --- Rebuilding weights
+
+static enum tern_result read_blob(struct tern_replica_reader *reader,
+                                  const uint8_t sha256[TERN_SHA256_SIZE],
+                                  struct tern_span *container)
+{
+    struct tern_db_download row;
+    tern_Download message;
+    TERN_TRY(tern_db_download_get(reader->db, sha256, &row, reader->blob, reader->blob_size));
+    return tern_wire_decode_download(reader->blob, row.size, &message, container);
+}
+
+static enum tern_result add_step(struct tern_replica_reader *reader,
+                                 const uint8_t sha256[TERN_SHA256_SIZE], float *weights)
+{
+    struct tern_span container;
+    TERN_TRY(read_blob(reader, sha256, &container));
+    // Each payload is read once: weights after an error are of no use to the caller either.
+    return tern_container_add(reader->model, container.data, container.len, 1.0F, weights);
+}
+
+static enum tern_result load_base(struct tern_replica_reader *reader,
+                                  const struct tern_db_replica *row, float *weights)
+{
+    struct tern_span container;
+    switch (row->form) {
+    case TERN_REPLICA_SEED:
+        tern_model_init_weights(reader->model, reader->seed, weights);
+        return TERN_OK;
+    case TERN_REPLICA_SNAPSHOT:
+        TERN_TRY(read_blob(reader, row->download, &container));
+        return tern_container_decode(reader->model, container.data, container.len, weights);
+    case TERN_REPLICA_WHOLE:
+        return tern_db_replica_weights_get(reader->db, row->id, weights, reader->model->count);
+    case TERN_REPLICA_STEP:
+        break;
+    }
+    return TERN_ERR_CORRUPT;
+}
+
+// Goes back from a replica to an ancestor that is stored whole, then adds the downloads since.
+enum tern_result tern_replica_weights(struct tern_replica_reader *reader,
+                                      const uint8_t id[TERN_SHA256_SIZE], float *weights)
+{
+    struct tern_db_replica row;
+    uint32_t depth = 0;
+    TERN_TRY(tern_db_replica_get(reader->db, id, &row));
+    while (row.form == TERN_REPLICA_STEP) {
+        if (depth == TERN_REPLICA_DEPTH_MAX) {
+            return TERN_ERR_CORRUPT;
+        }
+        uint8_t parent[TERN_SHA256_SIZE];
+        memcpy(reader->path[depth++], row.download, TERN_SHA256_SIZE);
+        memcpy(parent, row.parent, TERN_SHA256_SIZE);
+        TERN_TRY(tern_db_replica_get(reader->db, parent, &row));
+    }
+    TERN_TRY(load_base(reader, &row, weights));
+    while (depth > 0) {
+        TERN_TRY(add_step(reader, reader->path[--depth], weights));
+    }
+    return TERN_OK;
 }

@@ -378,7 +378,7 @@ enum tern_result tern_federation_find_blob(struct tern_federation *federation,
     if (found == TERN_OK) {
         tern_blob_release(blob);
     }
-    return found == TERN_ERR_NOT_FOUND ? tern_catchup_facts(federation->catchup, sha256, facts)
+    return found == TERN_ERR_NOT_FOUND ? tern_catchup_blob(federation->catchup, sha256, NULL, facts)
                                        : found;
 }
 
@@ -386,7 +386,7 @@ enum tern_result tern_federation_find_stored_blob(struct tern_federation *federa
                                                   const uint8_t sha256[TERN_SHA256_SIZE],
                                                   struct tern_download_facts *facts)
 {
-    return tern_catchup_facts(federation->catchup, sha256, facts);
+    return tern_catchup_blob(federation->catchup, sha256, NULL, facts);
 }
 
 const struct tern_model *tern_federation_model(const struct tern_federation *federation)

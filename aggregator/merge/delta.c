@@ -3,7 +3,32 @@
 #include "codec/sparse_share.h"
 #include "util/bytes.h"
 #include "wire/wire.h"
+#include <math.h>
 #include <string.h>
+
+// Sums in lanes, because each addition to a sum waits for the last one.
+#define LANES 8
+
+double tern_distance(const float *a, const float *b, uint32_t count)
+{
+    double sums[LANES] = {0.0};
+    double sum = 0.0;
+    uint32_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        for (uint32_t lane = 0; lane < LANES; lane++) {
+            const double difference = (double)a[i + lane] - (b != NULL ? (double)b[i + lane] : 0.0);
+            sums[lane] += difference * difference;
+        }
+    }
+    for (; i < count; i++) {
+        const double difference = (double)a[i] - (b != NULL ? (double)b[i] : 0.0);
+        sums[0] += difference * difference;
+    }
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        sum += sums[lane];
+    }
+    return sqrt(sum);
+}
 
 size_t tern_download_blob_bound(const struct tern_codec *codec, const struct tern_model *model)
 {

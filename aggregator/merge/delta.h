@@ -35,6 +35,9 @@ struct tern_download_buffers {
     size_t blob_size;
 };
 
+// Returns the Euclidean norm of a - b, or of a where b is NULL.
+double tern_distance(const float *a, const float *b, uint32_t count);
+
 size_t tern_download_blob_bound(const struct tern_codec *codec, const struct tern_model *model);
 
 // Encodes global - replica, and adds the decoded delta to replica by the same additions as a client. The difference

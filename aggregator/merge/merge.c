@@ -457,6 +457,13 @@ void tern_merge_hash(const float *weights, uint32_t count, uint8_t sha256[TERN_S
     tern_sha256(weights, (size_t)count * sizeof(float), sha256);
 }
 
+// Computes the norms of a version that was loaded.
+static void measure(struct tern_merge *merge)
+{
+    merge->norm = tern_distance(merge->global, NULL, merge->model.count);
+    merge->residual = tern_distance(merge->global, merge->replica, merge->model.count);
+}
+
 void tern_merge_seed(struct tern_merge *merge, uint64_t seed)
 {
     const struct tern_model *model = &merge->model;
@@ -467,6 +474,7 @@ void tern_merge_seed(struct tern_merge *merge, uint64_t seed)
     memcpy(merge->replica, merge->global, model->count * sizeof(float));
     tern_replica_from_seed(model->hash, seed, merge->replica_id);
     tern_merge_hash(merge->global, model->count, merge->model_sha256);
+    measure(merge);
 }
 
 enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db)
@@ -483,6 +491,7 @@ enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db)
     memcpy(merge->replica, merge->global, model->count * sizeof(float));
     tern_merge_hash(merge->global, model->count, merge->model_sha256);
     tern_replica_from_weights(model->hash, merge->model_sha256, merge->replica_id);
+    measure(merge);
     return TERN_OK;
 }
 
@@ -537,6 +546,7 @@ static enum tern_result load_checkpoint(struct tern_merge *merge, struct tern_db
     memcpy(merge->replica_id, version->replica, TERN_SHA256_SIZE);
     merge->checkpoint = merge->version;
     merge->checkpoint_parts = 0;
+    measure(merge);
     return load_states(merge, db, version);
 }
 
@@ -891,6 +901,8 @@ enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
         strategy->damp_stale_updates(&totals->rule, merge->global, merge->replica,
                                      merge->model.count, merge->states);
     }
+    next->norm = tern_distance(merge->global, NULL, merge->model.count);
+    next->residual = tern_distance(merge->global, merge->replica, merge->model.count);
     rest(merge);
     tern_merge_hash(merge->global, merge->model.count, next->model_sha256);
     return TERN_OK;
@@ -902,6 +914,8 @@ void tern_merge_adopt(struct tern_merge *merge, const struct tern_merge_next *ne
     merge->checkpoint_parts = 0;
     memcpy(merge->replica_id, next->made.replica, TERN_SHA256_SIZE);
     memcpy(merge->model_sha256, next->model_sha256, TERN_SHA256_SIZE);
+    merge->norm = next->norm;
+    merge->residual = next->residual;
 }
 
 enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,

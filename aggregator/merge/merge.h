@@ -75,7 +75,9 @@ struct tern_merge {
     uint8_t model_sha256[TERN_SHA256_SIZE];
     float *global;
     float *replica;
-    float *acc; // also the scratch of the encoder
+    double norm;     // Euclidean norm of the global model
+    double residual; // Euclidean norm of the global model minus the replica
+    float *acc;      // also the scratch of the encoder
 
     // The strategy's state between rounds, model->count values each; NULL = not needed so far.
     float *states[TERN_STRATEGY_STATES];
@@ -184,6 +186,8 @@ struct tern_merge_next {
     struct tern_strategy_report report;
     struct tern_strategy_totals totals; // with bounded claims
     uint8_t model_sha256[TERN_SHA256_SIZE];
+    double norm;     // as in struct tern_merge
+    double residual; // as in struct tern_merge
 };
 TERN_MUST_USE enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
                                                const struct tern_db_round *round,

@@ -22,6 +22,7 @@ struct bench {
     struct tern_model model;
     struct tern_db *db;
     struct tern_replica_book book;
+    struct tern_replica_reader reader;
     struct tern_download_buffers buffers;
     struct tern_codec codec;
     float *global;
@@ -78,12 +79,13 @@ static void set_up(struct bench *bench, const char *path)
     bench->buffers.scratch = memory(count * sizeof(float));
     bench->buffers.blob_size = tern_download_blob_bound(&bench->codec, &bench->model) + 4096;
     bench->buffers.blob = memory(bench->buffers.blob_size);
-    bench->book = (struct tern_replica_book){.db = bench->db,
-                                             .model = &bench->model,
-                                             .seed = 1,
-                                             .keep_versions = 1000,
-                                             .blob = memory(bench->buffers.blob_size),
-                                             .blob_size = bench->buffers.blob_size};
+    bench->book = (struct tern_replica_book){
+        .db = bench->db, .model = &bench->model, .seed = 1, .keep_versions = 1000};
+    bench->reader = (struct tern_replica_reader){.db = bench->db,
+                                                 .model = &bench->model,
+                                                 .seed = 1,
+                                                 .blob = memory(bench->buffers.blob_size),
+                                                 .blob_size = bench->buffers.blob_size};
     tern_model_init_weights(&bench->model, 1, bench->global);
     tern_prng_init(&bench->rng, 1, TERN_PRNG_TEST, 0, 0);
     must(tern_db_begin(bench->db));
@@ -109,7 +111,7 @@ static void take_part(struct bench *bench, uint32_t client, uint32_t version)
     const struct tern_encode_context context = {.seed = 1, .round = version};
     struct tern_download_made made;
     double start = now_ms();
-    must(tern_replica_weights(&bench->book, bench->held[client], bench->weights));
+    must(tern_replica_weights(&bench->reader, bench->held[client], bench->weights));
     double rebuilt = now_ms();
     must(tern_download_delta(&bench->model, &bench->codec, &context, bench->global, bench->weights,
                              bench->held[client], &bench->buffers, &made));

@@ -147,7 +147,7 @@ ALTERNATIVES = [
 NEIGHBOURS = {
     "aggregator/admin/": 7,
     "aggregator/cli/": 94,
-    "aggregator/downloads/": 12,
+    "aggregator/downloads/": 15,
     "aggregator/federation/": 67,
     "aggregator/http/": 103,
     "aggregator/merge/": 17,

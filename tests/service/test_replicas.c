@@ -33,8 +33,8 @@ static struct harness harness;
 static struct holder *holders; // by id
 static struct tern_prng rng;
 static struct tern_db *reader; // another connection: what is committed
-static struct tern_replica_book book;
-static uint8_t book_blob[16384];
+static struct tern_replica_reader replicas;
+static uint8_t replicas_blob[16384];
 
 // What came about, so that the test tests something.
 static uint32_t own;       // tasks on a replica that is no version's
@@ -65,18 +65,18 @@ static void open_reader(void)
 {
     char why[256];
     assert_int_equal(tern_db_open(harness.path, 0, &reader, why), TERN_OK);
-    book = (struct tern_replica_book){.db = reader,
-                                      .model = &harness.model,
-                                      .seed = 7,
-                                      .blob = book_blob,
-                                      .blob_size = sizeof book_blob};
+    replicas = (struct tern_replica_reader){.db = reader,
+                                            .model = &harness.model,
+                                            .seed = 7,
+                                            .blob = replicas_blob,
+                                            .blob_size = sizeof replicas_blob};
 }
 
 // The store holds no more than it may, and knows this replica, if at all, as these weights.
 static bool expect_known(const uint8_t id[TERN_SHA256_SIZE], const float *weights)
 {
     float rebuilt[COUNT];
-    enum tern_result found = tern_replica_weights(&book, id, rebuilt);
+    enum tern_result found = tern_replica_weights(&replicas, id, rebuilt);
     if (found == TERN_ERR_NOT_FOUND) {
         return false;
     }

@@ -1,0 +1,89 @@
+// Searches for the cheapest downloads that take one client's replica near enough to the global model, and stores those
+// that are chosen. catchup.c begins a search for a client that missed rounds.
+//
+// tern_search_run() encodes, which takes long: any thread may call it. Until it returns, the search and the merge's
+// buffers belong to that thread, and nothing changes the merge. It reads the store by a connection
+// of its own and writes nothing. All other functions run on the thread that owns the store.
+#ifndef TERN_DOWNLOADS_SEARCH_H
+#define TERN_DOWNLOADS_SEARCH_H
+
+#include "downloads/abilities.h"
+#include "downloads/blobs.h"
+#include "downloads/plan.h"
+#include "downloads/replicas.h"
+#include "merge/merge.h"
+
+// Weights of a replica in memory, model->count values.
+struct tern_replica_slot {
+    uint8_t id[TERN_SHA256_SIZE];
+    uint64_t used;  // when a search used the weights last; 0 = the weights are of no replica
+    float *weights; // NULL: not allocated, or taken by the search
+};
+
+// What a search has to know of the client and of the trunk.
+struct tern_search_question {
+    struct tern_abilities able;
+    uint8_t held[TERN_SHA256_SIZE]; // the client's replica
+    bool held_is_newest;            // that replica is of the newest version
+    bool newest;                    // a replica of an older version is never near enough
+    double bound;         // largest residual after the downloads, unless rounding alone leaves more
+    uint32_t chain;       // deltas of the trunk from the client's replica; 0 = no chain
+    uint64_t chain_bytes; // their total size
+    struct tern_codec trunk_codec; // of the newest version's delta
+};
+
+// A download that a search made or read.
+struct tern_draft {
+    struct tern_db_download row;
+    struct tern_blob *blob;
+    double residual; // of the replica that the download makes
+};
+
+#define TERN_SEARCH_DRAFTS (TERN_PLAN_STARTS * (TERN_PLAN_PASSES_MAX + 1))
+
+struct tern_search {
+    const struct tern_merge *merge;
+    struct tern_db *reader;   // the connection of tern_search_run()
+    const char *spool_folder; // for unnamed files with large blobs; NULL = in memory
+    struct tern_codec codec;  // that the settings name for downloads
+    struct tern_replica_reader replicas;
+    struct tern_replica_slot *slots; // weights of replicas in memory
+    uint32_t slot_count;
+    uint64_t clock;
+    struct tern_codec snapshots[TERN_PLAN_STARTS];
+
+    struct tern_search_question question;
+    double keep;  // largest residual at which the client keeps its replica
+    double bound; // largest residual after downloads
+
+    // The result of tern_search_run(), from here on.
+    struct tern_plan_choice choice;
+    uint8_t made[TERN_SHA256_SIZE]; // the replica that the chosen passes make
+    float *weights;                 // of the replica `at`; NULL: no search runs
+    uint8_t at[TERN_SHA256_SIZE];   // zeros: the weights are of no replica
+    struct tern_draft drafts[TERN_SEARCH_DRAFTS];
+    uint32_t draft_count;
+};
+
+// Prepares searches. The caller has set the merge, the reader, the folder and the codec. cache_bytes: of replicas' weights.
+// TERN_ERR_NO_MEMORY
+TERN_MUST_USE enum tern_result tern_search_init(struct tern_search *search, uint64_t cache_bytes);
+void tern_search_free(struct tern_search *search);
+
+// Whether some download of a search suits the client's codecs. knows_replica: the client has a replica from which deltas can
+// begin. trunk_codec: of the newest version's delta.
+bool tern_search_serves(const struct tern_search *search, const struct tern_abilities *able,
+                        bool knows_replica, const struct tern_codec *trunk_codec);
+
+// Answers search->question: sets the choice, and makes its downloads. tern_search_store() or tern_search_free() follows, also
+// after an error.
+TERN_MUST_USE enum tern_result tern_search_run(struct tern_search *search);
+
+// Ends the search. For a choice of passes it first stores their downloads and replicas, in a transaction, and sets the path's
+// downloads and base.
+TERN_MUST_USE enum tern_result tern_search_store(struct tern_search *search,
+                                                 struct tern_download_store *store,
+                                                 struct tern_replica_book *book, uint64_t now,
+                                                 struct tern_path *path);
+
+#endif
