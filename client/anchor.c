@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static float *step_of(const struct tern_client *client)
+static float *anchor_step(const struct tern_client *client)
 {
     return client->work.anchor + client->work.model->count;
 }
@@ -33,7 +33,7 @@ enum tern_result tern_anchor_restore(struct tern_client *client)
     return result;
 }
 
-enum tern_result tern_anchor_take(struct tern_client *client)
+enum tern_result tern_anchor_set(struct tern_client *client)
 {
     if (client->task.gradient != tern_Gradient_GRADIENT_FULL) {
         return TERN_OK;
@@ -46,14 +46,14 @@ enum tern_result tern_anchor_take(struct tern_client *client)
     return tern_record_save_anchor(client);
 }
 
-enum tern_result tern_anchor_measure(struct tern_client *client)
+enum tern_result tern_anchor_update_step(struct tern_client *client)
 {
     if (client->anchor_round == 0 || client->anchor_has_step ||
         client->version != client->anchor_version + 1) {
         return TERN_OK;
     }
     const float *anchor = client->work.anchor;
-    float *step = step_of(client);
+    float *step = anchor_step(client);
     for (uint32_t i = 0; i < client->work.model->count; i++) {
         step[i] = client->work.weights[i] - anchor[i];
     }
@@ -61,7 +61,7 @@ enum tern_result tern_anchor_measure(struct tern_client *client)
     return tern_record_save_anchor(client);
 }
 
-bool tern_anchor_is_held(const struct tern_client *client)
+bool tern_anchor_is_usable(const struct tern_client *client)
 {
     return client->anchor_round != 0 &&
            (client->anchor_has_step || client->version == client->anchor_version);
@@ -69,28 +69,28 @@ bool tern_anchor_is_held(const struct tern_client *client)
 
 enum tern_result tern_anchor_begin(struct tern_client *client)
 {
-    TERN_TRY(tern_anchor_measure(client));
+    TERN_TRY(tern_anchor_update_step(client));
     if (client->anchor_round != client->task.anchor || !client->anchor_has_step) {
         return TERN_ERR_WRONG_REPLICA;
     }
-    return tern_record_load_anchor_step(client, step_of(client));
+    return tern_record_load_anchor_step(client, anchor_step(client));
 }
 
-void tern_anchor_trained(struct tern_client *client)
+void tern_anchor_subtract(struct tern_client *client)
 {
     const float *anchor = client->work.anchor;
     const float *trained = client->trained;
-    const bool given = tern_client_has_given_change(client);
-    float *rest = step_of(client);
+    const bool given = tern_client_trained_is_change(client);
+    float *rest = anchor_step(client);
     for (uint32_t i = 0; i < client->work.model->count; i++) {
         rest[i] -= given ? trained[i] : trained[i] - anchor[i];
     }
-    client->at_anchor_done = true;
+    client->trained_at_anchor = true;
 }
 
 void tern_anchor_add(const struct tern_client *client, float *change, uint32_t count)
 {
-    const float *rest = step_of(client);
+    const float *rest = anchor_step(client);
     if (client->task.gradient != tern_Gradient_GRADIENT_REDUCED) {
         return;
     }

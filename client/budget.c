@@ -21,7 +21,7 @@ static uint32_t month_of(uint64_t unix_seconds)
 
 // Adds the time since the last call, also by an earlier process. A monotonic clock that has gone back was restarted, and its
 // value is the elapsed time. The sum is never too large, since time without power is not counted.
-static void count_time(struct tern_client *client)
+static void add_elapsed_time(struct tern_client *client)
 {
     struct tern_client_budget *budget = &client->budget;
     const uint64_t now_ms = tern_client_now_ms(client);
@@ -30,20 +30,20 @@ static void count_time(struct tern_client *client)
 }
 
 // Saves the elapsed time once a day: a client that waits for the next month saves little else, and may lose power.
-static enum tern_result save_time(struct tern_client *client)
+static enum tern_result save_elapsed_time(struct tern_client *client)
 {
     const uint64_t unsaved_ms = client->budget.month_ms - client->month_ms_saved;
     return TERN_MONTH_BY_TIME && unsaved_ms >= DAY_MS ? tern_record_save_meter(client) : TERN_OK;
 }
 
-static void open_month(struct tern_client *client, uint32_t month)
+static void start_month(struct tern_client *client, uint32_t month)
 {
     struct tern_client_budget *budget = &client->budget;
     if (budget->month != NO_MONTH_YET) {
         budget->month_spent = 0;
-        budget->month_counted = 0;
+        budget->month_reserved = 0;
     }
-    client->month_closed = false;
+    client->month_exhausted = false;
     budget->month = month;
     budget->month_ms = 0;
 }
@@ -59,23 +59,23 @@ static void update_month(struct tern_client *client)
     const uint32_t month = now == 0 ? NO_MONTH_YET : month_of(now);
     const uint32_t counted = client->budget.month;
     if (TERN_MONTH_BY_TIME) {
-        count_time(client);
+        add_elapsed_time(client);
     }
     if (month > counted) {
-        open_month(client, month);
+        start_month(client, month);
     } else if (TERN_MONTH_BY_TIME && month < counted &&
                client->budget.month_ms >= LONGEST_MONTH_MS) {
-        open_month(client, counted + 1);
+        start_month(client, counted + 1);
     }
 }
 
-static uint64_t wire_total(const struct tern_meter *meter)
+static uint64_t wire_bytes(const struct tern_meter *meter)
 {
     return tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire;
 }
 
 // The first exchange after an answered round opens the next round's account.
-static void open_round(struct tern_client *client)
+static void start_round_account(struct tern_client *client)
 {
     if (client->round_done) {
         client->meter_round = (struct tern_meter){0};
@@ -88,13 +88,13 @@ void tern_budget_collect(struct tern_client *client)
     const struct tern_transport *transport = &client->config.ports.transport;
     struct tern_meter counted = {0};
     transport->collect(transport->ctx, &counted);
-    open_round(client);
+    start_round_account(client);
     update_month(client);
     tern_meter_add(&client->meter_round, &counted);
     tern_meter_add(&client->meter_all, &counted);
-    client->budget.month_spent += wire_total(&counted);
-    if (client->budget.month_counted < client->budget.month_spent) {
-        client->budget.month_counted = client->budget.month_spent;
+    client->budget.month_spent += wire_bytes(&counted);
+    if (client->budget.month_reserved < client->budget.month_spent) {
+        client->budget.month_reserved = client->budget.month_spent;
     }
 }
 
@@ -105,7 +105,7 @@ void tern_budget_count_payload(struct tern_client *client, enum tern_purpose pur
     client->meter_all.bytes[purpose][direction].payload += len;
 }
 
-static uint64_t left_of(uint64_t budget, uint64_t spent)
+static uint64_t bytes_left(uint64_t budget, uint64_t spent)
 {
     if (budget == 0) {
         return UINT64_MAX;
@@ -113,42 +113,42 @@ static uint64_t left_of(uint64_t budget, uint64_t spent)
     return spent < budget ? budget - spent : 0;
 }
 
-static uint64_t round_left(const struct tern_client *client)
+static uint64_t round_bytes_left(const struct tern_client *client)
 {
-    const uint64_t spent = client->round_done ? 0 : wire_total(&client->meter_round);
-    return left_of(client->config.budget_per_round, spent);
+    const uint64_t spent = client->round_done ? 0 : wire_bytes(&client->meter_round);
+    return bytes_left(client->config.budget_per_round, spent);
 }
 
-static uint64_t month_left(struct tern_client *client)
+static uint64_t month_bytes_left(struct tern_client *client)
 {
     update_month(client);
-    return left_of(client->config.budget_per_month, client->budget.month_spent);
+    return bytes_left(client->config.budget_per_month, client->budget.month_spent);
 }
 
 uint64_t tern_budget_left(struct tern_client *client)
 {
-    const uint64_t round = round_left(client);
-    const uint64_t month = month_left(client);
+    const uint64_t round = round_bytes_left(client);
+    const uint64_t month = month_bytes_left(client);
     return round < month ? round : month;
 }
 
 // Returns how many bytes to count as spent beyond those that are about to be sent, so that the next messages need no save.
-static uint64_t ahead_of(const struct tern_client *client)
+static uint64_t bytes_counted_ahead(const struct tern_client *client)
 {
     const uint64_t ahead = client->config.budget_per_month / 64;
     return ahead < COUNT_AHEAD ? ahead : COUNT_AHEAD;
 }
 
-// Returns the bytes for inline downloads that leave room for the next update. With a monthly budget at most ahead_of(): a power
+// Returns the bytes for inline downloads that leave room for the next update. With a monthly budget at most bytes_counted_ahead(): a power
 // cut may lose the count of these bytes.
-static uint64_t inline_room(struct tern_client *client, uint64_t left)
+static uint64_t inline_download_bytes(struct tern_client *client, uint64_t left)
 {
     const uint64_t update = client->budget.update_mean + client->budget.update_mean / 4;
     const uint64_t kept = tern_budget_cost(update, 2);
     uint64_t bytes = update > 0 && left > kept ? left - kept : 0;
     bytes -= bytes / TERN_PRICE_SHARE; // their own segments' headers
-    const bool ahead = client->config.budget_per_month > 0 && bytes > ahead_of(client);
-    return ahead ? ahead_of(client) : bytes;
+    const bool ahead = client->config.budget_per_month > 0 && bytes > bytes_counted_ahead(client);
+    return ahead ? bytes_counted_ahead(client) : bytes;
 }
 
 // A small build accepts inline downloads only without a budget.
@@ -158,41 +158,41 @@ uint32_t tern_budget_inline_bytes(struct tern_client *client)
     if (left == UINT64_MAX) {
         return TERN_PRICE_INLINE_MAX;
     }
-    const uint64_t bytes = TERN_SMALL ? 0 : inline_room(client, left);
+    const uint64_t bytes = TERN_SMALL ? 0 : inline_download_bytes(client, left);
     return bytes < TERN_PRICE_INLINE_MAX ? (uint32_t)bytes : TERN_PRICE_INLINE_MAX;
 }
 
 // Counts `expected` more bytes as spent in the store, unless it already does.
-static enum tern_result count_ahead(struct tern_client *client, uint64_t expected)
+static enum tern_result count_as_spent(struct tern_client *client, uint64_t expected)
 {
     struct tern_client_budget *budget = &client->budget;
     if (client->config.budget_per_month == 0 ||
-        budget->month_spent + expected <= budget->month_counted) {
+        budget->month_spent + expected <= budget->month_reserved) {
         return TERN_OK;
     }
-    budget->month_counted = budget->month_spent + expected + ahead_of(client);
+    budget->month_reserved = budget->month_spent + expected + bytes_counted_ahead(client);
     return tern_record_save_meter(client);
 }
 
 enum tern_result tern_budget_reserve(struct tern_client *client, uint64_t expected,
                                      const char **why)
 {
-    if (expected > round_left(client)) {
+    if (expected > round_bytes_left(client)) {
         *why = TERN_WHY("it would exceed the byte budget of the round");
         return TERN_ERR_BUDGET;
     }
-    if (expected > month_left(client)) {
+    if (expected > month_bytes_left(client)) {
         *why = TERN_WHY("it would exceed the byte budget of the month");
-        client->month_closed = true;
+        client->month_exhausted = true;
         return TERN_ERR_BUDGET;
     }
-    return count_ahead(client, expected);
+    return count_as_spent(client, expected);
 }
 
 bool tern_budget_month_has_round(struct tern_client *client)
 {
-    const uint64_t left = month_left(client); // opens the month when it has turned
-    return !client->month_closed && client->budget.round_mean <= left;
+    const uint64_t left = month_bytes_left(client); // opens the month when it has turned
+    return !client->month_exhausted && client->budget.round_mean <= left;
 }
 
 enum tern_result tern_budget_wait(struct tern_client *client, uint64_t expected, const char *why)
@@ -209,7 +209,7 @@ enum tern_result tern_budget_wait(struct tern_client *client, uint64_t expected,
     tern_client_emit(client, &event);
     client->round_done = true;
     client->due_ms = tern_client_now_ms(client) + client->config.budget_wait_ms;
-    TERN_TRY(save_time(client));
+    TERN_TRY(save_elapsed_time(client));
     return TERN_AGAIN;
 }
 
@@ -223,7 +223,7 @@ enum tern_result tern_budget_reserve_or_wait(struct tern_client *client, uint64_
 enum tern_result tern_budget_end_round(struct tern_client *client)
 {
     struct tern_client_budget *budget = &client->budget;
-    const uint64_t cost = wire_total(&client->meter_round);
+    const uint64_t cost = wire_bytes(&client->meter_round);
     // A running mean over about eight rounds follows a link or a codec that changes.
     budget->round_mean =
         budget->rounds == 0 ? cost : budget->round_mean - budget->round_mean / 8 + cost / 8;
@@ -234,7 +234,7 @@ enum tern_result tern_budget_end_round(struct tern_client *client)
 
 enum tern_result tern_client_save_meter(struct tern_client *client)
 {
-    client->budget.month_counted = client->budget.month_spent;
+    client->budget.month_reserved = client->budget.month_spent;
     return tern_record_save_meter(client);
 }
 

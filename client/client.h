@@ -215,7 +215,7 @@ struct tern_client_budget {
     uint32_t month;       // year * 12 + month - 1, never decreases; 0 while the date is unknown
     uint64_t month_spent; // bytes on the wire in that month
     // month_spent in the store, which counts bytes before they are sent: >= month_spent
-    uint64_t month_counted;
+    uint64_t month_reserved;
     uint64_t round_mean;  // mean bytes on the wire of a round; 0 before the first
     uint64_t update_mean; // mean bytes of an encoded update; 0 before the first
     uint64_t rounds;      // updates since enrolment that the aggregator has answered
@@ -250,16 +250,16 @@ struct tern_client {
     uint32_t download_index; // in task.downloads
     // bytes of the current download, in the blob or, with a partial port, in the store
     size_t download_received;
-    size_t inline_at;       // offset in the blob of the next download that came with the task
-    bool replica_unsaved;   // downloads were applied that the replica's record lacks
-    bool replica_torn;      // the weights have a part of a download: reload the replica's record
-    bool download_resumed;  // an earlier request brought a part of the download
-    bool download_damaged;  // the stored part is damaged: fetch the whole download again
-    bool download_anew;     // the stored part was damaged, and the whole download is fetched again
-    bool final;             // the task is the download of the global model of a finished federation
-    bool final_refused;     // the received global model did not match final_hash
-    size_t container_at;    // offset of the container in the partial download
-    uint64_t unsaved_bytes; // applied downloads that the replica's record lacks
+    size_t inline_offset;      // offset in the blob of the next download that came with the task
+    bool replica_unsaved;      // downloads were applied that the replica's record lacks
+    bool replica_half_updated; // the weights have a part of a download: reload the replica's record
+    bool download_resumed;     // an earlier request brought a part of the download
+    bool download_damaged;     // the stored part is damaged: fetch the whole download again
+    bool download_refetched; // the stored part was damaged, and the whole download is fetched again
+    bool final;          // the task is the download of the global model of a finished federation
+    bool final_mismatch; // the received global model did not match final_hash
+    size_t container_offset; // offset of the container in the partial download
+    uint64_t unsaved_bytes;  // applied downloads that the replica's record lacks
     // bytes of the manifest in the caller's memory after a broken connection
     size_t manifest_received;
 
@@ -268,14 +268,16 @@ struct tern_client {
     uint32_t sequence;   // of the newest update in this generation
     struct tern_client_pending pending;
     uint32_t failed_round; // the next check-in reports this round's failed training; 0 = none
-    uint32_t kept_round;   // the error buffer has this round's change without an update; 0 = none
-    float kept_decay;      // fraction of the error buffer that the directive of kept_round left
+    uint32_t unsent_round; // the error buffer has this round's change without an update; 0 = none
+    float unsent_decay;    // fraction of the error buffer that the directive of unsent_round left
     tern_TrainingFailure failure; // reason of the failed training
     bool has_velocity;            // the record has this generation's velocity; else it is zero
     bool error_reported; // the aggregator has the norm and maximum of the current error buffer
     bool has_local;      // the weights and the upload record have the client's own local values
-    bool local_stashed; // work.local has the client's own local values, and the weights have others
-    bool upload_cut;    // the aggregator may have more bytes of the update than upload_received
+    // work.local has the client's own local values, and the weights have others
+    bool local_is_stashed;
+    // the aggregator may have more bytes of the update than upload_received
+    bool upload_interrupted;
     size_t upload_received;       // bytes of the pending update that the aggregator reported
     const uint8_t *stored_update; // the pending update in the store; NULL: it is in the blob
 
@@ -284,7 +286,7 @@ struct tern_client {
     bool has_evaluation;     // `evaluation` is valid
     bool base_evaluated;     // the evaluation of the task's base was attempted
     bool has_held_out;       // held_out is valid
-    bool at_anchor_done;     // the current task was trained at the anchor
+    bool trained_at_anchor;  // the current task was trained at the anchor
     bool anchor_has_step;    // the record has the difference of the next version to the anchor
     uint32_t anchor_round;   // the anchor is this round's base; 0 = no anchor
     uint32_t anchor_version; // version of the anchor
@@ -293,21 +295,21 @@ struct tern_client {
     uint32_t train_ms; // duration of the task's training
     float *trained;    // the trainer's memory: the sum t, later the residual error
     uint64_t train_started_ms;
-    uint64_t task_taken_ms;   // when the aggregator's answer brought the task
-    struct tern_span indices; // the task's indices, in the blob until the update is encoded
+    uint64_t task_received_ms; // when the aggregator's answer brought the task
+    struct tern_span indices;  // the task's indices, in the blob until the update is encoded
     struct tern_train_result train_result;
 
     // Statistics of columns.
-    uint32_t scaling;      // tag of the columns' scaling; 0 = none
-    bool names_sent;       // the tag of the columns' names was sent since the start
-    bool names_differ;     // the aggregator's last answer: most clients have other names
-    bool sends_statistics; // the phase sends statistics; else it fetches the scaling
+    uint32_t scaling;         // tag of the columns' scaling; 0 = none
+    bool column_names_sent;   // the tag of the columns' names was sent since the start
+    bool column_names_differ; // the aggregator's last answer: most clients have other names
+    bool sends_statistics;    // the phase sends statistics; else it fetches the scaling
 
     // Conditions and budgets.
-    bool paused;       // the conditions do not allow work
-    bool meter_loaded; // the store's record of the meter was loaded
-    bool round_done;   // the next exchange opens the next round's account
-    bool month_closed; // the month's budget has refused a request
+    bool paused;          // the conditions do not allow work
+    bool meter_loaded;    // the store's record of the meter was loaded
+    bool round_done;      // the next exchange opens the next round's account
+    bool month_exhausted; // the month's budget has refused a request
     uint64_t paused_since_ms;
     uint64_t month_ms_saved; // value of budget.month_ms in the store
     struct tern_client_budget budget;

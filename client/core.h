@@ -32,11 +32,11 @@ void tern_client_emit(const struct tern_client *client, const struct tern_client
 uint64_t tern_client_now_ms(const struct tern_client *client);
 
 // Returns `ms` plus a random part up to `most`, so that clients with the same answer do not return together.
-uint32_t tern_client_spread(struct tern_client *client, uint32_t ms, uint32_t most);
+uint32_t tern_client_add_jitter(struct tern_client *client, uint32_t ms, uint32_t most);
 
 // Reads client->conditions and decides whether they allow the next piece of work. TERN_AGAIN: not now; the next check is
 // after config.look_again_ms. Emits an event when a pause begins and when it ends.
-TERN_MUST_USE enum tern_result tern_client_allowed(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_client_check_conditions(struct tern_client *client);
 
 // Waits for `ms` (at least 100, at most a day) and emits the reason. Returns TERN_AGAIN.
 TERN_MUST_USE enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms,
@@ -71,10 +71,10 @@ TERN_MUST_USE enum tern_result tern_client_exchange(struct tern_client *client);
 // TERN_ERR_BUSY          429, 503
 // TERN_ERR_HTTP          5xx, and any answer that is not one of Tern's
 // another code           refused, by the name in its Error body
-TERN_MUST_USE enum tern_result tern_client_answer(const struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_client_answer_result(const struct tern_client *client);
 
 // Whether the received body starts at the requested offset; it does not when the aggregator ignores the Range header.
-static inline bool tern_client_continues(const struct tern_client *client)
+static inline bool tern_client_body_continues(const struct tern_client *client)
 {
     const int status = client->response.status;
     return status == 206 || (status == 200 && client->request.range_from == 0);
@@ -101,7 +101,7 @@ static inline const tern_DownloadRef *tern_client_download(const struct tern_cli
 #define TERN_CLIENT_UNSAVED_SHARE 16u
 
 // Whether the port for partial downloads exists (ports.h). Without it only tern_partial_drop() may be called.
-static inline bool tern_partial_kept(const struct tern_client *client)
+static inline bool tern_partial_exists(const struct tern_client *client)
 {
     return TERN_PARTIALS && client->config.ports.partial.open != NULL;
 }
@@ -121,12 +121,12 @@ TERN_MUST_USE enum tern_result tern_partial_check(const struct tern_client *clie
 TERN_MUST_USE enum tern_result tern_partial_view(const struct tern_client *client, size_t len,
                                                  const uint8_t **data);
 
-// The container of `len` bytes at offset client->container_at, which is never in memory as a whole.
+// The container of `len` bytes at offset client->container_offset, which is never in memory as a whole.
 struct tern_container_source tern_partial_container(struct tern_client *client, size_t len);
 
 static inline void tern_partial_drop(struct tern_client *client)
 {
-    if (tern_partial_kept(client)) {
+    if (tern_partial_exists(client)) {
         client->config.ports.partial.drop(client->config.ports.partial.ctx);
     }
 }
@@ -139,23 +139,23 @@ void tern_anchor_clear(struct tern_client *client);
 
 // Called before the update of a full gradient is saved; makes its base the anchor and saves the record. Does nothing for
 // other tasks. Errors of the store.
-TERN_MUST_USE enum tern_result tern_anchor_take(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_anchor_set(struct tern_client *client);
 
 // When the replica is the version after the anchor, saves their difference in the record. Errors of the store.
-TERN_MUST_USE enum tern_result tern_anchor_measure(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_anchor_update_step(struct tern_client *client);
 
 // Whether the client can do tasks that build on its anchor.
-bool tern_anchor_is_held(const struct tern_client *client);
+bool tern_anchor_is_usable(const struct tern_client *client);
 
 // Whether the current task must train at the anchor first. begin and trained: called before and after that training.
 // TERN_ERR_WRONG_REPLICA  the client holds another anchor than the task's; errors of the store
-static inline bool tern_anchor_is_due(const struct tern_client *client)
+static inline bool tern_anchor_must_train(const struct tern_client *client)
 {
     return TERN_VARIANCE_REDUCTION && client->task.gradient == tern_Gradient_GRADIENT_REDUCED &&
-           !client->at_anchor_done;
+           !client->trained_at_anchor;
 }
 TERN_MUST_USE enum tern_result tern_anchor_begin(struct tern_client *client);
-void tern_anchor_trained(struct tern_client *client);
+void tern_anchor_subtract(struct tern_client *client);
 
 // Adds the result of training at the anchor to the task's local change.
 void tern_anchor_add(const struct tern_client *client, float *change, uint32_t count);
@@ -189,7 +189,7 @@ TERN_MUST_USE enum tern_result tern_record_save_upload(struct tern_client *clien
 TERN_MUST_USE enum tern_result tern_record_load_upload(struct tern_client *client);
 // Writes the same record while the container is encoded: begin, append the container in pieces, then finish with the message
 // that precedes it, at most TERN_WIRE_OVERHEAD bytes.
-static inline bool tern_record_takes_pieces(const struct tern_client *client)
+static inline bool tern_record_is_streamed(const struct tern_client *client)
 {
     return TERN_PARTIALS &&
            client->config.ports.store.begin != NULL; // false: none of these is called
@@ -259,7 +259,7 @@ TERN_MUST_USE enum tern_result tern_budget_end_round(struct tern_client *client)
 // --- Training
 
 // Whether the trainer returned the local change instead of weights.
-static inline bool tern_client_has_given_change(const struct tern_client *client)
+static inline bool tern_client_trained_is_change(const struct tern_client *client)
 {
     return client->train_result.is_change;
 }
@@ -285,12 +285,12 @@ TERN_MUST_USE enum tern_result tern_share_body(struct tern_client *client, struc
 
 // Takes the aggregator's answer: a task, a time to return, or the end. downloads: those in the answer, which are moved into
 // the blob with the task.
-TERN_MUST_USE enum tern_result tern_client_take_assignment(struct tern_client *client,
-                                                           const tern_CheckinReply *reply,
-                                                           struct tern_span downloads);
+TERN_MUST_USE enum tern_result tern_client_handle_assignment(struct tern_client *client,
+                                                             const tern_CheckinReply *reply,
+                                                             struct tern_span downloads);
 
 // Called when the final download is complete and checked: an evaluator evaluates it, others finish.
-TERN_MUST_USE enum tern_result tern_client_end_with_final(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_client_finish_with_global(struct tern_client *client);
 
 // Whether a download was included in the task's answer: it has no name.
 static inline bool tern_client_is_inline(const tern_DownloadRef *ref)
@@ -317,7 +317,7 @@ static inline const uint8_t *tern_client_update(const struct tern_client *client
 }
 
 // Offset in the blob after the pending update.
-static inline size_t tern_client_beside_update(const struct tern_client *client)
+static inline size_t tern_client_update_end(const struct tern_client *client)
 {
     return tern_client_update(client) == client->work.blob ? client->pending.len : 0;
 }

@@ -30,8 +30,8 @@ _Static_assert(sizeof((tern_EnrollReply *)NULL)->token == TERN_CLIENT_TOKEN_MAX,
 _Static_assert(sizeof((tern_Model *)NULL)->spec == TERN_CLIENT_SPEC_MAX, "spec");
 
 // manifest: bytes of the model's manifest, 0 = it has none.
-static bool can_build(const struct tern_client *client, const char *spec, const uint8_t *hash,
-                      uint32_t manifest)
+static bool can_build_model(const struct tern_client *client, const char *spec, const uint8_t *hash,
+                            uint32_t manifest)
 {
     if (TERN_MANIFESTS && client->config.takes_manifests && manifest > 0) {
         return true;
@@ -63,7 +63,7 @@ static enum tern_result replace_identity(struct tern_client *client,
     return TERN_OK;
 }
 
-static enum tern_result adopt_reply(struct tern_client *client)
+static enum tern_result handle_enroll_reply(struct tern_client *client)
 {
     tern_EnrollReply reply;
     TERN_TRY(
@@ -72,7 +72,7 @@ static enum tern_result adopt_reply(struct tern_client *client)
         reply.model.hash.size != TERN_SHA256_SIZE) {
         return TERN_ERR_CORRUPT;
     }
-    if (!can_build(client, reply.model.spec, reply.model.hash.bytes, reply.model.manifest)) {
+    if (!can_build_model(client, reply.model.spec, reply.model.hash.bytes, reply.model.manifest)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     struct tern_client_identity identity = {
@@ -93,10 +93,10 @@ enum tern_result tern_client_enroll(struct tern_client *client, const char *join
         TERN_TRY(prepare(client, join_code));
     }
     TERN_TRY(tern_client_exchange(client));
-    TERN_TRY(tern_client_answer(client));
+    TERN_TRY(tern_client_answer_result(client));
     client->identified = false;
     client->phase = TERN_PHASE_NEW;
-    return adopt_reply(client);
+    return handle_enroll_reply(client);
 }
 
 static bool is_token(const char token[TERN_CLIENT_TOKEN_MAX])
@@ -116,7 +116,7 @@ enum tern_result tern_client_provision(struct tern_client *client,
         memchr(identity->model_spec, '\0', TERN_CLIENT_SPEC_MAX) == NULL) {
         return TERN_ERR_ARGUMENT;
     }
-    return can_build(client, identity->model_spec, identity->model_hash, identity->manifest)
+    return can_build_model(client, identity->model_spec, identity->model_hash, identity->manifest)
                ? replace_identity(client, identity)
                : TERN_ERR_MODEL_MISMATCH;
 }

@@ -39,7 +39,7 @@ enum tern_result tern_client_exchange(struct tern_client *client)
 }
 
 // An unknown name in the Error body becomes TERN_ERR_UNKNOWN, which is also a refusal.
-static enum tern_result refusal(const struct tern_response *response)
+static enum tern_result refusal_reason(const struct tern_response *response)
 {
     tern_Error error;
     if (tern_wire_decode_error(response->body, response->body_len, &error) != TERN_OK) {
@@ -49,7 +49,7 @@ static enum tern_result refusal(const struct tern_response *response)
     return named == TERN_OK || named == TERN_AGAIN ? TERN_ERR_HTTP : named;
 }
 
-enum tern_result tern_client_answer(const struct tern_client *client)
+enum tern_result tern_client_answer_result(const struct tern_client *client)
 {
     const struct tern_response *response = &client->response;
     if (response->status >= 200 && response->status <= 299) {
@@ -63,7 +63,7 @@ enum tern_result tern_client_answer(const struct tern_client *client)
     case 503:
         return TERN_ERR_BUSY;
     default:
-        return response->status >= 400 && response->status <= 499 ? refusal(response)
+        return response->status >= 400 && response->status <= 499 ? refusal_reason(response)
                                                                   : TERN_ERR_HTTP;
     }
 }

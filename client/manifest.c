@@ -24,7 +24,7 @@ static size_t smaller(size_t a, size_t b)
 }
 
 // The expected size of the manifest; the caller's space when the enrolment gave none.
-static size_t expected(const struct tern_client *client, size_t size)
+static size_t expected_size(const struct tern_client *client, size_t size)
 {
     const size_t said = client->identity.manifest;
     return said > 0 ? smaller(said, size) : size;
@@ -46,7 +46,7 @@ static enum tern_result reserve_bytes(struct tern_client *client, uint64_t bytes
 static enum tern_result prepare(struct tern_client *client, uint8_t *dst, size_t size)
 {
     char path[TERN_PATH_MAX];
-    const size_t most = expected(client, size);
+    const size_t most = expected_size(client, size);
     if (client->manifest_received >= most) {
         client->manifest_received = 0; // all bytes arrived, but not the end of the answer
     }
@@ -63,7 +63,7 @@ static enum tern_result prepare(struct tern_client *client, uint8_t *dst, size_t
 // The received bytes stay in the caller's memory.
 static enum tern_result handle_partial_answer(struct tern_client *client, enum tern_result result)
 {
-    const bool continues = tern_client_continues(client);
+    const bool continues = tern_client_body_continues(client);
     if (result == TERN_ERR_TOO_LARGE) {
         client->manifest_received = 0;
         return continues ? result : TERN_ERR_HTTP;
@@ -77,7 +77,7 @@ static enum tern_result handle_partial_answer(struct tern_client *client, enum t
 // An older aggregator, or one of another federation, answers NOT_FOUND.
 static enum tern_result read_status(const struct tern_client *client)
 {
-    const enum tern_result result = tern_client_answer(client);
+    const enum tern_result result = tern_client_answer_result(client);
     return result == TERN_ERR_NOT_FOUND ? TERN_ERR_MODEL_MISMATCH : result;
 }
 
@@ -86,7 +86,7 @@ static enum tern_result handle_answer(struct tern_client *client, const uint8_t 
     uint8_t digest[TERN_SHA256_SIZE];
     *len = client->manifest_received + client->response.body_len;
     client->manifest_received = 0;
-    if (!tern_client_continues(client)) {
+    if (!tern_client_body_continues(client)) {
         return TERN_ERR_HTTP; // the whole manifest instead of the requested rest
     }
     tern_sha256(dst, *len, digest);

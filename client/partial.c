@@ -6,7 +6,7 @@
 
 #define PIECE ((size_t)1 << 20) // bytes that are hashed at once
 
-static const struct tern_partial *port_of(const struct tern_client *client)
+static const struct tern_partial *partial_port(const struct tern_client *client)
 {
     return &client->config.ports.partial;
 }
@@ -14,25 +14,25 @@ static const struct tern_partial *port_of(const struct tern_client *client)
 enum tern_result tern_partial_open(const struct tern_client *client, const tern_DownloadRef *ref,
                                    size_t *have)
 {
-    const struct tern_partial *port = port_of(client);
+    const struct tern_partial *port = partial_port(client);
     return port->open(port->ctx, ref->sha256.bytes, ref->size, have);
 }
 
 // Starts again: the aggregator sent the whole download although only the rest was requested.
-static enum tern_result start_anew(struct tern_client *client, const tern_DownloadRef *ref)
+static enum tern_result restart_download(struct tern_client *client, const tern_DownloadRef *ref)
 {
     tern_partial_drop(client);
     client->request.range_from = 0;
     return tern_partial_open(client, ref, &client->download_received);
 }
 
-static enum tern_result take(void *ctx, const uint8_t *data, size_t len)
+static enum tern_result append_received(void *ctx, const uint8_t *data, size_t len)
 {
     struct tern_client *client = ctx;
-    const struct tern_partial *port = port_of(client);
+    const struct tern_partial *port = partial_port(client);
     const tern_DownloadRef *ref = tern_client_download(client);
-    if (!tern_client_continues(client)) {
-        TERN_TRY(start_anew(client, ref));
+    if (!tern_client_body_continues(client)) {
+        TERN_TRY(restart_download(client, ref));
     }
     if (len > ref->size - client->download_received) {
         return TERN_ERR_TOO_LARGE;
@@ -45,14 +45,14 @@ static enum tern_result take(void *ctx, const uint8_t *data, size_t len)
 
 void tern_partial_receive(struct tern_client *client)
 {
-    client->response.take = take;
+    client->response.take = append_received;
     client->response.take_ctx = client;
     client->response.take_size = tern_client_download(client)->size - client->download_received;
 }
 
 enum tern_result tern_partial_check(const struct tern_client *client, const tern_DownloadRef *ref)
 {
-    const struct tern_partial *port = port_of(client);
+    const struct tern_partial *port = partial_port(client);
     uint8_t digest[TERN_SHA256_SIZE];
     struct tern_sha256 hash;
     tern_sha256_init(&hash);
@@ -71,8 +71,8 @@ enum tern_result tern_partial_check(const struct tern_client *client, const tern
 static enum tern_result view_container(void *ctx, size_t offset, size_t len, const uint8_t **data)
 {
     const struct tern_client *client = ctx;
-    const struct tern_partial *port = port_of(client);
-    return port->view(port->ctx, client->container_at + offset, len, data);
+    const struct tern_partial *port = partial_port(client);
+    return port->view(port->ctx, client->container_offset + offset, len, data);
 }
 
 struct tern_container_source tern_partial_container(struct tern_client *client, size_t len)
@@ -83,6 +83,6 @@ struct tern_container_source tern_partial_container(struct tern_client *client, 
 enum tern_result tern_partial_view(const struct tern_client *client, size_t len,
                                    const uint8_t **data)
 {
-    const struct tern_partial *port = port_of(client);
+    const struct tern_partial *port = partial_port(client);
     return port->view(port->ctx, 0, len, data);
 }

@@ -79,7 +79,7 @@ struct settled_record {
 struct meter_head {
     uint32_t format;
     uint32_t month;
-    uint64_t month_counted;
+    uint64_t month_reserved;
     uint64_t round_mean;
     uint64_t update_mean;
     uint64_t rounds;
@@ -107,7 +107,7 @@ _Static_assert(sizeof(struct identity_record) == 152 && sizeof(struct replica_he
 
 // Computes the tag of the enrolment. Records of another enrolment are not used, since the fate of their pending update is
 // unknown.
-static void owner_tag(const struct tern_client *client, uint8_t tag[OWNER_SIZE])
+static void enrolment_tag(const struct tern_client *client, uint8_t tag[OWNER_SIZE])
 {
     static const char domain[] = "tern enrolment";
     uint8_t id[8];
@@ -138,10 +138,10 @@ static enum tern_result save(const struct tern_client *client, enum tern_record 
 }
 
 // The head of every record with an enrolment's tag.
-static struct owned_head owned(const struct tern_client *client, uint32_t format)
+static struct owned_head make_owned_head(const struct tern_client *client, uint32_t format)
 {
     struct owned_head head = {.format = format};
-    owner_tag(client, head.tag);
+    enrolment_tag(client, head.tag);
     return head;
 }
 
@@ -150,7 +150,7 @@ static struct owned_head owned(const struct tern_client *client, uint32_t format
 static enum tern_result load_owned(const struct tern_client *client, enum tern_record record,
                                    uint32_t format, void *head, size_t size, size_t *len)
 {
-    const struct owned_head expected = owned(client, format);
+    const struct owned_head expected = make_owned_head(client, format);
     struct owned_head found;
     TERN_TRY(load(client, record, 0, head, size, len));
     memcpy(&found, head, sizeof found);
@@ -232,7 +232,7 @@ enum tern_result tern_record_load_manifest(struct tern_client *client, uint8_t *
 
 enum tern_result tern_record_save_scaling(struct tern_client *client, struct tern_span scaling)
 {
-    const struct owned_head head = owned(client, FORMAT_SCALING);
+    const struct owned_head head = make_owned_head(client, FORMAT_SCALING);
     const struct tern_store_part parts[] = {{&head, sizeof head}, {scaling.data, scaling.len}};
     return save(client, TERN_RECORD_SCALING, parts, 2);
 }
@@ -256,7 +256,7 @@ enum tern_result tern_record_save_replica(struct tern_client *client)
 {
     const uint32_t count = client->work.model->count;
     struct replica_head head = {
-        .owned = owned(client, FORMAT_REPLICA),
+        .owned = make_owned_head(client, FORMAT_REPLICA),
         .version = client->version,
         .count = count,
     };
@@ -294,7 +294,7 @@ enum tern_result tern_record_save_anchor(struct tern_client *client)
 {
     const uint32_t count = client->work.model->count;
     const struct anchor_head head = {
-        .owned = owned(client, FORMAT_ANCHOR),
+        .owned = make_owned_head(client, FORMAT_ANCHOR),
         .round = client->anchor_round,
         .version = client->anchor_version,
         .count = count,
@@ -343,7 +343,7 @@ enum tern_result tern_record_load_anchor_step(const struct tern_client *client, 
 static struct upload_head upload_head(const struct tern_client *client, size_t room)
 {
     return (struct upload_head){
-        .owned = owned(client, FORMAT_UPLOAD),
+        .owned = make_owned_head(client, FORMAT_UPLOAD),
         .generation = client->generation,
         .sequence = client->sequence,
         .round = client->pending.round,
@@ -408,12 +408,12 @@ struct upload {
 };
 
 // Returns the unused bytes before the update. Only builds that write records in pieces leave any.
-static uint32_t room_of(const struct upload_head *head)
+static uint32_t unused_bytes(const struct upload_head *head)
 {
     return TERN_PARTIALS ? head->room : 0;
 }
 
-static enum tern_result open_upload(const struct tern_client *client, struct upload *upload)
+static enum tern_result load_upload_head(const struct tern_client *client, struct upload *upload)
 {
     const uint32_t count = client->work.model->count;
     struct upload_head *head = &upload->head;
@@ -424,13 +424,13 @@ static enum tern_result open_upload(const struct tern_client *client, struct upl
     const bool has_local = TERN_MANIFESTS && (head->holds & HOLDS_LOCAL) != 0;
     if (head->count != count || !tern_error_storage_known(head->storage) ||
         head->holds > HOLDS_KNOWN || (has_local && local == 0) ||
-        room_of(head) > TERN_WIRE_OVERHEAD) {
+        unused_bytes(head) > TERN_WIRE_OVERHEAD) {
         return TERN_ERR_CORRUPT;
     }
     const size_t velocity_len =
         (head->holds & HOLDS_VELOCITY) != 0 ? (size_t)count * sizeof(float) : 0;
     upload->storage = (enum tern_error_storage)head->storage;
-    upload->pending_at = sizeof *head + room_of(head);
+    upload->pending_at = sizeof *head + unused_bytes(head);
     upload->buffer_at = upload->pending_at + head->len;
     upload->velocity_at =
         upload->buffer_at + tern_error_storage_bytes(upload->storage, client->work.model->coded);
@@ -519,7 +519,7 @@ static enum tern_result load_local(struct tern_client *client, const struct uplo
         return TERN_ERR_CORRUPT;
     }
     client->has_local = true;
-    client->local_stashed = true;
+    client->local_is_stashed = true;
     tern_client_unstash_local(client);
     return TERN_OK;
 }
@@ -530,18 +530,18 @@ enum tern_result tern_record_reload_velocity(struct tern_client *client)
     if (!TERN_CLIENT_MOMENTUM || !client->has_velocity) {
         return TERN_OK;
     }
-    TERN_TRY(open_upload(client, &upload));
+    TERN_TRY(load_upload_head(client, &upload));
     return load_velocity(client, &upload);
 }
 
 // Makes the pending update at `offset` of the record readable.
-static enum tern_result take_pending(struct tern_client *client, size_t offset)
+static enum tern_result read_pending_update(struct tern_client *client, size_t offset)
 {
     size_t len = 0;
     if (TERN_PARTIALS) {
         client->stored_update = NULL;
     }
-    if (tern_record_takes_pieces(client)) {
+    if (tern_record_is_streamed(client)) {
         const struct tern_store *store = &client->config.ports.store;
         return store->view(store->ctx, TERN_RECORD_UPLOAD, offset, client->pending.len,
                            &client->stored_update);
@@ -593,7 +593,7 @@ enum tern_result tern_record_finish_upload(struct tern_client *client, struct te
         TERN_TRY(store->append(store->ctx, behind[i].data, behind[i].len));
     }
     TERN_TRY(store->finish(store->ctx, front));
-    return take_pending(client, FRONT - message.len);
+    return read_pending_update(client, FRONT - message.len);
 }
 
 // Reads the pending update and checks that it can be given back.
@@ -606,7 +606,7 @@ static enum tern_result load_pending(struct tern_client *client, size_t offset)
     if (tern_client_pending_bound(client, pending->len) > client->work.blob_size) {
         return TERN_ERR_NO_SPACE;
     }
-    TERN_TRY(take_pending(client, offset));
+    TERN_TRY(read_pending_update(client, offset));
     tern_Update update;
     struct tern_span container;
     struct tern_codec_info info;
@@ -623,7 +623,7 @@ static enum tern_result load_pending(struct tern_client *client, size_t offset)
 enum tern_result tern_record_load_upload(struct tern_client *client)
 {
     struct upload upload;
-    TERN_TRY(open_upload(client, &upload));
+    TERN_TRY(load_upload_head(client, &upload));
     client->generation = upload.head.generation;
     client->sequence = upload.head.sequence;
     client->pending = (struct tern_client_pending){
@@ -642,7 +642,7 @@ enum tern_result tern_record_load_upload(struct tern_client *client)
 enum tern_result tern_record_save_settled(struct tern_client *client)
 {
     const struct settled_record record = {
-        .owned = owned(client, FORMAT_SETTLED),
+        .owned = make_owned_head(client, FORMAT_SETTLED),
         .generation = client->generation,
         .sequence = client->pending.sequence,
     };
@@ -669,7 +669,7 @@ enum tern_result tern_record_save_meter(struct tern_client *client)
     const struct meter_head head = {
         .format = FORMAT_METER,
         .month = budget->month,
-        .month_counted = budget->month_counted,
+        .month_reserved = budget->month_reserved,
         .round_mean = budget->round_mean,
         .update_mean = budget->update_mean,
         .rounds = budget->rounds,
@@ -736,8 +736,8 @@ enum tern_result tern_record_load_meter(struct tern_client *client)
             client, sizeof head + (1 + (size_t)head.purposes) * sizeof(struct meter_entry), len));
     }
     budget->month = head.month;
-    budget->month_counted = head.month_counted;
-    budget->month_spent = head.month_counted;
+    budget->month_reserved = head.month_reserved;
+    budget->month_spent = head.month_reserved;
     budget->round_mean = head.round_mean;
     budget->update_mean = head.update_mean;
     budget->rounds = head.rounds;

@@ -29,7 +29,7 @@ static void report_started_over(const struct tern_client *client, enum tern_resu
 }
 
 // Whether the record is unusable, as opposed to an unreadable store.
-static bool not_usable(enum tern_result result)
+static bool is_unusable(enum tern_result result)
 {
     return result == TERN_ERR_CORRUPT || result == TERN_ERR_STATE;
 }
@@ -52,9 +52,9 @@ enum tern_result tern_client_restore_replica(struct tern_client *client)
 {
     client->replica_unsaved = false;
     client->unsaved_bytes = 0;
-    client->replica_torn = false;
+    client->replica_half_updated = false;
     const enum tern_result result = tern_record_load_replica(client);
-    if (not_usable(result)) {
+    if (is_unusable(result)) {
         report_started_over(
             client, result,
             result == TERN_ERR_CORRUPT
@@ -68,12 +68,12 @@ enum tern_result tern_client_restore_replica(struct tern_client *client)
 }
 
 // An update counts as pending until the settled record names it.
-static enum tern_result drop_settled(struct tern_client *client)
+static enum tern_result drop_answered_update(struct tern_client *client)
 {
     uint32_t generation = 0;
     uint32_t sequence = 0;
     const enum tern_result result = tern_record_load_settled(client, &generation, &sequence);
-    if (result == TERN_ERR_NOT_FOUND || not_usable(result)) {
+    if (result == TERN_ERR_NOT_FOUND || is_unusable(result)) {
         return TERN_OK; // sent again: the aggregator answers "duplicate"
     }
     TERN_TRY(result);
@@ -89,9 +89,9 @@ static enum tern_result restore_upload(struct tern_client *client)
     client->has_velocity = false;
     const enum tern_result result = tern_record_load_upload(client);
     if (result == TERN_OK) {
-        return drop_settled(client);
+        return drop_answered_update(client);
     }
-    if (not_usable(result)) {
+    if (is_unusable(result)) {
         report_started_over(
             client, result,
             result == TERN_ERR_CORRUPT
@@ -126,7 +126,7 @@ static enum tern_client_phase first_phase(const struct tern_client *client)
     return evaluates ? TERN_PHASE_EVALUATE : TERN_PHASE_CHECKIN;
 }
 
-static bool lacks_local_room(const struct tern_client_workspace *workspace)
+static bool lacks_local_memory(const struct tern_client_workspace *workspace)
 {
     uint32_t first = 0;
     return TERN_MANIFESTS && workspace->local == NULL &&
@@ -139,7 +139,7 @@ enum tern_result tern_client_restore(struct tern_client *client,
     if (!client->identified) {
         return TERN_ERR_STATE;
     }
-    if (!tern_error_storage_known(workspace->error_storage) || lacks_local_room(workspace)) {
+    if (!tern_error_storage_known(workspace->error_storage) || lacks_local_memory(workspace)) {
         return TERN_ERR_ARGUMENT;
     }
     if (memcmp(workspace->model->hash, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
@@ -150,14 +150,14 @@ enum tern_result tern_client_restore(struct tern_client *client,
     client->in_flight = false;
     client->training = false;
     client->has_evaluation = false;
-    client->month_closed = false;
+    client->month_exhausted = false;
     client->due_ms = 0;
     client->failures = 0;
-    client->kept_round = 0;
+    client->unsent_round = 0;
     client->final = false;
-    client->final_refused = false;
+    client->final_mismatch = false;
     client->has_local = false;
-    client->local_stashed = false;
+    client->local_is_stashed = false;
     client->error_reported = false;
     client->failed_round = 0;
     client->failure = tern_TrainingFailure_FAILURE_TRAINER;
@@ -171,7 +171,7 @@ enum tern_result tern_client_restore(struct tern_client *client,
         TERN_TRY(tern_anchor_restore(client));
     }
     TERN_TRY(tern_client_restore_meter(client));
-    client->upload_cut = client->pending.len > 0;
+    client->upload_interrupted = client->pending.len > 0;
     client->upload_received = 0;
     client->phase = first_phase(client);
     return TERN_OK;

@@ -92,7 +92,7 @@ enum tern_result tern_client_step(struct tern_client *client)
         return TERN_AGAIN;
     }
     if (works && !client->in_flight) {
-        TERN_TRY(tern_client_allowed(client));
+        TERN_TRY(tern_client_check_conditions(client));
     }
     enum tern_result result = run_phase(client);
     if (works && result != TERN_OK && result != TERN_AGAIN) {

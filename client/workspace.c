@@ -14,9 +14,9 @@ void tern_client_stash_local(struct tern_client *client)
 {
     uint32_t first = 0;
     const uint32_t count = tern_model_local(client->work.model, &first);
-    if (tern_client_has_local(client) && !client->local_stashed) {
+    if (tern_client_has_local(client) && !client->local_is_stashed) {
         memcpy(client->work.local, client->work.weights + first, (size_t)count * sizeof(float));
-        client->local_stashed = true;
+        client->local_is_stashed = true;
     }
 }
 
@@ -24,14 +24,14 @@ void tern_client_unstash_local(struct tern_client *client)
 {
     uint32_t first = 0;
     const uint32_t count = tern_model_local(client->work.model, &first);
-    if (TERN_MANIFESTS && client->local_stashed) {
+    if (TERN_MANIFESTS && client->local_is_stashed) {
         memcpy(client->work.weights + first, client->work.local, (size_t)count * sizeof(float));
-        client->local_stashed = false;
+        client->local_is_stashed = false;
     }
 }
 
 // Bytes from `len` to the next position aligned for a float, whatever the blob's own alignment.
-static size_t to_alignment(const struct tern_client *client, size_t len)
+static size_t alignment_padding(const struct tern_client *client, size_t len)
 {
     const uintptr_t end = (uintptr_t)client->work.blob + len;
     return (sizeof(float) - end % sizeof(float)) % sizeof(float);
@@ -46,8 +46,8 @@ size_t tern_client_pending_bound(const struct tern_client *client, size_t len)
 
 float *tern_client_give_back_work(const struct tern_client *client)
 {
-    const size_t len = tern_client_beside_update(client);
-    void *start = client->work.blob + len + to_alignment(client, len);
+    const size_t len = tern_client_update_end(client);
+    void *start = client->work.blob + len + alignment_padding(client, len);
     return start;
 }
 

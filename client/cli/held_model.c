@@ -9,7 +9,7 @@
 
 static const uint8_t no_replica[TERN_SHA256_SIZE];
 
-enum tern_result tern_held_open(struct session *session)
+enum tern_result tern_stored_model_open(struct session *session)
 {
     TERN_TRY(tern_session_open_reader(session, &tern_client_settings));
     TERN_TRY(tern_session_identify(session));
@@ -39,7 +39,7 @@ static enum tern_result opened_id(const struct session *session, float *weights,
 }
 
 // Version 0 is the same on every client, so it is global.
-bool tern_held_is_global(const struct session *session)
+bool tern_stored_model_is_global(const struct session *session)
 {
     const struct tern_codec whole = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
     const size_t size = tern_container_bound(&whole, &session->model);
@@ -81,8 +81,8 @@ static enum tern_result load_scaling(const struct session *session, uint8_t **by
     return tern_wire_decode_scaling(*bytes, len, &message, columns);
 }
 
-enum tern_result tern_held_scaling(struct session *session, uint8_t **bytes,
-                                   struct tern_span *columns)
+enum tern_result tern_stored_model_scaling(struct session *session, uint8_t **bytes,
+                                           struct tern_span *columns)
 {
     *bytes = NULL;
     *columns = (struct tern_span){NULL, 0};
@@ -98,10 +98,10 @@ enum tern_result tern_held_scaling(struct session *session, uint8_t **bytes,
     return result;
 }
 
-const char *tern_held_name(const struct session *session)
+const char *tern_stored_model_kind(const struct session *session)
 {
     if (tern_client_is_personal(&session->client)) {
         return "personal";
     }
-    return tern_held_is_global(session) ? "global" : "replica";
+    return tern_stored_model_is_global(session) ? "global" : "replica";
 }

@@ -43,7 +43,7 @@ static const char *shape_text(const struct shape *shape, char text[SHAPE_MAX])
 }
 
 // Writes the NumPy call that reorders the data's axes as the model needs; false where no order fits.
-static bool turn_axes(const struct shape *have, const struct shape *want, char text[64])
+static bool find_axis_order(const struct shape *have, const struct shape *want, char text[64])
 {
     // Tried first, since most arrays in another order have their channels first.
     static const uint8_t orders[][3] = {{1, 2, 0}, {1, 0, 2}, {2, 1, 0}, {0, 2, 1}, {2, 0, 1}};
@@ -61,11 +61,11 @@ static bool turn_axes(const struct shape *have, const struct shape *want, char t
 }
 
 // Writes advice for examples with the right number of values in the wrong shape.
-static void advise_turn(const struct shape *have, const struct shape *want, char text[192])
+static void advise_reshape(const struct shape *have, const struct shape *want, char text[192])
 {
     char turn[64];
     const uint32_t *dims = want->dims;
-    if (!is_flat(have) && turn_axes(have, want, turn)) {
+    if (!is_flat(have) && find_axis_order(have, want, turn)) {
         snprintf(text, 192, "save them as %s", turn);
         return;
     }
@@ -94,7 +94,7 @@ static bool shape_fits(const char *spec, const struct tern_dataset *data,
         return true;
     }
     if (as_many) {
-        advise_turn(&have, &want, advice);
+        advise_reshape(&have, &want, advice);
     }
     snprintf(why, MODEL_FIT_WHY_MAX, "%.120s: the examples are %s, the model takes %s%s: %s", spec,
              shape_text(&have, theirs), shape_text(&want, ours),
@@ -130,8 +130,8 @@ static bool answers_fit(const char *spec, const struct tern_model *model,
     return true;
 }
 
-bool tern_model_takes(const char *spec, const struct tern_model *model,
-                      const struct tern_dataset *data, char why[MODEL_FIT_WHY_MAX])
+bool tern_model_accepts(const char *spec, const struct tern_model *model,
+                        const struct tern_dataset *data, char why[MODEL_FIT_WHY_MAX])
 {
     if (!answers_fit(spec, model, data, why) || !shape_fits(spec, data, why)) {
         return false;

@@ -11,7 +11,7 @@
 
 // model: built from spec. Returns false when the examples have another shape, more classes, or targets that the model
 // does not predict; why names both shapes and how to convert the data.
-bool tern_model_takes(const char *spec, const struct tern_model *model,
-                      const struct tern_dataset *data, char why[MODEL_FIT_WHY_MAX]);
+bool tern_model_accepts(const char *spec, const struct tern_model *model,
+                        const struct tern_dataset *data, char why[MODEL_FIT_WHY_MAX]);
 
 #endif

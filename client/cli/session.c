@@ -68,7 +68,7 @@ static void wait_ms(const struct session *session, uint64_t ms)
     }
 }
 
-static bool may_pass(enum tern_result result)
+static bool may_succeed_later(enum tern_result result)
 {
     return result == TERN_ERR_NETWORK || result == TERN_ERR_TLS || result == TERN_ERR_BUSY ||
            result == TERN_ERR_HTTP;
@@ -101,8 +101,8 @@ static enum tern_result fetch(struct session *session, uint8_t *manifest, size_t
     uint64_t pause = session->settings->client_retry_min;
     for (unsigned tries = 1;; tries++) {
         const enum tern_result result = fetch_once(session, manifest, len);
-        const bool soon = may_pass(result) && tries < TRIES;
-        const bool later = may_pass(result) || result == TERN_ERR_BUDGET;
+        const bool soon = may_succeed_later(result) && tries < TRIES;
+        const bool later = may_succeed_later(result) || result == TERN_ERR_BUDGET;
         if (is_aborted(session) || !(session->listener.patient ? later : soon)) {
             return result;
         }
@@ -128,7 +128,7 @@ static enum tern_result explain_no_model(struct session *session, enum tern_resu
                        "model \"%s\" (budget.per_round, budget.per_month)",
                        spec);
     }
-    if (may_pass(result)) {
+    if (may_succeed_later(result)) {
         return explain(session, result,
                        "the description of the federation's model \"%s\" could not be fetched from "
                        "%s: %s %s",
@@ -139,7 +139,7 @@ static enum tern_result explain_no_model(struct session *session, enum tern_resu
                    spec, tern_result_sentence(result));
 }
 
-static enum tern_result build(struct session *session, uint8_t *manifest)
+static enum tern_result build_from_manifest(struct session *session, uint8_t *manifest)
 {
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
     size_t len = 0;
@@ -159,7 +159,7 @@ enum tern_result tern_session_build_model(struct session *session)
     }
     uint8_t *manifest = malloc(TERN_MANIFEST_MAX);
     const enum tern_result result =
-        manifest != NULL ? build(session, manifest) : TERN_ERR_NO_MEMORY;
+        manifest != NULL ? build_from_manifest(session, manifest) : TERN_ERR_NO_MEMORY;
     free(manifest);
     return result == TERN_OK ? TERN_OK : explain_no_model(session, result);
 }
@@ -194,7 +194,7 @@ static void describe_builtin(const struct tern_builtin_trainer *trainer, enum te
 }
 
 // Returns advice about a failure; "" when its reason already contains it.
-static const char *hint_of(const struct watched_trainer *watched, enum tern_result result)
+static const char *advice_for(const struct watched_trainer *watched, enum tern_result result)
 {
     if (watched->external != NULL) {
         return "tern-client train-check tries the trainer by itself (docs/TRAINERS.md)";
@@ -206,7 +206,7 @@ static const char *hint_of(const struct watched_trainer *watched, enum tern_resu
                                           : "";
 }
 
-static enum tern_result record(struct watched_trainer *watched, enum tern_result result)
+static enum tern_result record_failure(struct watched_trainer *watched, enum tern_result result)
 {
     struct training_failure *failure = &watched->failure;
     if (result == TERN_OK || result == TERN_AGAIN) {
@@ -222,7 +222,7 @@ static enum tern_result record(struct watched_trainer *watched, enum tern_result
         snprintf(failure->why, sizeof failure->why, "%s",
                  why[0] != '\0' ? why : tern_result_sentence(result));
     }
-    failure->hint = hint_of(watched, result);
+    failure->hint = advice_for(watched, result);
     return result;
 }
 
@@ -235,13 +235,13 @@ static enum tern_result watched_begin(void *ctx, const struct tern_train_task *t
         watched->on_first(watched->ctx);
         watched->on_first = NULL;
     }
-    return record(watched, watched->inner.begin(watched->inner.ctx, task, base, count));
+    return record_failure(watched, watched->inner.begin(watched->inner.ctx, task, base, count));
 }
 
 static enum tern_result watched_step(void *ctx, float **weights, struct tern_train_result *result)
 {
     struct watched_trainer *watched = ctx;
-    return record(watched, watched->inner.step(watched->inner.ctx, weights, result));
+    return record_failure(watched, watched->inner.step(watched->inner.ctx, weights, result));
 }
 
 static enum tern_result watched_evaluate(void *ctx, const float *weights, uint32_t count,
@@ -300,7 +300,7 @@ bool tern_training_failure_read(const char *state_dir, struct training_failure *
 
 // --- Opening
 
-static const char *name_of(struct session *session)
+static const char *name_to_enrol(struct session *session)
 {
     if (strcmp(session->settings->client_name, "auto") != 0) {
         return session->settings->client_name;
@@ -358,7 +358,7 @@ static enum tern_result init_client(struct session *session,
                 .entropy = tern_posix_entropy(),
                 .conditions = tern_posix_conditions_port(&session->conditions),
             },
-        .name = name_of(session),
+        .name = name_to_enrol(session),
         .platform = "linux tern-client/" TERN_VERSION,
         .evaluator = settings->client_evaluator,
         .wait_ms = (uint32_t)settings->client_wait,
@@ -496,8 +496,8 @@ static enum tern_result build_trainer(struct session *session)
                                        data_holds_out(session->settings),
                                    &session->data, session->why));
     tern_client_data_notes(&session->data);
-    if (!tern_model_takes(tern_client_identity(&session->client)->model_spec, &session->model,
-                          &session->data.train, why)) {
+    if (!tern_model_accepts(tern_client_identity(&session->client)->model_spec, &session->model,
+                            &session->data.train, why)) {
         return explain(session, TERN_ERR_CONFIG, "%s", why);
     }
     config.test = tern_view_all(&session->data.test);
@@ -512,8 +512,8 @@ static enum tern_result build_trainer(struct session *session)
 
 // Velocity and anchor cost address space only until a codec or task writes them: the kernel backs a large allocation with
 // memory at the first write.
-static enum tern_result take_memory(struct session *session,
-                                    struct tern_client_workspace *workspace)
+static enum tern_result allocate_memory(struct session *session,
+                                        struct tern_client_workspace *workspace)
 {
     const uint32_t count = session->model.count;
     const size_t values = (size_t)count * sizeof(float);
@@ -549,8 +549,8 @@ static enum tern_result read_storage(struct session *session,
                      name);
 }
 
-static enum tern_result restore(struct session *session,
-                                const struct tern_client_workspace *workspace)
+static enum tern_result restore_client(struct session *session,
+                                       const struct tern_client_workspace *workspace)
 {
     session->why[0] = '\0'; // an earlier attempt may have set it
     const enum tern_result result = tern_client_restore(&session->client, workspace);
@@ -636,7 +636,7 @@ static void warn_about_scales(void *ctx)
 }
 
 // Opens what client.trainer names. A user's trainer reads its own data.
-static enum tern_result open_unwatched(struct session *session, struct tern_trainer *trainer)
+static enum tern_result open_inner_trainer(struct session *session, struct tern_trainer *trainer)
 {
     char why[EXTERNAL_WHY_MAX];
     if (tern_external_kind_of(session->settings, &session->external.kind, why) != TERN_OK) {
@@ -656,7 +656,7 @@ static enum tern_result open_unwatched(struct session *session, struct tern_trai
 
 static enum tern_result open_trainer(struct session *session, struct tern_trainer *trainer)
 {
-    TERN_TRY(open_unwatched(session, &session->watched.inner));
+    TERN_TRY(open_inner_trainer(session, &session->watched.inner));
     *trainer = (struct tern_trainer){.ctx = &session->watched,
                                      .begin = watched_begin,
                                      .step = watched_step,
@@ -674,8 +674,8 @@ enum tern_result tern_session_restore(struct session *session)
         TERN_TRY(open_trainer(session, &workspace.trainer));
         workspace.columns = columns_of(session);
     }
-    TERN_TRY(take_memory(session, &workspace));
-    return restore(session, &workspace);
+    TERN_TRY(allocate_memory(session, &workspace));
+    return restore_client(session, &workspace);
 }
 
 void tern_session_close(struct session *session)
@@ -706,7 +706,7 @@ struct clause {
     uint64_t end_s; // 0 = unknown
 };
 
-static void add(const struct clause *clause, uint64_t now_s, char sentence[EXPIRY_MAX])
+static void append_clause(const struct clause *clause, uint64_t now_s, char sentence[EXPIRY_MAX])
 {
     const size_t len = strlen(sentence);
     char when[32] = "has expired";
@@ -728,7 +728,7 @@ bool tern_expiry_describe(const struct tern_curl *curl, uint64_t now_s, char sen
     sentence[0] = '\0';
     for (size_t i = 0; i < sizeof clauses / sizeof clauses[0]; i++) {
         if (clauses[i].end_s != 0) {
-            add(&clauses[i], now_s, sentence);
+            append_clause(&clauses[i], now_s, sentence);
             soon = soon || clauses[i].end_s < now_s + SOON_S;
         }
     }

@@ -624,7 +624,7 @@ static bool sizes_matter(struct check *check)
 }
 
 // The severity of values of this size: a warning before enrolment, since the federation may scale them.
-static enum tern_health judge(const struct check *check, double size)
+static enum tern_health severity_of(const struct check *check, double size)
 {
     const bool known = check->federation->shared != CHECK_SCALING_UNKNOWN;
     return size > TOO_LARGE && known  ? TERN_HEALTH_PROBLEM
@@ -671,7 +671,7 @@ static void report_targets(struct check *check)
                           "targets have the size that training expects (%.4g)", size);
         return;
     }
-    tern_findings_add(check->findings, judge(check, size), "target", NULL,
+    tern_findings_add(check->findings, severity_of(check, size), "target", NULL,
                       "targets are unscaled (root mean square %.4g): training expects about 1%s. "
                       "Set scale=FILE with the file that `tern-aggregator init --data` writes, or "
                       "statistics.columns = clients at the aggregator",
@@ -726,7 +726,7 @@ static void report_scales(struct check *check)
     const bool held = check->federation->shared == CHECK_SCALING_HELD;
     const bool scaled = check->data.scaled;
     tern_findings_add(
-        check->findings, judge(check, large.most), "scale",
+        check->findings, severity_of(check, large.most), "scale",
         held ? "compare their units with those of the other clients, whose statistics scale them"
         : scaled ? "compare their units with those of the table behind scale="
         : check->profile.rows > 0
@@ -758,7 +758,7 @@ static void report_model(struct check *check, const char *spec, const struct ter
     }
     const bool more = model.loss == TERN_LOSS_CROSS_ENTROPY &&
                       model.tensors[model.tensor_count - 1].count > train->class_count;
-    if (!tern_model_takes(spec, &model, train, why)) {
+    if (!tern_model_accepts(spec, &model, train, why)) {
         tern_findings_add(check->findings, TERN_HEALTH_PROBLEM, "model", NULL, "%s", why);
     } else {
         tern_findings_add(check->findings, more ? TERN_HEALTH_WARNING : TERN_HEALTH_GOOD, "model",
@@ -783,7 +783,7 @@ static bool has_option(const struct tern_data_spec *spec, const char *const *key
 }
 
 // Whether no option names the file's labels.
-static bool is_open(const struct tern_data_spec *spec)
+static bool lacks_label_option(const struct tern_data_spec *spec)
 {
     static const char *const choices[] = {"label", "target", "classes", NULL};
     return !has_option(spec, choices);
@@ -843,7 +843,7 @@ static void report_sound(const struct check *check, bool numeric)
 }
 
 // Drops the columns that `init` drops. Returns the number of features that remain.
-static uint32_t leave_out(struct tern_csv_profile *profile)
+static uint32_t drop_useless_columns(struct tern_csv_profile *profile)
 {
     uint32_t features = 0;
     for (uint32_t c = 0; c < profile->columns.count; c++) {
@@ -865,7 +865,7 @@ static bool report_proposal(struct check *check, const struct tern_csv_choice *c
     if (tern_csv_hint_label(profile, hint, sizeof hint)) {
         tern_findings_add(check->findings, TERN_HEALTH_WARNING, "label", NULL, "%s", hint);
     }
-    const uint32_t features = leave_out(&check->profile);
+    const uint32_t features = drop_useless_columns(&check->profile);
     if (choice->numeric ? !tern_csv_check_target(&task, why)
                         : !tern_csv_list_classes(&task, check->classes, why)) {
         tern_findings_add(check->findings, TERN_HEALTH_PROBLEM,
@@ -924,8 +924,8 @@ static void list_dropped(const struct check *check, char list[CHECK_SENTENCE_MAX
 }
 
 // Composes the data.source that `init` would write for the file, with the options that were given.
-static bool compose(struct check *check, const struct tern_csv_choice *choice, char *source,
-                    size_t size)
+static bool compose_source(struct check *check, const struct tern_csv_choice *choice, char *source,
+                           size_t size)
 {
     char dropped[CHECK_SENTENCE_MAX];
     char number[16];
@@ -946,7 +946,7 @@ static bool compose(struct check *check, const struct tern_csv_choice *choice, c
 }
 
 // Checking some options needs the examples: sets data.source to the labels and features that `init` would choose.
-static bool read_as_init(struct check *check, const struct tern_csv_choice *choice)
+static bool use_proposed_source(struct check *check, const struct tern_csv_choice *choice)
 {
     static const char *const judged[] = {"scale", "only", "test", "test_file", "seed", NULL};
     static struct tern_client_settings settings;
@@ -954,7 +954,8 @@ static bool read_as_init(struct check *check, const struct tern_csv_choice *choi
         return false;
     }
     settings = *check->settings;
-    check->as_init = compose(check, choice, settings.data_source, sizeof settings.data_source);
+    check->as_init =
+        compose_source(check, choice, settings.data_source, sizeof settings.data_source);
     check->settings = &settings;
     return check->as_init;
 }
@@ -996,7 +997,7 @@ static bool check_table_file(struct check *check)
         strcmp(check->spec.kind, "csv") != 0 || tern_csv_choose(&check->spec, &choice) != TERN_OK) {
         return true; // check_examples() reports the error
     }
-    check->open = check->table != NULL && is_open(&check->spec);
+    check->open = check->table != NULL && lacks_label_option(&check->spec);
     if (read_table(check, &choice) != TERN_OK) {
         check->profile.rows = 0;
         return true;
@@ -1024,7 +1025,7 @@ static bool check_table_file(struct check *check)
         report_sound(check, choice.numeric);
     }
     const bool sound = check->findings->count[TERN_HEALTH_PROBLEM] == problems;
-    return sound && (!check->open || read_as_init(check, &choice));
+    return sound && (!check->open || use_proposed_source(check, &choice));
 }
 
 static void check_examples(struct check *check)
@@ -1087,7 +1088,8 @@ static void check_columns(struct session *session, const struct tern_client_iden
                           struct check_federation *federation, struct tern_findings *findings)
 {
     uint8_t *bytes = NULL;
-    if (identity != NULL && tern_held_scaling(session, &bytes, &federation->scaling) != TERN_OK) {
+    if (identity != NULL &&
+        tern_stored_model_scaling(session, &bytes, &federation->scaling) != TERN_OK) {
         tern_findings_add(findings, TERN_HEALTH_WARNING, "scaling", NULL, "%s", session->why);
     }
     if (federation->scaling.len > 0) {

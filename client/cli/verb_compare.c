@@ -44,11 +44,11 @@ static enum tern_result refuse(struct comparison *job, enum tern_result result, 
 // --- Preparing
 
 // Scales the rows as for the federation's training.
-static enum tern_result scale(struct comparison *job)
+static enum tern_result scale_rows(struct comparison *job)
 {
     uint8_t *bytes = NULL;
     struct tern_span columns;
-    const enum tern_result read = tern_held_scaling(job->session, &bytes, &columns);
+    const enum tern_result read = tern_stored_model_scaling(job->session, &bytes, &columns);
     if (read != TERN_OK) {
         return refuse(job, read, job->session->why);
     }
@@ -74,9 +74,9 @@ static enum tern_result open_data(struct comparison *job)
         return refuse(job, TERN_ERR_NOT_FOUND,
                       "data.source holds out no rows to compare on: set test= in it");
     }
-    TERN_TRY(scale(job));
-    return tern_model_takes(tern_client_identity(&session->client)->model_spec, &session->model,
-                            &job->data.train, job->why)
+    TERN_TRY(scale_rows(job));
+    return tern_model_accepts(tern_client_identity(&session->client)->model_spec, &session->model,
+                              &job->data.train, job->why)
                ? TERN_OK
                : TERN_ERR_MODEL_MISMATCH;
 }
@@ -191,7 +191,7 @@ static void print_figures(const struct tern_evaluate_result *found)
 
 static int print_text(const struct comparison *job)
 {
-    const char *held = tern_held_name(job->session);
+    const char *held = tern_stored_model_kind(job->session);
     printf("This client alone: ");
     print_figures(&job->alone);
     printf("Federation: ");
@@ -229,7 +229,7 @@ static int print_json(const struct tern_cli *cli, const struct comparison *job)
     cJSON_AddNumberToObject(root, "num_examples", job->alone.num_examples);
     cJSON_AddNumberToObject(root, "passes", job->passes);
     cJSON_AddNumberToObject(root, "seconds", job->seconds);
-    cJSON_AddStringToObject(root, "model", tern_held_name(job->session));
+    cJSON_AddStringToObject(root, "model", tern_stored_model_kind(job->session));
     cJSON_AddNumberToObject(root, "version", tern_client_version(&job->session->client));
     add_figures(root, "alone", &job->alone);
     add_figures(root, "federation", &job->federation);
@@ -245,7 +245,7 @@ int tern_verb_compare_alone(struct tern_cli *cli)
         return TERN_EXIT_USAGE;
     }
     tern_interrupts_catch();
-    enum tern_result result = tern_held_open(&session);
+    enum tern_result result = tern_stored_model_open(&session);
     result = result == TERN_OK ? compare(&job) : refuse(&job, result, session.why);
     const int code = tern_interrupted    ? TERN_EXIT_INTERRUPTED
                      : result != TERN_OK ? tern_cli_fail(cli, result, "%s", job.why)

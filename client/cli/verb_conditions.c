@@ -36,7 +36,7 @@ static void add_condition(cJSON *list, const struct tern_posix_conditions *condi
                           enum tern_condition condition)
 {
     const struct tern_finding *finding = &conditions->findings[condition];
-    const bool asked = conditions->when.asked[condition];
+    const bool asked = conditions->when.required[condition];
     cJSON *object = cJSON_CreateObject();
     cJSON_AddItemToArray(list, object);
     cJSON_AddStringToObject(object, "condition", tern_condition_name(condition));
@@ -81,7 +81,7 @@ static void print_condition(const struct tern_posix_conditions *conditions,
 {
     char name[64];
     const struct tern_finding *finding = &conditions->findings[condition];
-    const bool asked = conditions->when.asked[condition];
+    const bool asked = conditions->when.required[condition];
     const char *holds = finding->met ? "met" : "not met";
     snprintf(name, sizeof name, "%s", tern_condition_name(condition));
     if (asked) {

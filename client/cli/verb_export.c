@@ -123,14 +123,14 @@ static void add_inputs(const struct tern_client_settings *settings, const char *
 
 // --- Exporting
 
-static enum tern_result make(struct session *session, const struct tern_export_file *file,
-                             const char *held, cJSON *notes, uint8_t **data, size_t *len,
-                             char why[TERN_SAFETENSORS_WHY_MAX])
+static enum tern_result make_file(struct session *session, const struct tern_export_file *file,
+                                  const char *held, cJSON *notes, uint8_t **data, size_t *len,
+                                  char why[TERN_SAFETENSORS_WHY_MAX])
 {
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
     uint8_t *bytes = NULL;
     struct tern_span columns;
-    const enum tern_result read = tern_held_scaling(session, &bytes, &columns);
+    const enum tern_result read = tern_stored_model_scaling(session, &bytes, &columns);
     if (read != TERN_OK) {
         snprintf(why, TERN_SAFETENSORS_WHY_MAX, "%s", session->why);
         return read;
@@ -153,11 +153,12 @@ static int export_held(struct tern_cli *cli, struct session *session,
                        const struct tern_export_file *file)
 {
     char why[TERN_SAFETENSORS_WHY_MAX] = "";
-    const char *held = tern_held_name(session);
+    const char *held = tern_stored_model_kind(session);
     uint8_t *data = NULL;
     size_t len = 0;
     cJSON *notes = cJSON_CreateObject();
-    int code = tern_cli_check(cli, make(session, file, held, notes, &data, &len, why), "%s", why);
+    int code =
+        tern_cli_check(cli, make_file(session, file, held, notes, &data, &len, why), "%s", why);
     code = code == TERN_EXIT_OK ? tern_export_file_write(cli, data, len) : code;
     cJSON *said =
         code == TERN_EXIT_OK
@@ -176,7 +177,7 @@ int tern_verb_export(struct tern_cli *cli)
     static struct session session;
     struct tern_export_file file;
     TERN_CLI_TRY(tern_export_file_check(cli, &file));
-    const enum tern_result result = tern_held_open(&session);
+    const enum tern_result result = tern_stored_model_open(&session);
     const int code = result == TERN_OK ? export_held(cli, &session, &file)
                                        : tern_cli_fail(cli, result, "%s", session.why);
     tern_session_close(&session);

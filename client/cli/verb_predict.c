@@ -156,7 +156,7 @@ static enum tern_result predict_numbers(struct prediction_job *job,
 }
 
 // An autoencoder's threshold comes from this client's training examples, where it has any.
-static void open_own(struct prediction_job *job)
+static void open_training_data(struct prediction_job *job)
 {
     char why[CLIENT_DATA_WHY_MAX]; // unused: after an error the rows to predict give the threshold
     if (job->session->model.loss == TERN_LOSS_RECONSTRUCTION) {
@@ -173,8 +173,8 @@ static enum tern_result run_model(struct prediction_job *job)
         .test = job->rows,
         .max_batch = session->settings->client_max_batch,
         .anomaly_quantile = (float)session->settings->client_anomaly_quantile};
-    if (!tern_model_takes(tern_client_identity(&session->client)->model_spec, &session->model,
-                          job->rows.dataset, job->why)) {
+    if (!tern_model_accepts(tern_client_identity(&session->client)->model_spec, &session->model,
+                            job->rows.dataset, job->why)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     const size_t size = tern_builtin_trainer_bound(&config);
@@ -199,7 +199,7 @@ static enum tern_result scale_rows(struct prediction_job *job)
 {
     uint8_t *bytes = NULL;
     struct tern_span columns;
-    enum tern_result result = tern_held_scaling(job->session, &bytes, &columns);
+    enum tern_result result = tern_stored_model_scaling(job->session, &bytes, &columns);
     if (result != TERN_OK) {
         snprintf(job->why, sizeof job->why, "%s", job->session->why);
         return result;
@@ -230,7 +230,7 @@ static enum tern_result predict(struct prediction_job *job, const char *place)
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(open_rows(job, place));
-    open_own(job);
+    open_training_data(job);
     TERN_TRY(scale_rows(job));
     return run_model(job);
 }
@@ -298,7 +298,7 @@ static int print_json(const struct tern_cli *cli, const struct prediction_job *j
 {
     char text[16];
     cJSON *root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "model", tern_held_name(job->session));
+    cJSON_AddStringToObject(root, "model", tern_stored_model_kind(job->session));
     cJSON_AddNumberToObject(root, "version", tern_client_version(&job->session->client));
     cJSON_AddNumberToObject(root, "num_examples", job->rows.count);
     cJSON_AddNumberToObject(root, "num_labelled", job->labelled);
@@ -318,7 +318,7 @@ static int print_json(const struct tern_cli *cli, const struct prediction_job *j
 
 static void print_held(const struct prediction_job *job)
 {
-    const char *held = tern_held_name(job->session);
+    const char *held = tern_stored_model_kind(job->session);
     printf("\n%s%s of version %" PRIu32, held, held[0] == 'r' ? "" : " model",
            tern_client_version(&job->session->client));
 }
@@ -335,7 +335,7 @@ static void print_unlabelled(const struct prediction_job *job)
 // Explains why answers may differ from those of an exported model.
 static void print_advice(const struct prediction_job *job)
 {
-    if (strcmp(tern_held_name(job->session), "replica") == 0) {
+    if (strcmp(tern_stored_model_kind(job->session), "replica") == 0) {
         printf(
             "The replica is this device's copy from compressed downloads, possibly of an earlier "
             "version. `tern-aggregator export --global` writes the\nglobal model, whose answers "
@@ -426,7 +426,7 @@ int tern_verb_predict(struct tern_cli *cli)
     static struct session session;
     struct prediction_job job = {.session = &session};
     int code = TERN_EXIT_OK;
-    enum tern_result result = tern_held_open(&session);
+    enum tern_result result = tern_stored_model_open(&session);
     if (result != TERN_OK) {
         code = tern_cli_fail(cli, result, "%s", session.why);
     } else {

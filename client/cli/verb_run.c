@@ -116,7 +116,7 @@ static void progress_end(struct progress *progress)
 
 // --- The log
 
-struct narrator {
+struct event_logger {
     bool once;                               // stop after one round
     uint32_t failure_limit;                  // once: failures in a row that end it
     int exit_code;                           // once: the result of the round
@@ -173,10 +173,9 @@ static const char *round_of(const struct tern_client_event *event, char text[ROU
     return text;
 }
 
-static void log_metrics(const struct narrator *narrator, const struct tern_client_event *event)
+static void log_metrics(const struct event_logger *logger, const struct tern_client_event *event)
 {
-    const char *metrics =
-        narrator->external != NULL ? tern_external_metrics(narrator->external) : "";
+    const char *metrics = logger->external != NULL ? tern_external_metrics(logger->external) : "";
     if (metrics[0] == '\0') {
         return;
     }
@@ -185,23 +184,23 @@ static void log_metrics(const struct narrator *narrator, const struct tern_clien
              event->version, TERN_LOG_TEXT(metrics));
 }
 
-static bool has_failed(const struct narrator *narrator)
+static bool has_failed(const struct event_logger *logger)
 {
-    return narrator->watched != NULL && narrator->watched->failed;
+    return logger->watched != NULL && logger->watched->failed;
 }
 
 // Returns the failed port's own explanation, which the log adds to the event's reason.
-static const char *detail_of(const struct narrator *narrator, enum tern_result result)
+static const char *detail_of(const struct event_logger *logger, enum tern_result result)
 {
-    if (has_failed(narrator)) {
-        return narrator->watched->failure.why;
+    if (has_failed(logger)) {
+        return logger->watched->failure.why;
     }
     if (result == TERN_ERR_NETWORK || result == TERN_ERR_TLS) {
-        return narrator->curl != NULL ? tern_curl_why(narrator->curl) : "";
+        return logger->curl != NULL ? tern_curl_why(logger->curl) : "";
     }
     const bool trained = result == TERN_ERR_TRAINER || result == TERN_ERR_IO ||
                          result == TERN_ERR_NO_SPACE || result == TERN_ERR_NO_MEMORY;
-    return trained && narrator->external != NULL ? tern_external_why(narrator->external) : "";
+    return trained && logger->external != NULL ? tern_external_why(logger->external) : "";
 }
 
 // Logs the accuracy, or the first metric of a model without classes.
@@ -222,12 +221,12 @@ static void log_evaluated(const char *name, const struct tern_client_event *even
 }
 
 // Whether the evaluated model is a global model, downloaded by this process or an earlier one.
-static bool is_global(const struct narrator *narrator, const struct tern_client_event *event)
+static bool is_global(const struct event_logger *logger, const struct tern_client_event *event)
 {
-    return event->global || (event->version != 0 && event->version == narrator->global_version);
+    return event->global || (event->version != 0 && event->version == logger->global_version);
 }
 
-static void log_progress(const struct narrator *narrator, const struct tern_client_event *event)
+static void log_progress(const struct event_logger *logger, const struct tern_client_event *event)
 {
     const char *name = tern_client_event_name(event->kind);
     char round[ROUND_MAX];
@@ -259,7 +258,7 @@ static void log_progress(const struct narrator *narrator, const struct tern_clie
         tern_log(TERN_LOG_WARN, name, "why=%s", TERN_LOG_TEXT(CLIENT_OTHER_COLUMNS));
         break;
     case TERN_EVENT_EVALUATED:
-        log_evaluated(name, event, is_global(narrator, event) ? "global" : "replica");
+        log_evaluated(name, event, is_global(logger, event) ? "global" : "replica");
         break;
     default:
         break;
@@ -267,9 +266,9 @@ static void log_progress(const struct narrator *narrator, const struct tern_clie
 }
 
 // Logs advice about failed training and about updates that are too large.
-static void log_advice(const struct narrator *narrator, enum tern_result result)
+static void log_advice(const struct event_logger *logger, enum tern_result result)
 {
-    const char *hint = has_failed(narrator) ? narrator->watched->failure.hint : "";
+    const char *hint = has_failed(logger) ? logger->watched->failure.hint : "";
     if (hint[0] != '\0') {
         tern_log(TERN_LOG_WARN, "hint", "why=%s", TERN_LOG_TEXT(hint));
     } else if (result == TERN_ERR_NORM_LIMIT) {
@@ -298,7 +297,7 @@ static void log_uploaded(const struct tern_client_event *event)
              event->round_bytes);
 }
 
-static void log_pause(const struct narrator *narrator, const struct tern_client_event *event)
+static void log_pause(const struct event_logger *logger, const struct tern_client_event *event)
 {
     const char *name = tern_client_event_name(event->kind);
     switch ((int)event->kind) {
@@ -318,14 +317,14 @@ static void log_pause(const struct narrator *narrator, const struct tern_client_
         if (tern_interrupted && event->result == TERN_ERR_NETWORK) {
             break; // a signal has aborted the exchange
         }
-        const char *detail = detail_of(narrator, event->result);
+        const char *detail = detail_of(logger, event->result);
         tern_log(TERN_LOG_WARN, name, "result=%s status=%d wait_ms=%u why=%s%s%s",
                  tern_result_name(event->result), event->status, event->wait_ms,
                  TERN_LOG_TEXT(event->why), detail[0] != '\0' ? " detail=" : "",
                  detail[0] != '\0' ? TERN_LOG_TEXT(detail) : "");
-        log_advice(narrator, event->result);
-        if (event->result == TERN_ERR_TRAINER && narrator->external != NULL) {
-            log_output(tern_external_output(narrator->external));
+        log_advice(logger, event->result);
+        if (event->result == TERN_ERR_TRAINER && logger->external != NULL) {
+            log_output(tern_external_output(logger->external));
         }
         break;
     }
@@ -355,16 +354,16 @@ static void log_finished(const struct tern_client_event *event)
 
 // --- One round
 
-static void end_round(struct narrator *narrator, const struct tern_client_event *event,
+static void end_round(struct event_logger *logger, const struct tern_client_event *event,
                       int exit_code)
 {
-    if (narrator->ended) {
+    if (logger->ended) {
         return;
     }
-    narrator->ended = true;
-    narrator->exit_code = exit_code;
-    narrator->last = *event;
-    snprintf(narrator->why, sizeof narrator->why, "%s", event->why != NULL ? event->why : "");
+    logger->ended = true;
+    logger->exit_code = exit_code;
+    logger->last = *event;
+    snprintf(logger->why, sizeof logger->why, "%s", event->why != NULL ? event->why : "");
 }
 
 static int code_of_answer(enum tern_result answer)
@@ -373,43 +372,43 @@ static int code_of_answer(enum tern_result answer)
 }
 
 // `once` waits through a pause in the middle of a round, since ending would discard the training.
-static bool may_end_at(const struct tern_client_event *paused)
+static bool may_end_while_paused(const struct tern_client_event *paused)
 {
     return paused->round == 0 || paused->sequence != 0;
 }
 
 // An evaluation ends when the aggregator has answered the check-in that reports it.
-static void detect_end(struct narrator *narrator, const struct tern_client_event *event)
+static void detect_end(struct event_logger *logger, const struct tern_client_event *event)
 {
     const bool failure = event->kind == TERN_EVENT_FAILURE;
-    narrator->failures = failure ? narrator->failures + 1 : narrator->failures;
+    logger->failures = failure ? logger->failures + 1 : logger->failures;
     switch ((int)event->kind) {
     case TERN_EVENT_UPLOADED:
-        end_round(narrator, event, code_of_answer(event->result));
+        end_round(logger, event, code_of_answer(event->result));
         break;
     case TERN_EVENT_EVALUATED:
-        narrator->evaluated = event->round == 0;
+        logger->evaluated = event->round == 0;
         break;
     case TERN_EVENT_TASK:
-        if (narrator->evaluated) {
-            end_round(narrator, event, TERN_EXIT_OK);
+        if (logger->evaluated) {
+            end_round(logger, event, TERN_EXIT_OK);
         }
         break;
     case TERN_EVENT_PAUSED:
-        if (may_end_at(event)) {
-            end_round(narrator, event, TERN_EXIT_NOTHING);
+        if (may_end_while_paused(event)) {
+            end_round(logger, event, TERN_EXIT_NOTHING);
         }
         break;
     case TERN_EVENT_WAITING:
     case TERN_EVENT_FINISHED:
-        end_round(narrator, event, narrator->evaluated ? TERN_EXIT_OK : TERN_EXIT_NOTHING);
+        end_round(logger, event, logger->evaluated ? TERN_EXIT_OK : TERN_EXIT_NOTHING);
         break;
     case TERN_EVENT_BUDGET:
-        end_round(narrator, event, TERN_EXIT_NOTHING);
+        end_round(logger, event, TERN_EXIT_NOTHING);
         break;
     case TERN_EVENT_FAILURE:
-        if (event->result == TERN_ERR_TLS || narrator->failures >= narrator->failure_limit) {
-            end_round(narrator, event, TERN_EXIT_FAILED);
+        if (event->result == TERN_ERR_TLS || logger->failures >= logger->failure_limit) {
+            end_round(logger, event, TERN_EXIT_FAILED);
         }
         break;
     default:
@@ -418,32 +417,33 @@ static void detect_end(struct narrator *narrator, const struct tern_client_event
 }
 
 // Warns once a day while a certificate expires soon.
-static void warn_about_expiry(struct narrator *narrator)
+static void warn_about_expiry(struct event_logger *logger)
 {
     const uint64_t now_s = (uint64_t)time(NULL);
     char sentence[EXPIRY_MAX];
-    if (narrator->curl != NULL && now_s >= narrator->expiry_warned_s + 86400 &&
-        tern_expiry_describe(narrator->curl, now_s, sentence)) {
-        narrator->expiry_warned_s = now_s;
+    if (logger->curl != NULL && now_s >= logger->expiry_warned_s + 86400 &&
+        tern_expiry_describe(logger->curl, now_s, sentence)) {
+        logger->expiry_warned_s = now_s;
         tern_log(TERN_LOG_WARN, "certificate-expires", "why=%s", TERN_LOG_TEXT(sentence));
     }
 }
 
 // Saves the failure for `tern-client status` until training works again.
-static void save_training_failure(struct narrator *narrator, const struct tern_client_event *event)
+static void save_training_failure(struct event_logger *logger,
+                                  const struct tern_client_event *event)
 {
     if (event->kind == TERN_EVENT_TRAINED) {
-        tern_training_failure_save(narrator->state_dir, NULL);
-    } else if (event->kind == TERN_EVENT_FAILURE && has_failed(narrator)) {
-        tern_training_failure_save(narrator->state_dir, &narrator->watched->failure);
-        narrator->watched->failed = false;
+        tern_training_failure_save(logger->state_dir, NULL);
+    } else if (event->kind == TERN_EVENT_FAILURE && has_failed(logger)) {
+        tern_training_failure_save(logger->state_dir, &logger->watched->failure);
+        logger->watched->failed = false;
     }
 }
 
-// For tern_client_config.on_event; ctx is the narrator.
+// For tern_client_config.on_event; ctx is the logger.
 static void on_event(void *ctx, const struct tern_client_event *event)
 {
-    struct narrator *narrator = ctx;
+    struct event_logger *logger = ctx;
     switch ((int)event->kind) {
     case TERN_EVENT_UPLOADED:
         log_uploaded(event);
@@ -457,22 +457,22 @@ static void on_event(void *ctx, const struct tern_client_event *event)
     case TERN_EVENT_FAILURE:
     case TERN_EVENT_BUDGET:
     case TERN_EVENT_STARTED_OVER:
-        log_pause(narrator, event);
+        log_pause(logger, event);
         break;
     default:
-        log_progress(narrator, event);
+        log_progress(logger, event);
         break;
     }
     if (event->kind == TERN_EVENT_TRAINED || event->kind == TERN_EVENT_EVALUATED) {
-        log_metrics(narrator, event);
+        log_metrics(logger, event);
     }
-    save_training_failure(narrator, event);
-    warn_about_expiry(narrator);
-    if (narrator->progress != NULL) {
-        progress_on_event(narrator->progress, event);
+    save_training_failure(logger, event);
+    warn_about_expiry(logger);
+    if (logger->progress != NULL) {
+        progress_on_event(logger->progress, event);
     }
-    if (narrator->once) {
-        detect_end(narrator, event);
+    if (logger->once) {
+        detect_end(logger, event);
     }
 }
 
@@ -493,22 +493,20 @@ static void log_data(const struct session *session)
     }
 }
 
-static enum tern_result start(struct session *session, struct narrator *narrator)
+static enum tern_result start_client(struct session *session, struct event_logger *logger)
 {
-    const struct session_listener listener = {.on_event = on_event,
-                                              .ctx = narrator,
-                                              .abort = &tern_interrupted,
-                                              .patient = !narrator->once};
+    const struct session_listener listener = {
+        .on_event = on_event, .ctx = logger, .abort = &tern_interrupted, .patient = !logger->once};
     TERN_TRY(tern_session_open(session, &tern_client_settings, &listener));
-    narrator->curl = session->curl;
-    narrator->external = &session->external;
-    narrator->watched = &session->watched;
-    narrator->state_dir = session->settings->client_state_dir;
+    logger->curl = session->curl;
+    logger->external = &session->external;
+    logger->watched = &session->watched;
+    logger->state_dir = session->settings->client_state_dir;
     TERN_TRY(tern_session_identify(session));
     TERN_TRY(tern_session_restore(session));
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
-    if (identity->evaluator && tern_held_is_global(session)) {
-        narrator->global_version = tern_client_version(&session->client);
+    if (identity->evaluator && tern_stored_model_is_global(session)) {
+        logger->global_version = tern_client_version(&session->client);
     }
     log_data(session);
     tern_log(TERN_LOG_INFO, "started", "client=%llu model=%s version=%u phase=%s",
@@ -545,15 +543,15 @@ static int explain_end(const struct tern_cli *cli, const struct session *session
 }
 
 // Prints the result of `once` from the event that ended it.
-static void print_once(const struct tern_cli *cli, const struct narrator *narrator)
+static void print_once(const struct tern_cli *cli, const struct event_logger *logger)
 {
-    const struct tern_client_event *last = &narrator->last;
+    const struct tern_client_event *last = &logger->last;
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "ended_by",
-                            narrator->ended ? tern_client_event_name(last->kind) : "signal");
-    cJSON_AddNumberToObject(root, "exit_code", narrator->exit_code);
-    cJSON_AddBoolToObject(root, "evaluated", narrator->evaluated);
-    if (narrator->ended && last->kind == TERN_EVENT_UPLOADED) {
+                            logger->ended ? tern_client_event_name(last->kind) : "signal");
+    cJSON_AddNumberToObject(root, "exit_code", logger->exit_code);
+    cJSON_AddBoolToObject(root, "evaluated", logger->evaluated);
+    if (logger->ended && last->kind == TERN_EVENT_UPLOADED) {
         cJSON_AddNumberToObject(root, "round", last->round);
         cJSON_AddNumberToObject(root, "sequence", last->sequence);
         cJSON_AddStringToObject(root, "answer",
@@ -563,8 +561,8 @@ static void print_once(const struct tern_cli *cli, const struct narrator *narrat
         cJSON_AddNumberToObject(root, "bytes", (double)last->bytes);
         cJSON_AddNumberToObject(root, "round_wire_bytes", (double)last->round_bytes);
     }
-    if (narrator->why[0] != '\0') {
-        cJSON_AddStringToObject(root, "why", narrator->why);
+    if (logger->why[0] != '\0') {
+        cJSON_AddStringToObject(root, "why", logger->why);
     }
     (void)tern_json_print(cli, root);
 }
@@ -579,26 +577,26 @@ static uint32_t pause_ms(const struct tern_client *client, const struct progress
 }
 
 // Steps until the round or federation ends, an error, or a signal.
-static enum tern_result loop(struct session *session, const struct narrator *narrator)
+static enum tern_result run_loop(struct session *session, const struct event_logger *logger)
 {
     struct tern_client *client = &session->client;
-    progress_step(narrator->progress, client, TERN_OK);
-    while (!tern_interrupted && !narrator->ended &&
+    progress_step(logger->progress, client, TERN_OK);
+    while (!tern_interrupted && !logger->ended &&
            tern_client_phase(client) != TERN_PHASE_FINISHED) {
         const enum tern_result result = tern_client_step(client);
-        progress_step(narrator->progress, client, result);
+        progress_step(logger->progress, client, result);
         if (result != TERN_OK && result != TERN_AGAIN) {
             return result;
         }
-        if (result == TERN_AGAIN && !narrator->ended) {
-            tern_interrupts_sleep(pause_ms(client, narrator->progress));
+        if (result == TERN_AGAIN && !logger->ended) {
+            tern_interrupts_sleep(pause_ms(client, logger->progress));
         }
     }
     return TERN_OK;
 }
 
-static int end(const struct tern_cli *cli, struct session *session, struct narrator *narrator,
-               enum tern_result result)
+static int finish_run(const struct tern_cli *cli, struct session *session,
+                      struct event_logger *logger, enum tern_result result)
 {
     if (tern_client_end(&session->client) != TERN_OK) {
         tern_log(TERN_LOG_WARN, "meter-not-saved", NULL);
@@ -608,28 +606,28 @@ static int end(const struct tern_cli *cli, struct session *session, struct narra
     }
     if (tern_interrupted) {
         tern_log(TERN_LOG_INFO, "interrupted", NULL);
-        narrator->exit_code = TERN_EXIT_INTERRUPTED;
+        logger->exit_code = TERN_EXIT_INTERRUPTED;
     }
     if (cli->json) {
-        print_once(cli, narrator);
+        print_once(cli, logger);
     }
-    return narrator->exit_code;
+    return logger->exit_code;
 }
 
-static int work(struct tern_cli *cli, struct narrator *narrator)
+static int run_client(struct tern_cli *cli, struct event_logger *logger)
 {
     static struct session session;
     tern_log_set_level(tern_log_level_named(tern_client_settings.client_log));
     tern_log_set_format(tern_log_format_named(tern_client_settings.client_log_format));
     tern_interrupts_catch();
-    enum tern_result result = start(&session, narrator);
+    enum tern_result result = start_client(&session, logger);
     int code = TERN_EXIT_FAILED;
     if (result != TERN_OK) {
         code = tern_cli_fail(cli, result, "%s", session.why);
     } else {
-        result = loop(&session, narrator);
-        progress_end(narrator->progress);
-        code = end(cli, &session, narrator, result);
+        result = run_loop(&session, logger);
+        progress_end(logger->progress);
+        code = finish_run(cli, &session, logger, result);
     }
     tern_session_close(&session);
     return code;
@@ -638,22 +636,22 @@ static int work(struct tern_cli *cli, struct narrator *narrator)
 int tern_verb_run(struct tern_cli *cli)
 {
     struct progress progress;
-    struct narrator narrator = {.progress = &progress};
+    struct event_logger logger = {.progress = &progress};
     progress_start(&progress);
     if (cli->json) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "run prints no result, so --json does not apply: its log is on "
                              "stderr, and tern-client status --json shows its state");
     }
-    return work(cli, &narrator);
+    return run_client(cli, &logger);
 }
 
 int tern_verb_once(struct tern_cli *cli)
 {
     struct progress none = {.shown = false};
-    struct narrator narrator = {.once = true,
-                                .progress = &none,
-                                .failure_limit = FAILURE_LIMIT,
-                                .exit_code = TERN_EXIT_NOTHING};
-    return work(cli, &narrator);
+    struct event_logger logger = {.once = true,
+                                  .progress = &none,
+                                  .failure_limit = FAILURE_LIMIT,
+                                  .exit_code = TERN_EXIT_NOTHING};
+    return run_client(cli, &logger);
 }

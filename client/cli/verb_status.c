@@ -52,7 +52,7 @@ static int status_json(const struct tern_cli *cli, const struct session *session
     cJSON_AddStringToObject(root, "model", identity->model_spec);
     cJSON_AddBoolToObject(root, "evaluator", identity->evaluator);
     cJSON_AddNumberToObject(root, "version", tern_client_version(&session->client));
-    cJSON_AddStringToObject(root, "holds", tern_held_name(session));
+    cJSON_AddStringToObject(root, "holds", tern_stored_model_kind(session));
     cJSON_AddStringToObject(root, "replica", replica);
     cJSON_AddNumberToObject(root, "updates_answered",
                             (double)tern_client_budget(&session->client)->rounds);
@@ -100,7 +100,7 @@ static const char *describe_held(const struct session *session)
     if (tern_client_is_personal(&session->client)) {
         return "personal: with local tensors of its own";
     }
-    return tern_held_is_global(session) ? "the global model" : "a replica of it";
+    return tern_stored_model_is_global(session) ? "the global model" : "a replica of it";
 }
 
 static int status_text(const struct session *session)

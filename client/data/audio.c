@@ -17,7 +17,7 @@ enum tern_result tern_read_audio(struct tern_data_spec *spec, const struct tern_
     TERN_TRY(tern_generated_options(spec, limits, "speakers", &set));
     TERN_TRY(tern_spec_scaling(spec, data));
     TERN_TRY(tern_spec_done(spec, "train, test, speakers, seed, mean, std"));
-    TERN_TRY(tern_generated_take(spec, limits, &set, &shape, false, data, parts));
+    TERN_TRY(tern_generated_allocate(spec, limits, &set, &shape, false, data, parts));
     for (unsigned test = 0; test < 2; test++) {
         const struct tern_generated_part *part = &parts[test];
         for (uint32_t i = 0; i < part->count; i++) {
@@ -155,7 +155,7 @@ static float power_at(const struct sound_drawing *drawing, float t)
 }
 
 // Returns the power in band b of a line or noise around `middle`, where it is 1.
-static float line(float b, float middle, float width)
+static float line_power(float b, float middle, float width)
 {
     const float off = (b - middle) / width;
     return 1.0f / (1.0f + off * off * off * off);
@@ -172,11 +172,11 @@ static float sound_at(const struct speaker *speaker, const struct sound_drawing 
         return 0.5f * power;
     }
     const float pitch = pitch_at(drawing, t);
-    float lines = line(b, pitch, drawing->width);
+    float lines = line_power(b, pitch, drawing->width);
     if (drawing->sound == CHORD) {
-        lines += line(b, pitch + drawing->second, drawing->width);
+        lines += line_power(b, pitch + drawing->second, drawing->width);
     } else if (drawing->sound != BAND && drawing->sound != BURST) {
-        lines += speaker->overtone * line(b, pitch + 5.0f, drawing->width);
+        lines += speaker->overtone * line_power(b, pitch + 5.0f, drawing->width);
     }
     return power * lines;
 }
@@ -184,7 +184,7 @@ static float sound_at(const struct speaker *speaker, const struct sound_drawing 
 static float room_at(const struct speaker *speaker, float b)
 {
     return speaker->noise * tern_expf(-speaker->fall * b) +
-           speaker->hum_power * line(b, speaker->hum, 0.7f);
+           speaker->hum_power * line_power(b, speaker->hum, 0.7f);
 }
 
 // Draws the error of a power estimated from LOOKS periodograms, as a factor.

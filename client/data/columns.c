@@ -35,8 +35,8 @@ static double value_of(const struct tern_dataset *part, uint32_t example, uint32
 static bool is_filled(const struct tern_dataset *part, uint32_t example, uint32_t column)
 {
     const size_t width = ((size_t)part->feature_count + 7) / 8;
-    return part->filled != NULL && column < part->feature_count &&
-           (part->filled[example * width + column / 8] >> column % 8 & 1) != 0;
+    return part->imputed != NULL && column < part->feature_count &&
+           (part->imputed[example * width + column / 8] >> column % 8 & 1) != 0;
 }
 
 static uint32_t example_of(const struct tern_view *view, uint32_t position)
@@ -181,7 +181,7 @@ static void fill_column(const struct tern_dataset *part, uint32_t column)
 {
     float *values;
     memcpy(&values, &part->values, sizeof values);
-    for (uint32_t i = 0; part->filled != NULL && i < part->count; i++) {
+    for (uint32_t i = 0; part->imputed != NULL && i < part->count; i++) {
         if (is_filled(part, i, column)) {
             values[(size_t)i * part->feature_count + column] = 0.0f;
         }

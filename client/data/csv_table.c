@@ -115,7 +115,7 @@ static void note_extra_columns(struct reading *reading)
 }
 
 // Keeps the first problem as the reason, and warnings as notes.
-static void take_judgement(void *ctx, enum tern_csv_level level, enum tern_result result,
+static void record_problem(void *ctx, enum tern_csv_level level, enum tern_result result,
                            const char *area, const char *sentence)
 {
     struct reading *reading = ctx;
@@ -136,7 +136,7 @@ static enum tern_result profile_table(struct reading *reading, struct tern_input
     const struct tern_csv_judging judging = {.profile = &reading->profile,
                                              .choice = reading->choice,
                                              .fixed = true,
-                                             .report = take_judgement,
+                                             .report = record_problem,
                                              .ctx = reading};
     tern_csv_judge(&judging);
     TERN_TRY(reading->problem);
@@ -251,7 +251,7 @@ static enum tern_result grow(struct reading *reading)
 }
 
 // Sets *class to the class of all labels that the list does not name.
-static bool take_other(const struct reading *reading, uint32_t *class)
+static bool class_of_others(const struct reading *reading, uint32_t *class)
 {
     *class = reading->table->classes.count - 1;
     return tern_csv_list_has_others(reading->choice->classes);
@@ -278,7 +278,7 @@ static enum tern_result read_label(struct reading *reading, uint16_t *label)
     }
     if (reading->closed &&
         tern_name_set_find(&reading->table->classes, text, false, &class) != TERN_OK &&
-        !take_other(reading, &class)) {
+        !class_of_others(reading, &class)) {
         return tern_input_refuse(csv->input, TERN_ERR_NOT_FOUND,
                                  "line %llu: the label '%.40s' is not one of those in classes",
                                  (unsigned long long)csv->line, text);

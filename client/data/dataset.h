@@ -25,7 +25,7 @@ struct tern_dataset {
     const uint32_t *groups; // [count] the example's device, speaker or site; NULL: unknown
     uint32_t group_count;   // groups are 0..group_count-1
     // [count][(feature_count + 7) / 8] bits: the value was missing and is now its column's mean; NULL: none was missing
-    const uint8_t *filled;
+    const uint8_t *imputed;
     float scale; // a byte's feature is byte * scale + offset
     float offset;
     const float *targets; // [count] numbers to predict; NULL: the data set has labels

@@ -112,7 +112,7 @@ enum tern_result tern_read_digits(struct tern_data_spec *spec,
     const uint32_t side = (uint32_t)size;
     const struct tern_dataset shape = {
         .height = side, .width = side, .channels = 1, .class_count = 10};
-    TERN_TRY(tern_generated_take(spec, limits, &set, &shape, false, data, parts));
+    TERN_TRY(tern_generated_allocate(spec, limits, &set, &shape, false, data, parts));
     for (unsigned test = 0; test < 2; test++) {
         const struct tern_generated_part *part = &parts[test];
         for (uint32_t i = 0; i < part->count; i++) {

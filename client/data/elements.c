@@ -14,7 +14,7 @@ static uint64_t bits_of(const struct tern_elements *type, const uint8_t *bytes)
     return bits;
 }
 
-static double element(const struct tern_elements *type, const uint8_t *bytes)
+static double decode_element(const struct tern_elements *type, const uint8_t *bytes)
 {
     const uint64_t bits = bits_of(type, bytes);
     const uint64_t sign = (uint64_t)1 << (8 * type->width - 1);
@@ -68,7 +68,7 @@ static enum tern_result read_range(struct tern_input *input, const struct tern_e
         const size_t part = (size_t)(left < in_block ? left : in_block);
         TERN_TRY(tern_input_read_exact(input, block, part * type->width, range->what));
         for (size_t i = 0; i < part; i++) {
-            if (!store_one(values, done + i, element(type, block + i * type->width))) {
+            if (!store_one(values, done + i, decode_element(type, block + i * type->width))) {
                 return refuse(input, range, done + i);
             }
         }

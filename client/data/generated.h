@@ -35,10 +35,12 @@ TERN_MUST_USE enum tern_result tern_generated_options(struct tern_data_spec *spe
 // Allocates both parts (parts[0] train, parts[1] test) of examples with the height, width, channels and class_count of
 // `shape`. float_values: as float32, otherwise as bytes.
 // TERN_ERR_TOO_LARGE, TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result
-tern_generated_take(const struct tern_data_spec *spec, const struct tern_data_limits *limits,
-                    const struct tern_generated *set, const struct tern_dataset *shape,
-                    bool float_values, struct tern_data *data, struct tern_generated_part parts[2]);
+TERN_MUST_USE enum tern_result tern_generated_allocate(const struct tern_data_spec *spec,
+                                                       const struct tern_data_limits *limits,
+                                                       const struct tern_generated *set,
+                                                       const struct tern_dataset *shape,
+                                                       bool float_values, struct tern_data *data,
+                                                       struct tern_generated_part parts[2]);
 
 // Returns the group of example `index`. Example g belongs to group g, so that no group is empty. The others are drawn, with
 // a weight of 1/4 to 1 for each group. rng: the example's stream. stream: names, with a group's number, the group's stream,

@@ -92,7 +92,7 @@ static enum tern_result check_size(const struct tern_input *input,
 }
 
 // Treats a table's rows as images of one row.
-static void take_shape(const struct header *header, struct tern_dataset *data)
+static void set_shape(const struct header *header, struct tern_dataset *data)
 {
     const uint32_t *dims = header->dims;
     data->count = dims[0];
@@ -107,7 +107,7 @@ enum tern_result tern_idx_read_shape(struct tern_input *input,
 {
     struct header header;
     TERN_TRY(read_header(input, &header));
-    take_shape(&header, data);
+    set_shape(&header, data);
     const uint32_t height = data->height;
     const uint32_t width = data->width;
     const uint32_t channels = data->channels;
@@ -131,8 +131,8 @@ enum tern_result tern_idx_read_shape(struct tern_input *input,
 
 // --- Labels
 
-static enum tern_result take_label(const struct tern_input *input, uint32_t number, double label,
-                                   uint16_t *taken)
+static enum tern_result convert_label(const struct tern_input *input, uint32_t number, double label,
+                                      uint16_t *taken)
 {
     if (label < 0 || label > UINT16_MAX) {
         return tern_input_refuse(
@@ -156,7 +156,7 @@ static enum tern_result fill_labels(struct tern_input *input, const struct tern_
         TERN_TRY(tern_elements_read_doubles(input, type, &range, block));
         for (uint32_t i = 0; i < part; i++) {
             uint16_t *label = &labels[done + i];
-            TERN_TRY(take_label(input, done + i, block[i], label));
+            TERN_TRY(convert_label(input, done + i, block[i], label));
             *class_count = *label >= *class_count ? *label + 1u : *class_count;
         }
         done += part;
@@ -236,8 +236,8 @@ static enum tern_result skip_bytes(struct tern_input *input, size_t size)
 }
 
 // Reads `count` images, from image `first` of the file on, to index `place` of the destination.
-static enum tern_result read_some(struct tern_input *input, const struct images *images,
-                                  uint32_t first, uint32_t count, uint32_t place)
+static enum tern_result read_run(struct tern_input *input, const struct images *images,
+                                 uint32_t first, uint32_t count, uint32_t place)
 {
     const size_t features = images->features;
     if (images->bytes != NULL) {
@@ -285,7 +285,7 @@ static enum tern_result read_places(struct tern_input *input, uint32_t total,
 {
     for (uint32_t i = 0; i < total; i++) {
         TERN_TRY(places[i] == NOT_KEPT ? skip(input, images, i)
-                                       : read_some(input, images, i, 1, places[i]));
+                                       : read_run(input, images, i, 1, places[i]));
     }
     return TERN_OK;
 }
@@ -326,7 +326,7 @@ enum tern_result tern_idx_read_images(struct tern_input *input, const struct ter
                                   .bytes = bytes ? memory : NULL,
                                   .values = bytes ? NULL : memory};
     enum tern_result result = kept != NULL ? read_kept(input, total, kept, data->count, &images)
-                                           : read_some(input, &images, 0, total, 0);
+                                           : read_run(input, &images, 0, total, 0);
     if (result == TERN_OK) {
         result = tern_input_expect_end(input);
     }

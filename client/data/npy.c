@@ -151,7 +151,7 @@ enum tern_result tern_npy_read_header(struct tern_input *input,
     return TERN_OK;
 }
 
-static struct tern_elements_range all_of(const struct tern_npy *npy)
+static struct tern_elements_range whole_array(const struct tern_npy *npy)
 {
     return (struct tern_elements_range){
         .what = "the array", .count = npy->count, .row = npy->count / npy->dims[0]};
@@ -160,7 +160,7 @@ static struct tern_elements_range all_of(const struct tern_npy *npy)
 enum tern_result tern_npy_read_floats(struct tern_input *input, const struct tern_npy *npy,
                                       float *values)
 {
-    const struct tern_elements_range all = all_of(npy);
+    const struct tern_elements_range all = whole_array(npy);
     TERN_TRY(tern_elements_read_floats(input, &npy->type, &all, values));
     return tern_input_expect_end(input);
 }
@@ -168,7 +168,7 @@ enum tern_result tern_npy_read_floats(struct tern_input *input, const struct ter
 static enum tern_result npy_read_doubles(struct tern_input *input, const struct tern_npy *npy,
                                          double *values)
 {
-    const struct tern_elements_range all = all_of(npy);
+    const struct tern_elements_range all = whole_array(npy);
     TERN_TRY(tern_elements_read_doubles(input, &npy->type, &all, values));
     return tern_input_expect_end(input);
 }
@@ -212,7 +212,7 @@ struct archive {
     const struct tern_input *input; // names the file in messages
 };
 
-static enum tern_result damaged(const struct archive *archive, const char *what)
+static enum tern_result refuse_damaged(const struct archive *archive, const char *what)
 {
     return tern_input_refuse(archive->input, TERN_ERR_CORRUPT, "the ZIP archive is damaged: %s",
                              what);
@@ -222,7 +222,7 @@ static enum tern_result read_at(const struct archive *archive, uint64_t offset, 
                                 size_t len)
 {
     if (len > archive->size || offset > archive->size - len) {
-        return damaged(archive, "an offset is beyond the end of the file");
+        return refuse_damaged(archive, "an offset is beyond the end of the file");
     }
     if (fseeko(archive->file, (off_t)offset, SEEK_SET) != 0 ||
         fread(dst, 1, len, archive->file) != len) {
@@ -243,15 +243,15 @@ static enum tern_result find_directory64(struct archive *archive, uint64_t end)
     uint8_t locator[LOCATOR_SIZE];
     uint8_t record[END64_SIZE];
     if (end < LOCATOR_SIZE) {
-        return damaged(archive, "its ZIP64 locator is missing");
+        return refuse_damaged(archive, "its ZIP64 locator is missing");
     }
     TERN_TRY(read_at(archive, end - LOCATOR_SIZE, locator, sizeof locator));
     if (!is_record(locator, "\6\7")) {
-        return damaged(archive, "its ZIP64 locator is missing");
+        return refuse_damaged(archive, "its ZIP64 locator is missing");
     }
     TERN_TRY(read_at(archive, tern_get_le64(locator + 8), record, sizeof record));
     if (!is_record(record, "\6\6")) {
-        return damaged(archive, "its ZIP64 end record is missing");
+        return refuse_damaged(archive, "its ZIP64 end record is missing");
     }
     archive->directory_size = tern_get_le64(record + 40);
     archive->directory = tern_get_le64(record + 48);
@@ -303,7 +303,7 @@ static enum tern_result find_directory(struct archive *archive)
 }
 
 // Reads the next 64-bit number of the ZIP64 extra field, if *value refers to that field.
-static bool take64(const uint8_t **extra, size_t *len, uint64_t *value)
+static bool read_zip64(const uint8_t **extra, size_t *len, uint64_t *value)
 {
     if (*value != IN_ZIP64) {
         return true;
@@ -327,9 +327,9 @@ static bool read_extra(const uint8_t *extra, size_t len, struct entry *entry)
         if (tern_get_le16(extra) == 1) {
             const uint8_t *numbers = extra + 4;
             size_t left = part;
-            return take64(&numbers, &left, &entry->size) &&
-                   take64(&numbers, &left, &entry->packed) &&
-                   take64(&numbers, &left, &entry->offset);
+            return read_zip64(&numbers, &left, &entry->size) &&
+                   read_zip64(&numbers, &left, &entry->packed) &&
+                   read_zip64(&numbers, &left, &entry->offset);
         }
         extra += 4 + part;
         len -= 4 + part;
@@ -344,13 +344,13 @@ static enum tern_result find_entry(const struct archive *archive, const uint8_t 
     size_t left = (size_t)archive->directory_size;
     while (left > 0) {
         if (left < ENTRY_SIZE || !is_record(directory, "\1\2")) {
-            return damaged(archive, "its directory is cut short");
+            return refuse_damaged(archive, "its directory is cut short");
         }
         const size_t name_len = tern_get_le16(directory + 28);
         const size_t extra_len = tern_get_le16(directory + 30);
         const size_t len = ENTRY_SIZE + name_len + extra_len + tern_get_le16(directory + 32);
         if (len > left) {
-            return damaged(archive, "its directory is cut short");
+            return refuse_damaged(archive, "its directory is cut short");
         }
         if (name_len == strlen(name) && memcmp(directory + ENTRY_SIZE, name, name_len) == 0) {
             *entry = (struct entry){.flags = tern_get_le16(directory + 8),
@@ -361,7 +361,7 @@ static enum tern_result find_entry(const struct archive *archive, const uint8_t 
                                     .offset = tern_get_le32(directory + 42)};
             return read_extra(directory + ENTRY_SIZE + name_len, extra_len, entry)
                        ? TERN_OK
-                       : damaged(archive, "a ZIP64 field is cut short");
+                       : refuse_damaged(archive, "a ZIP64 field is cut short");
         }
         directory += len;
         left -= len;
@@ -369,8 +369,8 @@ static enum tern_result find_entry(const struct archive *archive, const uint8_t 
     return TERN_ERR_NOT_FOUND;
 }
 
-static enum tern_result look_up(const struct archive *archive, const char *name,
-                                struct entry *entry)
+static enum tern_result find_member(const struct archive *archive, const char *name,
+                                    struct entry *entry)
 {
     if (archive->directory_size > DIRECTORY_MAX) {
         return tern_input_refuse(archive->input, TERN_ERR_TOO_LARGE,
@@ -395,13 +395,13 @@ static enum tern_result seek_member(const struct archive *archive, const struct 
     uint8_t local[LOCAL_SIZE];
     TERN_TRY(read_at(archive, entry->offset, local, sizeof local));
     if (!is_record(local, "\3\4")) {
-        return damaged(archive, "its directory has the wrong position of a member");
+        return refuse_damaged(archive, "its directory has the wrong position of a member");
     }
     // read_at() has shown that offset + LOCAL_SIZE is in the file.
     const uint64_t start =
         entry->offset + LOCAL_SIZE + tern_get_le16(local + 26) + tern_get_le16(local + 28);
     if (start > archive->size || entry->packed > archive->size - start) {
-        return damaged(archive, "a member lies beyond the end of the file");
+        return refuse_damaged(archive, "a member lies beyond the end of the file");
     }
     return fseeko(archive->file, (off_t)start, SEEK_SET) == 0
                ? TERN_OK
@@ -478,8 +478,8 @@ static enum tern_result begin(struct tern_zip_member *member, const struct archi
                                  entry->method);
     }
     if (entry->method == STORED && entry->packed != entry->size) {
-        return damaged(archive,
-                       "a member that is not compressed has different packed and unpacked sizes");
+        return refuse_damaged(
+            archive, "a member that is not compressed has different packed and unpacked sizes");
     }
     TERN_TRY(seek_member(archive, entry));
     member->file = archive->file;
@@ -505,7 +505,7 @@ enum tern_result tern_zip_open(struct tern_zip_member *member, FILE *file, const
     memset(member, 0, sizeof *member);
     *input = (struct tern_input){.name = input_name, .limit = limit, .why = why};
     TERN_TRY(find_directory(&archive));
-    TERN_TRY(look_up(&archive, name, &entry));
+    TERN_TRY(find_member(&archive, name, &entry));
     TERN_TRY(begin(member, &archive, &entry));
     const uint64_t most = entry.packed < UINT64_MAX / TERN_DEFLATE_MOST
                               ? entry.packed * TERN_DEFLATE_MOST
@@ -604,8 +604,8 @@ static enum tern_result open_array(const struct arrays *arrays, const char *name
 }
 
 // Like open_array(), but reports a missing array as an error.
-static enum tern_result open_needed(const struct arrays *arrays, const char *name,
-                                    const char *suffix, struct array *array)
+static enum tern_result open_required_array(const struct arrays *arrays, const char *name,
+                                            const char *suffix, struct array *array)
 {
     const enum tern_result result = open_array(arrays, name, suffix, array);
     return result == TERN_ERR_NOT_FOUND
@@ -795,7 +795,7 @@ static enum tern_result read_or_make_labels(struct arrays *arrays, const char *s
                                             uint32_t count, struct tern_rows *rows)
 {
     struct array array;
-    enum tern_result result = open_needed(arrays, arrays->options.y, suffix, &array);
+    enum tern_result result = open_required_array(arrays, arrays->options.y, suffix, &array);
     if (result == TERN_ERR_NOT_FOUND && arrays->spec->part->whole) {
         arrays->unlabelled = true;
         rows->labels = calloc(count, sizeof *rows->labels);
@@ -863,7 +863,7 @@ static enum tern_result read_test(struct arrays *arrays, const struct tern_datas
     return TERN_OK;
 }
 
-static enum tern_result keep_only(struct arrays *arrays, struct tern_rows *train)
+static enum tern_result keep_group(struct arrays *arrays, struct tern_rows *train)
 {
     const char *only = arrays->options.split.only;
     uint32_t group;
@@ -901,7 +901,7 @@ static enum tern_result read_parts(struct arrays *arrays, struct tern_dataset *s
     TERN_TRY(result);
     TERN_TRY(read_part(arrays, &x, suffix, shape, train));
     TERN_TRY(read_test(arrays, shape, train, test));
-    TERN_TRY(keep_only(arrays, train));
+    TERN_TRY(keep_group(arrays, train));
     return tern_split_rows(arrays->spec, &arrays->options.split, train, test);
 }
 

@@ -202,7 +202,7 @@ void tern_rows_free(struct tern_rows *rows)
     free(rows->labels);
     free(rows->targets);
     free(rows->groups);
-    free(rows->filled);
+    free(rows->imputed);
     memset(rows, 0, sizeof *rows);
 }
 
@@ -216,15 +216,15 @@ static void swap_bytes(uint8_t *x, uint8_t *y, size_t len)
 }
 
 // Returns the array's row; size: bytes of a row. NULL stays NULL.
-static uint8_t *at(void *array, size_t size, uint32_t row)
+static uint8_t *row_at(void *array, size_t size, uint32_t row)
 {
     return array != NULL ? (uint8_t *)array + size * row : NULL;
 }
 
-static void swap_in(void *array, size_t size, uint32_t a, uint32_t b)
+static void swap_rows(void *array, size_t size, uint32_t a, uint32_t b)
 {
     if (array != NULL) {
-        swap_bytes(at(array, size, a), at(array, size, b), size);
+        swap_bytes(row_at(array, size, a), row_at(array, size, b), size);
     }
 }
 
@@ -234,18 +234,18 @@ void tern_rows_shuffle(struct tern_rows *rows, uint64_t seed)
     tern_prng_init(&rng, seed, TERN_PRNG_DATA, TERN_DATA_SPLIT, 0);
     for (uint32_t i = rows->count; i > 1; i--) {
         const uint32_t j = tern_prng_below(&rng, i);
-        swap_in(rows->bytes, rows->features, i - 1, j);
-        swap_in(rows->values, rows->features * sizeof *rows->values, i - 1, j);
-        swap_in(rows->labels, sizeof *rows->labels, i - 1, j);
-        swap_in(rows->targets, sizeof *rows->targets, i - 1, j);
-        swap_in(rows->groups, sizeof *rows->groups, i - 1, j);
+        swap_rows(rows->bytes, rows->features, i - 1, j);
+        swap_rows(rows->values, rows->features * sizeof *rows->values, i - 1, j);
+        swap_rows(rows->labels, sizeof *rows->labels, i - 1, j);
+        swap_rows(rows->targets, sizeof *rows->targets, i - 1, j);
+        swap_rows(rows->groups, sizeof *rows->groups, i - 1, j);
     }
 }
 
-static void move_in(void *array, size_t size, uint32_t from, uint32_t to)
+static void move_row(void *array, size_t size, uint32_t from, uint32_t to)
 {
     if (array != NULL) {
-        memmove(at(array, size, to), at(array, size, from), size);
+        memmove(row_at(array, size, to), row_at(array, size, from), size);
     }
 }
 
@@ -254,10 +254,10 @@ void tern_rows_keep_group(struct tern_rows *rows, uint32_t group)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < rows->count; i++) {
         if (rows->groups[i] == group) {
-            move_in(rows->bytes, rows->features, i, kept);
-            move_in(rows->values, rows->features * sizeof *rows->values, i, kept);
-            move_in(rows->labels, sizeof *rows->labels, i, kept);
-            move_in(rows->targets, sizeof *rows->targets, i, kept);
+            move_row(rows->bytes, rows->features, i, kept);
+            move_row(rows->values, rows->features * sizeof *rows->values, i, kept);
+            move_row(rows->labels, sizeof *rows->labels, i, kept);
+            move_row(rows->targets, sizeof *rows->targets, i, kept);
             rows->groups[kept++] = group;
         }
     }
@@ -274,7 +274,7 @@ static bool copy_last(void **copy, void *array, size_t size, uint32_t first, uin
     if (*copy == NULL) {
         return false;
     }
-    memcpy(*copy, at(array, size, first), size * count);
+    memcpy(*copy, row_at(array, size, first), size * count);
     return true;
 }
 
@@ -364,8 +364,8 @@ enum tern_result tern_rows_fill(struct tern_rows *rows, const double *values)
     if (rows->count == 0) {
         return TERN_OK;
     }
-    uint8_t *filled = calloc(rows->count, width);
-    if (filled == NULL) {
+    uint8_t *imputed = calloc(rows->count, width);
+    if (imputed == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < rows->count; i++) {
@@ -373,11 +373,11 @@ enum tern_result tern_rows_fill(struct tern_rows *rows, const double *values)
         for (uint32_t c = 0; c < rows->features; c++) {
             if (isnan(row[c])) {
                 row[c] = (float)values[c];
-                filled[i * width + c / 8] |= (uint8_t)(1u << c % 8);
+                imputed[i * width + c / 8] |= (uint8_t)(1u << c % 8);
             }
         }
     }
-    rows->filled = filled;
+    rows->imputed = imputed;
     return TERN_OK;
 }
 
@@ -408,7 +408,7 @@ void tern_rows_move_to_dataset(struct tern_rows *rows, uint32_t height, uint32_t
     data->values = rows->values;
     data->labels = rows->labels;
     data->groups = rows->groups;
-    data->filled = rows->filled;
+    data->imputed = rows->imputed;
     data->targets = rows->targets;
     data->target_mean = (float)rows->target_mean;
     data->target_deviation = rows->target_deviation > 0 ? (float)rows->target_deviation : 1.0f;

@@ -13,7 +13,7 @@ struct tern_rows {
     uint16_t *labels;
     float *targets;   // NULL: none
     uint32_t *groups; // NULL: none
-    uint8_t *filled;  // [count][(features + 7) / 8] bits: the value was missing; NULL: none was
+    uint8_t *imputed; // [count][(features + 7) / 8] bits: the value was missing; NULL: none was
     uint32_t count;
     uint32_t features;
     uint32_t classes;
@@ -39,7 +39,7 @@ void tern_rows_scale(struct tern_rows *rows, uint32_t column, double mean, doubl
 // Scales the targets, at most once, and stores mean and deviation.
 void tern_rows_scale_targets(struct tern_rows *rows, double mean, double deviation);
 
-// Replaces each missing value (NAN) by its column's entry of values [features], and marks it in filled.
+// Replaces each missing value (NAN) by its column's entry of values [features], and marks it in rows->imputed.
 // TERN_ERR_NO_MEMORY: nothing is changed
 TERN_MUST_USE enum tern_result tern_rows_fill(struct tern_rows *rows, const double *values);
 

@@ -91,7 +91,7 @@ enum tern_result tern_read_sensors(struct tern_data_spec *spec,
                                                       : options.faults ? 2
                                                                        : TERN_SENSORS_CLASSES};
     set.targets = target;
-    TERN_TRY(tern_generated_take(spec, limits, &set, &shape, true, data, parts));
+    TERN_TRY(tern_generated_allocate(spec, limits, &set, &shape, true, data, parts));
     tern_sensors_machine(set.seed, &machine);
     for (unsigned test = 0; test < 2; test++) {
         for (uint32_t i = 0; i < parts[test].count; i++) {
@@ -163,7 +163,7 @@ static void make_device(uint64_t seed, uint32_t number, struct device *device)
 }
 
 // Returns the reading of sensor `column` for a quantity with a deviation of about 1.
-static float respond(unsigned column, float x, struct tern_prng *rng)
+static float sensor_response(unsigned column, float x, struct tern_prng *rng)
 {
     switch (column % 6) {
     case 0: // a linear sensor, like one of current or pressure
@@ -188,7 +188,7 @@ static float read_sensor(const struct tern_sensors_machine *machine, const struc
     for (unsigned h = 0; h < HIDDEN; h++) {
         x += 0.5f * machine->loads[column][h] * hidden[h];
     }
-    const float response = respond(column, x, rng);
+    const float response = sensor_response(column, x, rng);
     return machine->scale[column] * (device->gain[column] * response + device->offset[column]);
 }
 

@@ -17,7 +17,7 @@ void tern_dataset_release(struct tern_dataset *data)
     release(data->labels);
     release(data->targets);
     release(data->groups);
-    release(data->filled);
+    release(data->imputed);
     memset(data, 0, sizeof *data);
 }
 
@@ -55,13 +55,13 @@ enum tern_result tern_shard_keep(const struct tern_data_spec *spec, const struct
     data->labels = gather(kept, all.labels, sizeof *all.labels);
     data->targets = all.targets != NULL ? gather(kept, all.targets, sizeof *all.targets) : NULL;
     data->groups = all.groups != NULL ? gather(kept, all.groups, sizeof *all.groups) : NULL;
-    data->filled = all.filled != NULL ? gather(kept, all.filled, (n + 7) / 8) : NULL;
+    data->imputed = all.imputed != NULL ? gather(kept, all.imputed, (n + 7) / 8) : NULL;
     data->count = kept->count;
     const bool kept_all = data->labels != NULL && (data->bytes == NULL) == (all.bytes == NULL) &&
                           (data->values == NULL) == (all.values == NULL) &&
                           (data->targets == NULL) == (all.targets == NULL) &&
                           (data->groups == NULL) == (all.groups == NULL) &&
-                          (data->filled == NULL) == (all.filled == NULL);
+                          (data->imputed == NULL) == (all.imputed == NULL);
     tern_dataset_release(&all);
     return kept_all ? TERN_OK
                     : tern_spec_refuse(spec, TERN_ERR_NO_MEMORY, "needs memory for %u examples",

@@ -13,7 +13,7 @@ static const struct tern_data_limits default_limits = {
 
 #define MAX_CLASSES 65536u // labels are uint16_t
 
-static struct tern_data_limits effective(const struct tern_data_limits *given)
+static struct tern_data_limits apply_default_limits(const struct tern_data_limits *given)
 {
     struct tern_data_limits limits = default_limits;
     if (given == NULL) {
@@ -108,7 +108,7 @@ enum tern_result tern_dataset_open_part(const char *text, const struct tern_data
                                         const struct tern_data_part *part, struct tern_data *data,
                                         char why[TERN_DATA_WHY_MAX])
 {
-    struct tern_data_limits bounds = effective(limits);
+    struct tern_data_limits bounds = apply_default_limits(limits);
     struct tern_data_spec spec;
     memset(data, 0, sizeof *data);
     why[0] = '\0';

@@ -40,7 +40,7 @@ void tern_data_spec_join(const char *source, const char *directory, char spec[TE
 }
 
 // Returns the length of the path that begins after a source's colon; 0: no path.
-static size_t place_len(const char *text)
+static size_t path_len(const char *text)
 {
     size_t len = strcspn(text, ",=\"");
     if (text[0] == '"') {
@@ -62,7 +62,7 @@ void tern_data_spec_move(const char *source, const char *place, char spec[TERN_D
     append_quoted(spec, place);
     if (*options == ':') {
         options++;
-        options += place_len(options);
+        options += path_len(options);
         if (*options != '\0' && *options != ',') {
             append(spec, ",", 1);
         }

@@ -250,7 +250,7 @@ static void append_tail(struct tern_child *child, const char *text, size_t len)
 }
 
 // Handles the result of read(): closes the file at its end. Returns whether bytes were read.
-static bool read_more(int *file, ssize_t got)
+static bool handle_read(int *file, ssize_t got)
 {
     if (got == 0) {
         (void)close(*file);
@@ -265,7 +265,7 @@ static void drain_output(struct tern_child *child)
     ssize_t got = 1;
     for (int i = 0; i < READS_MAX && child->output >= 0 && got > 0; i++) {
         got = read(child->output, piece, sizeof piece);
-        if (read_more(&child->output, got)) {
+        if (handle_read(&child->output, got)) {
             append_tail(child, piece, (size_t)got);
         }
     }
@@ -278,7 +278,7 @@ static void drain_answer(struct tern_child *child)
     ssize_t got = 1;
     for (int i = 0; i < READS_MAX && child->talk >= 0 && got > 0; i++) {
         got = read(child->talk, piece, sizeof piece);
-        if (read_more(&child->talk, got)) {
+        if (handle_read(&child->talk, got)) {
             const size_t room = sizeof child->answer - child->answer_len;
             const size_t len = (size_t)got < room ? (size_t)got : room;
             memcpy(child->answer + child->answer_len, piece, len);
@@ -479,7 +479,7 @@ static enum tern_result send_line(struct tern_child *child, const char *line)
 }
 
 // Returns the child's answer to the last line, without the newline; NULL: not complete yet.
-static const char *answer_of(const struct tern_child *child)
+static const char *child_answer(const struct tern_child *child)
 {
     return memchr(child->answer, '\0', child->answer_len) != NULL ? child->answer : NULL;
 }
@@ -582,7 +582,7 @@ enum tern_result tern_command_trainer_open(struct tern_command_trainer *trainer,
 
 // --- A run
 
-static void end_run(struct tern_command_trainer *trainer)
+static void abort_run(struct tern_command_trainer *trainer)
 {
     stop_child(&trainer->child);
     tern_work_folder_remove(trainer->folder);
@@ -638,7 +638,7 @@ static enum tern_result prepare(struct tern_command_trainer *trainer, const floa
     if (trainer->work == TERN_COMMAND_IDLE) {
         end_task(trainer);
     } else { // abandons another task
-        end_run(trainer);
+        abort_run(trainer);
     }
     trainer->why[0] = '\0';
     trainer->metrics[0] = '\0';
@@ -648,8 +648,8 @@ static enum tern_result prepare(struct tern_command_trainer *trainer, const floa
 }
 
 // Writes the task and starts the command. task: NULL for an evaluation. has_base: the base has a file of its own.
-static enum tern_result start(struct tern_command_trainer *trainer,
-                              const struct tern_train_task *task, bool has_base)
+static enum tern_result start_work(struct tern_command_trainer *trainer,
+                                   const struct tern_train_task *task, bool has_base)
 {
     enum tern_result result =
         tern_task_file_write(&trainer->file, task, &trainer->paths, has_base, trainer->why);
@@ -659,7 +659,7 @@ static enum tern_result start(struct tern_command_trainer *trainer,
     trainer->work = task != NULL ? TERN_COMMAND_TRAINS : TERN_COMMAND_EVALUATES;
     trainer->restarted = false;
     if (result != TERN_OK) {
-        end_run(trainer);
+        abort_run(trainer);
     }
     return result;
 }
@@ -732,7 +732,7 @@ static enum tern_result wait_run(struct tern_command_trainer *trainer)
     int code = 0;
     const enum tern_result waited =
         wait_for_child(&trainer->child, TERN_COMMAND_WAIT_MS, &end, &code);
-    const char *answer = answer_of(&trainer->child);
+    const char *answer = child_answer(&trainer->child);
     if (answer != NULL) {
         return strcmp(answer, "done") == 0 ? TERN_OK : explain_answer(trainer, answer);
     }
@@ -744,12 +744,12 @@ static enum tern_result wait_run(struct tern_command_trainer *trainer)
 }
 
 // Ends the task. A failed task also ends a persistent command.
-static void finish(struct tern_command_trainer *trainer, enum tern_result done)
+static void finish_task(struct tern_command_trainer *trainer, enum tern_result done)
 {
     if (done == TERN_OK) {
         end_task(trainer);
     } else {
-        end_run(trainer);
+        abort_run(trainer);
     }
 }
 
@@ -766,8 +766,8 @@ static bool in_range(float value)
     return isfinite(value) && value >= 0;
 }
 
-static enum tern_result check(const struct tern_command_trainer *trainer,
-                              const struct tern_train_task *task, uint32_t count)
+static enum tern_result check_task(const struct tern_command_trainer *trainer,
+                                   const struct tern_train_task *task, uint32_t count)
 {
     if (count != trainer->config.model->count) {
         return TERN_ERR_MODEL_MISMATCH;
@@ -783,7 +783,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
                               uint32_t count)
 {
     struct tern_command_trainer *trainer = ctx;
-    TERN_TRY(check(trainer, task, count));
+    TERN_TRY(check_task(trainer, task, count));
     const bool ahead = task->ahead != NULL;
     tern_train_start(task, base, trainer->weights, tern_model_trained(trainer->config.model));
     enum tern_result result = prepare(trainer, trainer->weights, base);
@@ -792,11 +792,11 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
                                        trainer->why);
     }
     if (result != TERN_OK) {
-        end_run(trainer);
+        abort_run(trainer);
         return result;
     }
     trainer->local_steps = task->local_steps;
-    return start(trainer, task, ahead);
+    return start_work(trainer, task, ahead);
 }
 
 static enum tern_result read_answer(struct tern_command_trainer *trainer,
@@ -822,7 +822,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     if (done == TERN_OK) {
         done = as_trainer_error(read_answer(trainer, &answer));
     }
-    finish(trainer, done);
+    finish_task(trainer, done);
     if (done == TERN_OK) {
         *weights = trainer->weights;
         *result = answer;
@@ -834,10 +834,10 @@ static enum tern_result begin_evaluation(struct tern_command_trainer *trainer, c
 {
     const enum tern_result result = prepare(trainer, weights, weights);
     if (result != TERN_OK) {
-        end_run(trainer);
+        abort_run(trainer);
         return result;
     }
-    return start(trainer, NULL, false);
+    return start_work(trainer, NULL, false);
 }
 
 static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,
@@ -863,7 +863,7 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
         done = as_trainer_error(tern_evaluate_result_read(trainer->paths.result, &answer,
                                                           trainer->metrics, trainer->why));
     }
-    finish(trainer, done);
+    finish_task(trainer, done);
     if (done == TERN_OK) {
         *result = answer;
     }
@@ -879,7 +879,7 @@ struct tern_trainer tern_command_trainer_port(struct tern_command_trainer *train
 void tern_command_trainer_close(struct tern_command_trainer *trainer)
 {
     if (trainer->weights != NULL) {
-        end_run(trainer);
+        abort_run(trainer);
     }
     free(trainer->weights);
     trainer->weights = NULL;

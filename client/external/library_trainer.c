@@ -125,7 +125,7 @@ static enum tern_result describe_layout(struct tern_library_trainer *trainer,
 }
 
 // Terminates the library's sentence in case the library did not.
-static void close_sentence(char why[TERN_EXTERNAL_WHY_MAX], const char *otherwise)
+static void terminate_sentence(char why[TERN_EXTERNAL_WHY_MAX], const char *otherwise)
 {
     why[TERN_EXTERNAL_WHY_MAX - 1] = '\0';
     if (why[0] == '\0') {
@@ -142,7 +142,7 @@ static enum tern_result open_library(struct tern_library_trainer *trainer,
     why[0] = '\0';
     if (trainer->library->open(&trainer->model, config->options, &trainer->state, why,
                                TERN_EXTERNAL_WHY_MAX) != TERN_TRAINER_DONE) {
-        close_sentence(why, "its open() failed without a reason");
+        terminate_sentence(why, "its open() failed without a reason");
         return TERN_ERR_TRAINER;
     }
     trainer->opened = true;
@@ -163,11 +163,12 @@ enum tern_result tern_library_trainer_open(struct tern_library_trainer *trainer,
 
 // --- The port
 
-static enum tern_result failed(struct tern_library_trainer *trainer, int answer, const char *what)
+static enum tern_result describe_failure(struct tern_library_trainer *trainer, int answer,
+                                         const char *what)
 {
     trainer->trains = false;
     if (answer == TERN_TRAINER_NO_DATA) {
-        close_sentence(trainer->why, "the library has no examples");
+        terminate_sentence(trainer->why, "the library has no examples");
         return TERN_ERR_NOT_FOUND;
     }
     if (answer != TERN_TRAINER_FAILED) {
@@ -175,7 +176,7 @@ static enum tern_result failed(struct tern_library_trainer *trainer, int answer,
                                   "the library's %s returned %d, which has no meaning", what,
                                   answer);
     }
-    close_sentence(trainer->why, "the library failed without a reason");
+    terminate_sentence(trainer->why, "the library failed without a reason");
     return TERN_ERR_TRAINER;
 }
 
@@ -208,7 +209,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
                                                trainer->why, sizeof trainer->why);
     trainer->local_steps = task->local_steps;
     trainer->trains = answer == TERN_TRAINER_DONE;
-    return trainer->trains ? TERN_OK : failed(trainer, answer, "begin()");
+    return trainer->trains ? TERN_OK : describe_failure(trainer, answer, "begin()");
 }
 
 static enum tern_result check_answer(struct tern_library_trainer *trainer,
@@ -239,7 +240,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
         return TERN_AGAIN;
     }
     if (answer != TERN_TRAINER_DONE) {
-        return failed(trainer, answer, "step()");
+        return describe_failure(trainer, answer, "step()");
     }
     trainer->trains = false;
     const struct tern_train_result answered = {
@@ -265,7 +266,7 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
         return TERN_AGAIN;
     }
     if (answer != TERN_TRAINER_DONE) {
-        return failed(trainer, answer, "evaluate()");
+        return describe_failure(trainer, answer, "evaluate()");
     }
     const struct tern_evaluate_result answered = {
         .num_examples = found.num_examples, .loss = found.loss, .accuracy = found.accuracy};

@@ -212,12 +212,12 @@ static void add(struct tern_task_file *file, const char *name, bool is_text, con
     va_end(arguments);
 }
 
-static void add_whole(struct tern_task_file *file, const char *name, uint32_t value)
+static void add_integer(struct tern_task_file *file, const char *name, uint32_t value)
 {
     add(file, name, false, "%" PRIu32, value);
 }
 
-static void add_real(struct tern_task_file *file, const char *name, float value)
+static void add_float(struct tern_task_file *file, const char *name, float value)
 {
     char text[TERN_FLOAT_TEXT];
     add(file, name, false, "%s", tern_float_text(value, text));
@@ -227,7 +227,7 @@ static void add_head(struct tern_task_file *file, const char *kind,
                      const struct tern_task_paths *paths)
 {
     file->count = 0;
-    add_whole(file, "interface", TERN_TASK_INTERFACE);
+    add_integer(file, "interface", TERN_TASK_INTERFACE);
     add(file, "kind", true, "%s", kind);
     add(file, "model", true, "%s", paths->model);
     add(file, "result", true, "%s", paths->result);
@@ -245,20 +245,20 @@ static void add_training(struct tern_task_file *file, const struct tern_train_ta
 {
     add(file, "output", true, "%s", paths->output);
     add(file, "base", true, "%s", has_base ? paths->base : paths->model);
-    add_whole(file, "round", task->round);
-    add_whole(file, "client", task->client);
-    add_whole(file, "local_steps", task->local_steps);
-    add_whole(file, "batch_size", task->batch_size);
-    add_real(file, "learning_rate", task->learning_rate);
-    add_real(file, "momentum", task->momentum);
-    add_real(file, "weight_decay", task->weight_decay);
-    add_real(file, "prox_mu", task->prox_mu);
-    add_whole(file, "seed", tern_task_seed(task));
+    add_integer(file, "round", task->round);
+    add_integer(file, "client", task->client);
+    add_integer(file, "local_steps", task->local_steps);
+    add_integer(file, "batch_size", task->batch_size);
+    add_float(file, "learning_rate", task->learning_rate);
+    add_float(file, "momentum", task->momentum);
+    add_float(file, "weight_decay", task->weight_decay);
+    add_float(file, "prox_mu", task->prox_mu);
+    add_integer(file, "seed", tern_task_seed(task));
 }
 
 // --- Writing the task
 
-static char *as_json(const struct tern_task_file *file)
+static char *task_to_json(const struct tern_task_file *file)
 {
     cJSON *root = cJSON_CreateObject();
     for (size_t i = 0; i < file->count; i++) {
@@ -293,7 +293,7 @@ enum tern_result tern_task_file_write(struct tern_task_file *file,
     if (task != NULL) {
         add_training(file, task, paths, has_base);
     }
-    char *text = as_json(file);
+    char *text = task_to_json(file);
     make_environment(file, paths);
     if (text == NULL) {
         return tern_external_fail(why, TERN_ERR_NO_MEMORY, "no memory for the trainer's task");
@@ -356,7 +356,7 @@ enum tern_result tern_evaluate_result_check(const struct tern_evaluate_result *r
 
 // --- JSON
 
-static enum tern_result take_number(const cJSON *root, const char *key, double *value, char *why)
+static enum tern_result read_number(const cJSON *root, const char *key, double *value, char *why)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
     if (!cJSON_IsNumber(item)) {
@@ -366,10 +366,11 @@ static enum tern_result take_number(const cJSON *root, const char *key, double *
     return TERN_OK;
 }
 
-static enum tern_result take_whole(const cJSON *root, const char *key, uint32_t *value, char *why)
+static enum tern_result read_whole_number(const cJSON *root, const char *key, uint32_t *value,
+                                          char *why)
 {
     double number = 0;
-    TERN_TRY(take_number(root, key, &number, why));
+    TERN_TRY(read_number(root, key, &number, why));
     if (!(number >= 0 && number <= UINT32_MAX) || number != floor(number)) {
         return tern_external_fail(why, TERN_ERR_CORRUPT,
                                   "its %s is %g; it must be a whole number below 2^32", key,
@@ -380,7 +381,7 @@ static enum tern_result take_whole(const cJSON *root, const char *key, uint32_t 
 }
 
 // Copies a name, cut to the buffer. Replaces control characters, and other bytes of a name that is not UTF-8, by '?'.
-static void take_name(const char *from, char name[METRIC_NAME_MAX])
+static void copy_metric_name(const char *from, char name[METRIC_NAME_MAX])
 {
     snprintf(name, METRIC_NAME_MAX, "%s", from);
     const bool text = tern_utf8_is_text(name, strlen(name));
@@ -392,7 +393,7 @@ static void take_name(const char *from, char name[METRIC_NAME_MAX])
     }
 }
 
-static enum tern_result take_metrics(const cJSON *root, char metrics[TERN_TRAINER_METRICS_MAX],
+static enum tern_result read_metrics(const cJSON *root, char metrics[TERN_TRAINER_METRICS_MAX],
                                      char *why)
 {
     const cJSON *object = cJSON_GetObjectItemCaseSensitive(root, "metrics");
@@ -406,7 +407,7 @@ static enum tern_result take_metrics(const cJSON *root, char metrics[TERN_TRAINE
     {
         char text[160];
         char name[METRIC_NAME_MAX];
-        take_name(item->string, name);
+        copy_metric_name(item->string, name);
         const int size =
             snprintf(text, sizeof text, "%s%s=%.9g", len > 0 ? " " : "", name, item->valuedouble);
         if (!cJSON_IsNumber(item)) {
@@ -442,30 +443,30 @@ static enum tern_result parse_result(const char *path, cJSON **root, char *why)
                                      : "result.json is not a JSON object (JSON has no NaN)");
 }
 
-static enum tern_result take_train(const cJSON *root, uint32_t local_steps,
-                                   struct tern_train_result *result, char *why)
+static enum tern_result read_train_fields(const cJSON *root, uint32_t local_steps,
+                                          struct tern_train_result *result, char *why)
 {
     double loss = 0;
-    TERN_TRY(take_whole(root, "num_examples", &result->num_examples, why));
-    TERN_TRY(take_number(root, "loss", &loss, why));
+    TERN_TRY(read_whole_number(root, "num_examples", &result->num_examples, why));
+    TERN_TRY(read_number(root, "loss", &loss, why));
     result->loss = (float)loss;
     result->local_steps = local_steps;
     if (cJSON_GetObjectItemCaseSensitive(root, "local_steps") != NULL) {
-        TERN_TRY(take_whole(root, "local_steps", &result->local_steps, why));
+        TERN_TRY(read_whole_number(root, "local_steps", &result->local_steps, why));
     }
     return tern_train_result_check(result, local_steps, why);
 }
 
-static enum tern_result take_evaluate(const cJSON *root, struct tern_evaluate_result *result,
-                                      char *why)
+static enum tern_result read_evaluate_fields(const cJSON *root, struct tern_evaluate_result *result,
+                                             char *why)
 {
     double loss = 0;
     double accuracy = 0;
-    TERN_TRY(take_whole(root, "num_examples", &result->num_examples, why));
-    TERN_TRY(take_number(root, "loss", &loss, why));
+    TERN_TRY(read_whole_number(root, "num_examples", &result->num_examples, why));
+    TERN_TRY(read_number(root, "loss", &loss, why));
     result->no_accuracy = cJSON_GetObjectItemCaseSensitive(root, "accuracy") == NULL;
     if (!result->no_accuracy) {
-        TERN_TRY(take_number(root, "accuracy", &accuracy, why));
+        TERN_TRY(read_number(root, "accuracy", &accuracy, why));
     }
     result->loss = (float)loss;
     result->accuracy = (float)accuracy;
@@ -473,7 +474,7 @@ static enum tern_result take_evaluate(const cJSON *root, struct tern_evaluate_re
 }
 
 // Adds the first TERN_METRICS_MAX metrics whose names fit to the result. Skips loss and accuracy, which have their own fields.
-static void send_metrics(const cJSON *root, struct tern_evaluate_result *result)
+static void copy_metrics(const cJSON *root, struct tern_evaluate_result *result)
 {
     const cJSON *item = NULL;
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "metrics"))
@@ -498,8 +499,8 @@ enum tern_result tern_trainer_result_read(const char *path, uint32_t local_steps
 {
     cJSON *root = NULL;
     TERN_TRY(parse_result(path, &root, why));
-    enum tern_result done = take_train(root, local_steps, result, why);
-    done = done == TERN_OK ? take_metrics(root, metrics, why) : done;
+    enum tern_result done = read_train_fields(root, local_steps, result, why);
+    done = done == TERN_OK ? read_metrics(root, metrics, why) : done;
     cJSON_Delete(root);
     return done;
 }
@@ -510,10 +511,10 @@ enum tern_result tern_evaluate_result_read(const char *path, struct tern_evaluat
 {
     cJSON *root = NULL;
     TERN_TRY(parse_result(path, &root, why));
-    enum tern_result done = take_evaluate(root, result, why);
-    done = done == TERN_OK ? take_metrics(root, metrics, why) : done;
+    enum tern_result done = read_evaluate_fields(root, result, why);
+    done = done == TERN_OK ? read_metrics(root, metrics, why) : done;
     if (done == TERN_OK) {
-        send_metrics(root, result);
+        copy_metrics(root, result);
     }
     cJSON_Delete(root);
     return done;
@@ -585,15 +586,15 @@ enum tern_result tern_regular_file_read(const char *path, size_t most, uint8_t *
 
 // --- Writing
 
-static FILE *create(const char *path)
+static FILE *create_file(const char *path)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     return fd >= 0 ? fdopen(fd, "w") : NULL;
 }
 
 // Closes the file. written: every write succeeded.
-static enum tern_result finish(FILE *file, const char *path, bool written,
-                               char why[TERN_EXTERNAL_WHY_MAX])
+static enum tern_result finish_file(FILE *file, const char *path, bool written,
+                                    char why[TERN_EXTERNAL_WHY_MAX])
 {
     return file != NULL && fclose(file) == 0 && written
                ? TERN_OK
@@ -604,8 +605,8 @@ static enum tern_result finish(FILE *file, const char *path, bool written,
 enum tern_result tern_new_file_write(const char *path, const void *bytes, size_t len,
                                      char why[TERN_EXTERNAL_WHY_MAX])
 {
-    FILE *file = create(path);
-    return finish(file, path, file != NULL && fwrite(bytes, len, 1, file) == 1, why);
+    FILE *file = create_file(path);
+    return finish_file(file, path, file != NULL && fwrite(bytes, len, 1, file) == 1, why);
 }
 
 static bool write_values(FILE *file, const float *values, uint32_t count)
@@ -648,11 +649,11 @@ enum tern_result tern_model_file_write(const char *path, const struct tern_model
         return tern_external_fail(why, result, "the model cannot be written for the trainer: %s",
                                   tern_result_sentence(result));
     }
-    FILE *file = create(path);
+    FILE *file = create_file(path);
     const bool written = file != NULL && fwrite(head, len, 1, file) == 1 &&
                          write_tensors(file, model, trained, others);
     free(head);
-    return finish(file, path, written, why);
+    return finish_file(file, path, written, why);
 }
 
 // --- Reading

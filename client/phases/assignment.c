@@ -22,7 +22,7 @@ static enum tern_result check_training(const struct tern_client *client, const t
         return TERN_ERR_NO_MEMORY;
     }
     if (TERN_VARIANCE_REDUCTION && task->gradient == tern_Gradient_GRADIENT_REDUCED &&
-        (!tern_anchor_is_held(client) || client->anchor_round != task->anchor)) {
+        (!tern_anchor_is_usable(client) || client->anchor_round != task->anchor)) {
         *why = TERN_WHY("the task builds on a full gradient whose base this client does not hold");
         return TERN_ERR_WRONG_REPLICA;
     }
@@ -117,10 +117,10 @@ static uint64_t estimate_update(const struct tern_client *client, const tern_Tas
 
 // Returns the bytes of the first download that are already in the store, from a broken connection or an earlier process. Opens
 // it only when there is a budget, since the store then reserves space for the whole download.
-static size_t stored_bytes(struct tern_client *client, const tern_Task *task)
+static size_t stored_download_bytes(struct tern_client *client, const tern_Task *task)
 {
     size_t have = 0;
-    if (tern_partial_kept(client) && tern_budget_left(client) != UINT64_MAX &&
+    if (tern_partial_exists(client) && tern_budget_left(client) != UINT64_MAX &&
         task->downloads_count > 0 && !tern_client_is_inline(&task->downloads[0])) {
         have = tern_partial_open(client, &task->downloads[0], &have) == TERN_OK ? have : 0;
         if (have == 0) {
@@ -136,7 +136,7 @@ static enum tern_result reserve_task(struct tern_client *client, const tern_Task
 {
     const bool came =
         !TERN_SMALL && downloads.len > 0; // a small build accepts them only without a budget
-    const uint64_t there = came ? downloads.len : stored_bytes(client, task);
+    const uint64_t there = came ? downloads.len : stored_download_bytes(client, task);
     const uint32_t exchanges = came ? 0 : (uint32_t)task->downloads_count;
     const uint64_t cost =
         tern_budget_cost(download_bytes(task) - there + estimate_update(client, task),
@@ -146,16 +146,16 @@ static enum tern_result reserve_task(struct tern_client *client, const tern_Task
 
 static void begin_downloads(struct tern_client *client)
 {
-    client->task_taken_ms = tern_client_now_ms(client);
+    client->task_received_ms = tern_client_now_ms(client);
     client->download_index = 0;
     client->download_received = 0;
-    client->inline_at = 0;
+    client->inline_offset = 0;
     client->download_resumed = false;
     client->download_damaged = false;
-    client->download_anew = false;
+    client->download_refetched = false;
     client->base_evaluated = false;
     client->has_held_out = false;
-    client->at_anchor_done = false;
+    client->trained_at_anchor = false;
     client->training = false;
     client->phase = TERN_PHASE_DOWNLOAD;
 }
@@ -177,8 +177,8 @@ static bool indices_fit(const struct tern_client *client, const tern_Task *task)
     return task->indices.size <= size && container <= size - task->indices.size && sending <= size;
 }
 
-static enum tern_result take_task(struct tern_client *client, const tern_Task *task,
-                                  struct tern_span downloads)
+static enum tern_result accept_task(struct tern_client *client, const tern_Task *task,
+                                    struct tern_span downloads)
 {
     const char *why = NULL;
     const enum tern_result result = check_task(client, task, downloads, &why);
@@ -205,7 +205,8 @@ static enum tern_result take_task(struct tern_client *client, const tern_Task *t
     return TERN_OK;
 }
 
-static enum tern_result finish(struct tern_client *client, const uint8_t *final_model_hash)
+static enum tern_result finish_federation(struct tern_client *client,
+                                          const uint8_t *final_model_hash)
 {
     client->phase = TERN_PHASE_FINISHED;
     tern_partial_drop(client);
@@ -226,7 +227,7 @@ static enum tern_result should_fetch_final(struct tern_client *client,
     const char *why = NULL;
     *takes = false;
     if (!reply->has_final_model || reply->final_model_hash.size != TERN_SHA256_SIZE ||
-        reply->final_model.size > client->work.blob_size || client->final_refused) {
+        reply->final_model.size > client->work.blob_size || client->final_mismatch) {
         return TERN_OK;
     }
     const enum tern_result result =
@@ -247,13 +248,13 @@ static void begin_final(struct tern_client *client, const tern_CheckinReply *rep
     begin_downloads(client);
 }
 
-enum tern_result tern_client_end_with_final(struct tern_client *client)
+enum tern_result tern_client_finish_with_global(struct tern_client *client)
 {
     if (client->identity.evaluator) {
         client->phase = TERN_PHASE_EVALUATE;
         return TERN_OK;
     }
-    return finish(client, client->final_hash);
+    return finish_federation(client, client->final_hash);
 }
 
 static enum tern_result end_federation(struct tern_client *client, const tern_CheckinReply *reply)
@@ -266,12 +267,12 @@ static enum tern_result end_federation(struct tern_client *client, const tern_Ch
         begin_final(client, reply);
         return TERN_OK;
     }
-    return finish(client, reply->final_model_hash.size == TERN_SHA256_SIZE
-                              ? reply->final_model_hash.bytes
-                              : NULL);
+    return finish_federation(client, reply->final_model_hash.size == TERN_SHA256_SIZE
+                                         ? reply->final_model_hash.bytes
+                                         : NULL);
 }
 
-static const char *why_wait(const tern_CheckinReply *reply)
+static const char *wait_reason(const tern_CheckinReply *reply)
 {
     if (reply->too_few_clients) {
         return TERN_WHY("too few clients have enrolled for rounds to begin (round.min_clients)");
@@ -283,7 +284,7 @@ static const char *why_wait(const tern_CheckinReply *reply)
     return TERN_WHY("the aggregator has no task now");
 }
 
-static bool concerns_columns(const struct tern_client *client, const tern_CheckinReply *reply)
+static bool needs_statistics_phase(const struct tern_client *client, const tern_CheckinReply *reply)
 {
     const bool wanted = reply->statistics == tern_StatisticsState_STATISTICS_WANTED;
     const bool new_scaling =
@@ -295,10 +296,10 @@ static bool concerns_columns(const struct tern_client *client, const tern_Checki
 static void report_column_names(struct tern_client *client, const tern_CheckinReply *reply)
 {
     const struct tern_client_event event = {.kind = TERN_EVENT_OTHER_COLUMNS};
-    if (reply->other_column_names && !client->names_differ) {
+    if (reply->other_column_names && !client->column_names_differ) {
         tern_client_emit(client, &event);
     }
-    client->names_differ = reply->other_column_names;
+    client->column_names_differ = reply->other_column_names;
 }
 
 // Starts the phase that sends the statistics or fetches the scaling, before any task.
@@ -318,14 +319,14 @@ static enum tern_result begin_statistics(struct tern_client *client, const tern_
     return TERN_OK;
 }
 
-enum tern_result tern_client_take_assignment(struct tern_client *client,
-                                             const tern_CheckinReply *reply,
-                                             struct tern_span downloads)
+enum tern_result tern_client_handle_assignment(struct tern_client *client,
+                                               const tern_CheckinReply *reply,
+                                               struct tern_span downloads)
 {
     client->phase = TERN_PHASE_CHECKIN;
     if (TERN_STATISTICS) {
         report_column_names(client, reply);
-        if (concerns_columns(client, reply)) {
+        if (needs_statistics_phase(client, reply)) {
             return begin_statistics(client, reply);
         }
     }
@@ -333,7 +334,7 @@ enum tern_result tern_client_take_assignment(struct tern_client *client,
         return end_federation(client, reply);
     }
     if (reply->has_task) {
-        return take_task(client, &reply->task, downloads);
+        return accept_task(client, &reply->task, downloads);
     }
     if (reply->come_back_ms ==
         0) { // an empty body, e.g. from a proxy, must not make the client spin
@@ -342,6 +343,7 @@ enum tern_result tern_client_take_assignment(struct tern_client *client,
             TERN_WHY("the answer contains neither a task nor a time to return"));
     }
     client->failures = 0;
-    const uint32_t ms = tern_client_spread(client, reply->come_back_ms, reply->come_back_ms / 10);
-    return tern_client_wait(client, ms, why_wait(reply));
+    const uint32_t ms =
+        tern_client_add_jitter(client, reply->come_back_ms, reply->come_back_ms / 10);
+    return tern_client_wait(client, ms, wait_reason(reply));
 }

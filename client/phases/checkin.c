@@ -7,7 +7,7 @@
 #define HELD_TIMEOUT_MIN_MS 30000
 
 // Receives the answer into the memory with room for a task and its downloads.
-static void set_destination(struct tern_client *client)
+static void receive_into_blob(struct tern_client *client)
 {
     if (client->work.blob_size > client->response.body_size) {
         client->response.body = client->work.blob;
@@ -16,7 +16,7 @@ static void set_destination(struct tern_client *client)
 }
 
 // The largest answer with downloads, in bytes.
-static uint32_t reply_room(struct tern_client *client)
+static uint32_t reply_size_max(struct tern_client *client)
 {
     const uint32_t budget = tern_budget_inline_bytes(client);
     const size_t memory = client->work.blob_size;
@@ -44,7 +44,7 @@ static uint32_t downloads_max(void)
 }
 
 // The coders of this build, a bit each; 0 (omitted) for all.
-static uint32_t coders(void)
+static uint32_t coder_mask(void)
 {
     return tern_codec_coders() != TERN_CODERS_ALL ? tern_codec_coders() : 0;
 }
@@ -64,7 +64,7 @@ static uint32_t abilities(const struct tern_client *client)
     return client->identity.evaluator ? 0 : bits;
 }
 
-static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
+static tern_CheckinRequest make_checkin_request(struct tern_client *client, uint32_t room)
 {
     const struct tern_conditions *conditions = &client->conditions;
     tern_CheckinRequest message;
@@ -90,16 +90,16 @@ static tern_CheckinRequest describe(struct tern_client *client, uint32_t room)
         memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
     }
     message.downloads_max = downloads_max();
-    message.coders = coders();
+    message.coders = coder_mask();
     message.from_seed = tern_model_is_seeded(client->work.model);
     message.abilities = abilities(client);
-    if (TERN_VARIANCE_REDUCTION && tern_anchor_is_held(client)) {
+    if (TERN_VARIANCE_REDUCTION && tern_anchor_is_usable(client)) {
         message.anchor = client->anchor_round;
         message.anchor_step = client->anchor_has_step;
     }
     if (TERN_STATISTICS) {
         message.scaling = client->scaling;
-        message.column_names = client->names_sent ? 0 : client->work.columns.names;
+        message.column_names = client->column_names_sent ? 0 : client->work.columns.names;
     }
     return message;
 }
@@ -113,16 +113,16 @@ static uint32_t checkin_timeout(const struct tern_client_config *config)
 static enum tern_result prepare(struct tern_client *client)
 {
     if (TERN_VARIANCE_REDUCTION) {
-        TERN_TRY(tern_anchor_measure(client));
+        TERN_TRY(tern_anchor_update_step(client));
     }
     client->round_done = true; // a round's account opens with the check-in that brings its task
-    const uint32_t room = reply_room(client);
+    const uint32_t room = reply_size_max(client);
     TERN_TRY(reserve_round(client, room));
-    const tern_CheckinRequest message = describe(client, room);
+    const tern_CheckinRequest message = make_checkin_request(client, room);
     tern_client_request(client, TERN_PURPOSE_CHECKIN, "POST", TERN_PATH_CHECKIN);
     client->request.timeout_ms = checkin_timeout(&client->config);
     client->request.body = client->message;
-    set_destination(client);
+    receive_into_blob(client);
     return tern_wire_encode_checkin_request(&message, client->message, sizeof client->message,
                                             &client->request.body_len);
 }
@@ -137,7 +137,7 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
         return result;
     }
     if (result == TERN_OK) {
-        result = tern_client_answer(client);
+        result = tern_client_answer_result(client);
     }
     if (result == TERN_ERR_UNAUTHORIZED) {
         return result;
@@ -156,6 +156,6 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
     client->has_evaluation = false;
     client->failed_round = 0;
     client->failure = tern_TrainingFailure_FAILURE_TRAINER;
-    client->names_sent = true;
-    return tern_client_take_assignment(client, &reply, downloads);
+    client->column_names_sent = true;
+    return tern_client_handle_assignment(client, &reply, downloads);
 }

@@ -11,7 +11,7 @@
 // Receives the answer into the store when it keeps a partial download, else into the blob.
 static void set_destination(struct tern_client *client)
 {
-    if (tern_partial_kept(client)) {
+    if (tern_partial_exists(client)) {
         tern_partial_receive(client);
         return;
     }
@@ -32,12 +32,12 @@ static enum tern_result prepare(struct tern_client *client)
     tern_path_download(tern_client_download(client)->sha256.bytes, path);
     tern_client_request(client, TERN_PURPOSE_DOWNLOAD, "GET", path);
     client->request.range_from = client->download_received;
-    client->inline_at = 0;
+    client->inline_offset = 0;
     set_destination(client);
     return TERN_OK;
 }
 
-static const char *why_cut(enum tern_result result)
+static const char *failure_reason(enum tern_result result)
 {
     if (TERN_PARTIALS && result == TERN_ERR_NO_SPACE) {
         return TERN_WHY("the store has no space for the download");
@@ -52,40 +52,41 @@ static const char *why_cut(enum tern_result result)
 // then.
 static enum tern_result handle_partial_answer(struct tern_client *client, enum tern_result result)
 {
-    if (result == TERN_ERR_NETWORK && tern_client_continues(client) &&
+    if (result == TERN_ERR_NETWORK && tern_client_body_continues(client) &&
         client->response.body_len > 0 &&
         client->download_received + client->response.body_len <=
             tern_client_download(client)->size) {
         client->download_received += client->response.body_len;
         client->failures = 0;
     }
-    const uint64_t age = tern_client_now_ms(client) - client->task_taken_ms;
+    const uint64_t age = tern_client_now_ms(client) - client->task_received_ms;
     if (client->task.window_ms != 0 && age > client->task.window_ms) {
         return tern_client_drop_task(client, result,
                                      TERN_WHY("the round's window passed while downloading"));
     }
-    return tern_client_retry_later(client, result, why_cut(result));
+    return tern_client_retry_later(client, result, failure_reason(result));
 }
 
 // Discards an unusable download.
-static enum tern_result refuse(struct tern_client *client, enum tern_result result, const char *why)
+static enum tern_result reject_download(struct tern_client *client, enum tern_result result,
+                                        const char *why)
 {
     tern_partial_drop(client);
     return tern_client_drop_task(client, result, why);
 }
 
 // Handles a 2xx answer: the missing bytes, or the whole download although only the rest was requested.
-static enum tern_result handle_answer(struct tern_client *client, bool fits)
+static enum tern_result check_answer_length(struct tern_client *client, bool fits)
 {
-    if (!tern_client_continues(client)) {
+    if (!tern_client_body_continues(client)) {
         client->download_received = 0;
         return tern_client_retry_later(
             client, TERN_ERR_HTTP, TERN_WHY("the aggregator or a proxy ignored a Range header"));
     }
     client->download_received += client->response.body_len;
     if (!fits || client->download_received != tern_client_download(client)->size) {
-        return refuse(client, TERN_ERR_CORRUPT,
-                      TERN_WHY("a download's length differs from the length in the task"));
+        return reject_download(client, TERN_ERR_CORRUPT,
+                               TERN_WHY("a download's length differs from the length in the task"));
     }
     return TERN_OK;
 }
@@ -102,22 +103,23 @@ static enum tern_result fetch(struct tern_client *client)
     if (sent != TERN_OK && sent != TERN_ERR_TOO_LARGE) {
         return handle_partial_answer(client, sent);
     }
-    const enum tern_result answer = tern_client_answer(client);
+    const enum tern_result answer = tern_client_answer_result(client);
     if (answer == TERN_OK) {
-        return handle_answer(client, sent == TERN_OK);
+        return check_answer_length(client, sent == TERN_OK);
     }
     if (answer == TERN_ERR_UNAUTHORIZED) {
         return answer;
     }
     return answer == TERN_ERR_BUSY
                ? handle_partial_answer(client, answer)
-               : refuse(client, answer, TERN_WHY("the aggregator refused a download of the task"));
+               : reject_download(client, answer,
+                                 TERN_WHY("the aggregator refused a download of the task"));
 }
 
 // Fetches the missing bytes of the current download, which did not come with the task.
 static enum tern_result fetch_missing(struct tern_client *client)
 {
-    if (tern_partial_kept(client) && !client->in_flight) {
+    if (tern_partial_exists(client) && !client->in_flight) {
         const enum tern_result opened =
             tern_partial_open(client, tern_client_download(client), &client->download_received);
         if (opened != TERN_OK) {
@@ -139,8 +141,8 @@ static bool sum_stays_finite(const struct tern_client *client, float maximum)
 }
 
 // Finds the replica that a delta starts from: the current one, or the seed's, which a client can always make again.
-static enum tern_result find_start(const struct tern_client *client, const tern_Download *delta,
-                                   uint8_t id[TERN_SHA256_SIZE])
+static enum tern_result find_base_replica(const struct tern_client *client,
+                                          const tern_Download *delta, uint8_t id[TERN_SHA256_SIZE])
 {
     memcpy(id, client->replica, TERN_SHA256_SIZE);
     if (memcmp(id, delta->from.bytes, TERN_WIRE_REPLICA_BYTES) != 0 &&
@@ -152,15 +154,15 @@ static enum tern_result find_start(const struct tern_client *client, const tern_
 }
 
 // Whether the current download is in the store instead of the blob.
-static bool in_store(const struct tern_client *client)
+static bool is_in_store(const struct tern_client *client)
 {
-    return tern_partial_kept(client) && !tern_client_is_inline(tern_client_download(client));
+    return tern_partial_exists(client) && !tern_client_is_inline(tern_client_download(client));
 }
 
 static enum tern_result find_peak(struct tern_client *client, struct tern_span container,
                                   float *peak)
 {
-    if (in_store(client)) {
+    if (is_in_store(client)) {
         const struct tern_container_source source = tern_partial_container(client, container.len);
         return tern_container_source_check(client->work.model, &source, peak);
     }
@@ -174,11 +176,11 @@ static enum tern_result find_peak(struct tern_client *client, struct tern_span c
 static enum tern_result add_container(struct tern_client *client, struct tern_span container)
 {
     const struct tern_model *model = client->work.model;
-    if (in_store(client)) {
+    if (is_in_store(client)) {
         const struct tern_container_source source = tern_partial_container(client, container.len);
         const enum tern_result result =
             tern_container_source_add(model, &source, client->work.weights);
-        client->replica_torn = result != TERN_OK;
+        client->replica_half_updated = result != TERN_OK;
         return result;
     }
     return tern_container_accumulate(model, container.data, container.len, 1.0f,
@@ -188,13 +190,13 @@ static enum tern_result add_container(struct tern_client *client, struct tern_sp
 static enum tern_result decode_snapshot(struct tern_client *client, struct tern_span container)
 {
     const struct tern_model *model = client->work.model;
-    if (in_store(client)) {
+    if (is_in_store(client)) {
         const struct tern_container_source source = tern_partial_container(client, container.len);
         float peak = 0;
         TERN_TRY(tern_container_source_check(model, &source, &peak));
         const enum tern_result result =
             tern_container_source_decode(model, &source, client->work.weights);
-        client->replica_torn = result != TERN_OK;
+        client->replica_half_updated = result != TERN_OK;
         return result;
     }
     return tern_container_decode(model, container.data, container.len, client->work.weights);
@@ -206,7 +208,7 @@ static enum tern_result apply_delta(struct tern_client *client, const tern_Downl
 {
     float peak = 0;
     uint8_t from[TERN_SHA256_SIZE];
-    TERN_TRY(find_start(client, message, from));
+    TERN_TRY(find_base_replica(client, message, from));
     const bool held = memcmp(from, client->replica, TERN_SHA256_SIZE) == 0;
     TERN_TRY(find_peak(client, container, &peak));
     if (held ? !sum_stays_finite(client, peak) : peak > FLT_MAX / 2.0f) {
@@ -229,8 +231,8 @@ static enum tern_result apply_snapshot(struct tern_client *client, const tern_Do
 }
 
 // Keeps the indices in the blob until values are encoded at them, which checks them.
-static enum tern_result keep_indices(struct tern_client *client, const tern_Download *message,
-                                     struct tern_span container)
+static enum tern_result store_indices(struct tern_client *client, const tern_Download *message,
+                                      struct tern_span container)
 {
     if (message->kind != tern_DownloadKind_DOWNLOAD_INDICES ||
         message->version != client->task.base_version) {
@@ -241,8 +243,8 @@ static enum tern_result keep_indices(struct tern_client *client, const tern_Down
     return TERN_OK;
 }
 
-static enum tern_result move_replica(struct tern_client *client, const tern_Download *message,
-                                     struct tern_span container)
+static enum tern_result apply_to_replica(struct tern_client *client, const tern_Download *message,
+                                         struct tern_span container)
 {
     TERN_TRY(message->kind == tern_DownloadKind_DOWNLOAD_SNAPSHOT
                  ? apply_snapshot(client, message, container)
@@ -262,7 +264,7 @@ static enum tern_result check_inline(struct tern_client *client)
     struct tern_span container;
     TERN_TRY(tern_wire_decode_download(blob, task->downloads[0].size, &first, &container));
     uint8_t id[TERN_SHA256_SIZE];
-    TERN_TRY(first.kind == tern_DownloadKind_DOWNLOAD_DELTA ? find_start(client, &first, id)
+    TERN_TRY(first.kind == tern_DownloadKind_DOWNLOAD_DELTA ? find_base_replica(client, &first, id)
                                                             : TERN_ERR_WRONG_REPLICA);
     for (pb_size_t i = 0; i < task->downloads_count; i++) {
         tern_DownloadRef *ref = &task->downloads[i];
@@ -274,7 +276,7 @@ static enum tern_result check_inline(struct tern_client *client)
                                                                       : TERN_ERR_WRONG_REPLICA;
 }
 
-static enum tern_result check_name(const tern_DownloadRef *ref, const uint8_t *blob)
+static enum tern_result check_hash(const tern_DownloadRef *ref, const uint8_t *blob)
 {
     uint8_t digest[TERN_SHA256_SIZE];
     tern_sha256(blob, ref->size, digest);
@@ -287,15 +289,15 @@ static enum tern_result find_partial(struct tern_client *client, const uint8_t *
     const tern_DownloadRef *ref = tern_client_download(client);
     const enum tern_result result = tern_partial_check(client, ref);
     client->download_damaged =
-        result != TERN_OK && client->download_resumed && !client->download_anew;
+        result != TERN_OK && client->download_resumed && !client->download_refetched;
     return result == TERN_OK ? tern_partial_view(client, ref->size, blob) : result;
 }
 
-static enum tern_result fetch_anew(struct tern_client *client)
+static enum tern_result refetch_download(struct tern_client *client)
 {
     tern_partial_drop(client);
     client->download_damaged = false;
-    client->download_anew = true;
+    client->download_refetched = true;
     client->response = (struct tern_response){0}; // the event must not show an earlier answer
     return tern_client_retry_later(client, TERN_ERR_CORRUPT,
                                    TERN_WHY("the received part of a download is damaged; the "
@@ -306,18 +308,18 @@ static enum tern_result fetch_anew(struct tern_client *client)
 static enum tern_result find_download(struct tern_client *client, const uint8_t **blob)
 {
     const tern_DownloadRef *ref = tern_client_download(client);
-    if (in_store(client)) {
+    if (is_in_store(client)) {
         return find_partial(client, blob);
     }
-    *blob = client->work.blob + client->inline_at;
+    *blob = client->work.blob + client->inline_offset;
     if (!tern_client_is_inline(ref)) {
-        return check_name(ref, *blob);
+        return check_hash(ref, *blob);
     }
-    return client->inline_at == 0 ? check_inline(client) : TERN_OK;
+    return client->inline_offset == 0 ? check_inline(client) : TERN_OK;
 }
 
 // Checks the whole download before changing the replica.
-static enum tern_result apply(struct tern_client *client, size_t *payload)
+static enum tern_result apply_download(struct tern_client *client, size_t *payload)
 {
     const uint8_t *blob = NULL;
     tern_Download message;
@@ -331,10 +333,10 @@ static enum tern_result apply(struct tern_client *client, size_t *payload)
     }
     *payload = container.len;
     if (TERN_PARTIALS) {
-        client->container_at = (size_t)(container.data - blob);
+        client->container_offset = (size_t)(container.data - blob);
     }
-    return tern_client_is_at_indices(client) ? keep_indices(client, &message, container)
-                                             : move_replica(client, &message, container);
+    return tern_client_is_at_indices(client) ? store_indices(client, &message, container)
+                                             : apply_to_replica(client, &message, container);
 }
 
 // Whether the task is the final download, the global model of a finished federation. The hash of its weights is checked before
@@ -346,10 +348,10 @@ static bool is_final(const struct tern_client *client)
 
 // Applies a download, whose local values are those of version 0, and restores this client's own local values. For the final
 // download that happens after its hash was checked.
-static enum tern_result apply_beside_local(struct tern_client *client, size_t *payload)
+static enum tern_result apply_keeping_local(struct tern_client *client, size_t *payload)
 {
     tern_client_stash_local(client);
-    const enum tern_result result = apply(client, payload);
+    const enum tern_result result = apply_download(client, payload);
     if (!is_final(client) || result != TERN_OK) {
         tern_client_unstash_local(client);
     }
@@ -377,36 +379,37 @@ static uint64_t unsaved_max(const struct tern_client *client)
 }
 
 // Saves the replica if a kill would lose too many applied bytes: the store will drop the applied download for the next one.
-static enum tern_result save_if_many(struct tern_client *client, uint32_t size)
+static enum tern_result save_if_much_is_unsaved(struct tern_client *client, uint32_t size)
 {
-    if (!tern_partial_kept(client)) {
+    if (!tern_partial_exists(client)) {
         return TERN_OK;
     }
-    client->download_anew = false;
+    client->download_refetched = false;
     client->unsaved_bytes += client->replica_unsaved ? size : 0;
     return !is_final(client) && client->unsaved_bytes > unsaved_max(client) ? save_replica(client)
                                                                             : TERN_OK;
 }
 
-static enum tern_result take_download(struct tern_client *client)
+static enum tern_result apply_current_download(struct tern_client *client)
 {
     size_t payload = 0;
     const tern_DownloadRef *ref = tern_client_download(client);
     const uint32_t size = ref->size;
     const bool is_inline = tern_client_is_inline(ref);
-    const enum tern_result result = apply_beside_local(client, &payload);
+    const enum tern_result result = apply_keeping_local(client, &payload);
     if (TERN_PARTIALS && client->download_damaged) {
-        return fetch_anew(client);
+        return refetch_download(client);
     }
-    if (TERN_PARTIALS && client->replica_torn) {
+    if (TERN_PARTIALS && client->replica_half_updated) {
         return TERN_ERR_IO; // the checked download has become unreadable: reload the record
     }
     if (result != TERN_OK) {
-        return refuse(client, result, TERN_WHY("a download was refused; the replica is kept"));
+        return reject_download(client, result,
+                               TERN_WHY("a download was refused; the replica is kept"));
     }
     tern_budget_count_payload(client, is_inline ? TERN_PURPOSE_CHECKIN : TERN_PURPOSE_DOWNLOAD,
                               TERN_DOWN, payload);
-    client->inline_at += is_inline ? size : 0;
+    client->inline_offset += is_inline ? size : 0;
     client->download_index++;
     client->download_received = 0;
     const struct tern_client_event event = {
@@ -416,7 +419,7 @@ static enum tern_result take_download(struct tern_client *client)
         .bytes = size,
     };
     tern_client_emit(client, &event);
-    return save_if_many(client, size);
+    return save_if_much_is_unsaved(client, size);
 }
 
 // Whether the downloads have led to the task's base.
@@ -435,7 +438,7 @@ static enum tern_result finish_downloads(struct tern_client *client)
 {
     if (!has_base(client)) {
         if (is_final(client)) {
-            client->final_refused = true;
+            client->final_mismatch = true;
             TERN_TRY(tern_client_restore_replica(client));
         }
         tern_client_unstash_local(client);
@@ -448,7 +451,7 @@ static enum tern_result finish_downloads(struct tern_client *client)
     }
     tern_partial_drop(client);
     if (is_final(client)) {
-        return tern_client_end_with_final(client);
+        return tern_client_finish_with_global(client);
     }
     client->phase =
         client->task.kind == tern_TaskKind_TASK_TRAIN ? TERN_PHASE_TRAIN : TERN_PHASE_EVALUATE;
@@ -464,5 +467,5 @@ enum tern_result tern_phase_download(struct tern_client *client)
     if (!tern_client_is_inline(tern_client_download(client))) {
         TERN_TRY(fetch_missing(client));
     }
-    return take_download(client);
+    return apply_current_download(client);
 }

@@ -24,7 +24,7 @@ struct outcome {
 // Whether the stored error buffer already includes this round's change and its directive's effect.
 static bool change_is_in_buffer(const struct tern_client *client)
 {
-    return client->kept_round != 0 && client->kept_round == client->task.round;
+    return client->unsent_round != 0 && client->unsent_round == client->task.round;
 }
 
 // Reads the task's directive for the error buffer. client->trained already holds the local change.
@@ -65,7 +65,7 @@ static enum tern_result move_velocity(struct tern_client *client, const struct t
 }
 
 // Keeps the trained local values, which belong to this client: their change is not sent.
-static enum tern_result stage_local(struct tern_client *client, struct outcome *outcome)
+static enum tern_result copy_trained_local(struct tern_client *client, struct outcome *outcome)
 {
     uint32_t first = 0;
     const uint32_t count = tern_model_local(client->work.model, &first);
@@ -81,11 +81,11 @@ static enum tern_result stage_local(struct tern_client *client, struct outcome *
     return TERN_OK;
 }
 
-static void take_local(struct tern_client *client, const struct outcome *outcome)
+static void use_trained_local(struct tern_client *client, const struct outcome *outcome)
 {
     if (TERN_MANIFESTS && outcome->has_local) {
         client->has_local = true;
-        client->local_stashed = true;
+        client->local_is_stashed = true;
         tern_client_unstash_local(client);
     }
 }
@@ -105,8 +105,8 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
         }
         return TERN_OK;
     }
-    TERN_TRY(stage_local(client, outcome));
-    for (uint32_t i = 0; i < trained && !tern_client_has_given_change(client); i++) {
+    TERN_TRY(copy_trained_local(client, outcome));
+    for (uint32_t i = 0; i < trained && !tern_client_trained_is_change(client); i++) {
         sum[i] -= client->work.weights[i];
     }
     if (TERN_VARIANCE_REDUCTION) {
@@ -120,7 +120,7 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
     return tern_error_buffer_add_to(&buffer, outcome->next.decay * client->carried, sum);
 }
 
-static enum tern_result store_piece(void *ctx, const uint8_t *data, size_t len)
+static enum tern_result append_piece(void *ctx, const uint8_t *data, size_t len)
 {
     struct outcome *outcome = ctx;
     outcome->stored = tern_record_append_upload(outcome->client, data, len);
@@ -139,7 +139,7 @@ static enum tern_result encode_into_record(struct tern_client *client,
         .ctx = outcome,
         .piece = work->blob + work->blob_size - bound, // the indices at the blob's start stay
         .piece_size = bound,
-        .take = store_piece,
+        .take = append_piece,
     };
     outcome->client = client;
     outcome->stored = tern_record_begin_upload(client);
@@ -161,7 +161,7 @@ static enum tern_result encode(struct tern_client *client, const struct tern_cod
         .indices = client->task.has_indices ? client->indices.data : NULL,
         .indices_len = client->indices.len,
     };
-    if (tern_record_takes_pieces(client)) {
+    if (tern_record_is_streamed(client)) {
         return encode_into_record(client, codec, &context, outcome);
     }
     const size_t bound = tern_container_bound(codec, work->model);
@@ -171,7 +171,8 @@ static enum tern_result encode(struct tern_client *client, const struct tern_cod
                                  &outcome->container.len);
 }
 
-static tern_Update describe(const struct tern_client *client, const struct outcome *outcome)
+static tern_Update make_update_message(const struct tern_client *client,
+                                       const struct outcome *outcome)
 {
     const struct tern_train_result *result = &client->train_result;
     const struct tern_error_buffer buffer = tern_client_error_buffer(client);
@@ -190,7 +191,7 @@ static tern_Update describe(const struct tern_client *client, const struct outco
     message.error.norm = facts.norm;
     message.error.maximum = facts.maximum;
     message.shared_indices = client->task.has_indices;
-    message.decay = change_is_in_buffer(client) ? client->kept_decay : outcome->next.decay;
+    message.decay = change_is_in_buffer(client) ? client->unsent_decay : outcome->next.decay;
     message.has_decay = message.decay != 1;
     if (TERN_HELD_OUT) {
         message.has_evaluation = client->has_held_out;
@@ -200,10 +201,10 @@ static tern_Update describe(const struct tern_client *client, const struct outco
 }
 
 // Encodes the message that precedes the container: at the start of the blob, or for the record.
-static enum tern_result put_message(struct tern_client *client, struct outcome *outcome,
-                                    const tern_Update *message, size_t *len)
+static enum tern_result encode_message(struct tern_client *client, struct outcome *outcome,
+                                       const tern_Update *message, size_t *len)
 {
-    if (tern_record_takes_pieces(client)) {
+    if (tern_record_is_streamed(client)) {
         TERN_TRY(tern_wire_begin_update(message, outcome->container.len, outcome->message,
                                         sizeof outcome->message, &outcome->message_len));
         *len = outcome->message_len + outcome->container.len;
@@ -224,9 +225,9 @@ static enum tern_result build_update(struct tern_client *client, struct outcome 
     TERN_TRY(build_sum(client, &codec, outcome));
     TERN_TRY(encode(client, &codec, outcome));
     outcome->sequence++;
-    const tern_Update message = describe(client, outcome);
+    const tern_Update message = make_update_message(client, outcome);
     size_t len = 0;
-    TERN_TRY(put_message(client, outcome, &message, &len));
+    TERN_TRY(encode_message(client, outcome, &message, &len));
     outcome->pending = (struct tern_client_pending){
         .round = client->task.round,
         .sequence = outcome->sequence,
@@ -241,13 +242,13 @@ static enum tern_result save(struct tern_client *client, const struct outcome *o
 {
     struct tern_error_buffer buffer = tern_client_error_buffer(client);
     tern_error_buffer_store(&buffer, &outcome->next);
-    take_local(client, outcome);
+    use_trained_local(client, outcome);
     client->error_reported = false;
     client->has_velocity = outcome->has_velocity;
     client->generation = outcome->generation;
     client->sequence = outcome->sequence;
     client->pending = outcome->pending;
-    if (client->pending.len > 0 && tern_record_takes_pieces(client)) {
+    if (client->pending.len > 0 && tern_record_is_streamed(client)) {
         const struct tern_span message = {outcome->message, outcome->message_len};
         return tern_record_finish_upload(client, message);
     }
@@ -257,10 +258,10 @@ static enum tern_result save(struct tern_client *client, const struct outcome *o
 static enum tern_result commit(struct tern_client *client, const struct outcome *outcome)
 {
     if (TERN_VARIANCE_REDUCTION) {
-        TERN_TRY(tern_anchor_take(client));
+        TERN_TRY(tern_anchor_set(client));
     }
     TERN_TRY(save(client, outcome));
-    client->kept_round = 0;
+    client->unsent_round = 0;
     client->phase = TERN_PHASE_UPLOAD;
     struct tern_client_budget *budget = &client->budget;
     struct tern_span body;
@@ -281,13 +282,13 @@ static enum tern_result commit(struct tern_client *client, const struct outcome 
 
 // Adds the update back to the sum and saves the sum. This rounds the sum again at the update's values; their velocity stays
 // cleared.
-static enum tern_result keep_change(struct tern_client *client, struct outcome *outcome)
+static enum tern_result save_unsent_change(struct tern_client *client, struct outcome *outcome)
 {
     if (change_is_in_buffer(client)) {
         return tern_record_reload_velocity(client);
     }
     struct tern_span container = outcome->container;
-    if (tern_record_takes_pieces(client)) {
+    if (tern_record_is_streamed(client)) {
         TERN_TRY(tern_record_view_container(client, container.len, &container.data));
     }
     TERN_TRY(tern_container_give_back(client->work.model, container.data, container.len,
@@ -296,24 +297,24 @@ static enum tern_result keep_change(struct tern_client *client, struct outcome *
     outcome->pending = client->pending; // none
     outcome->sequence--;
     TERN_TRY(save(client, outcome));
-    client->kept_round = client->task.round;
-    client->kept_decay = outcome->next.decay;
+    client->unsent_round = client->task.round;
+    client->unsent_decay = outcome->next.decay;
     return TERN_OK;
 }
 
 // Drops the unfinished record, if the store writes records in pieces.
 static void drop_record(struct tern_client *client)
 {
-    if (tern_record_takes_pieces(client)) {
+    if (tern_record_is_streamed(client)) {
         tern_record_drop_upload(client);
     }
 }
 
 // Keeps the change of an update that exceeds the budget; a later update carries it.
-static enum tern_result keep_unsent(struct tern_client *client, struct outcome *outcome,
-                                    uint64_t cost, const char *why)
+static enum tern_result end_without_update(struct tern_client *client, struct outcome *outcome,
+                                           uint64_t cost, const char *why)
 {
-    TERN_TRY(keep_change(client, outcome));
+    TERN_TRY(save_unsent_change(client, outcome));
     drop_record(client);
     client->phase = TERN_PHASE_CHECKIN;
     return tern_budget_wait(client, cost, why);
@@ -338,7 +339,7 @@ enum tern_result tern_phase_encode(struct tern_client *client)
     const uint64_t cost = tern_budget_cost(outcome.pending.len, 1);
     result = tern_budget_reserve(client, cost, &why);
     if (result == TERN_ERR_BUDGET) {
-        return keep_unsent(client, &outcome, cost, why);
+        return end_without_update(client, &outcome, cost, why);
     }
     TERN_TRY(result);
     return commit(client, &outcome);

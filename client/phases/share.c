@@ -6,11 +6,11 @@
 #include "codec/sparse_share.h"
 
 // Writes the update without its indices to the blob, after the pending update if the blob has it.
-static enum tern_result strip(struct tern_client *client, const tern_Update *message,
-                              struct tern_span container, struct tern_span *body)
+static enum tern_result strip_indices(struct tern_client *client, const tern_Update *message,
+                                      struct tern_span container, struct tern_span *body)
 {
     struct tern_client_pending *pending = &client->pending;
-    const size_t beside = tern_client_beside_update(client);
+    const size_t beside = tern_client_update_end(client);
     uint8_t *dst = client->work.blob + beside;
     const size_t room = client->work.blob_size - beside;
     if (room < container.len) {
@@ -36,6 +36,7 @@ enum tern_result tern_share_body(struct tern_client *client, struct tern_span *b
     TERN_TRY(tern_wire_decode_update(body->data, body->len, &message, &container));
     client->pending.sent = client->pending.len;
     client->pending.container = (uint32_t)container.len;
-    return TERN_CLIENT_SHARING && message.shared_indices ? strip(client, &message, container, body)
-                                                         : TERN_OK;
+    return TERN_CLIENT_SHARING && message.shared_indices
+               ? strip_indices(client, &message, container, body)
+               : TERN_OK;
 }

@@ -13,8 +13,8 @@ static size_t columns_len(const struct tern_client *client)
 }
 
 // Returns to the check-in after a failure.
-static enum tern_result give_up(struct tern_client *client, enum tern_result result,
-                                const char *why)
+static enum tern_result return_to_checkin(struct tern_client *client, enum tern_result result,
+                                          const char *why)
 {
     client->phase = TERN_PHASE_CHECKIN;
     return tern_client_retry_later(client, result, why);
@@ -75,7 +75,7 @@ static enum tern_result prepare_sending(struct tern_client *client)
         return result;
     }
     if (result != TERN_OK) {
-        return give_up(client, result, why_not_measured(result));
+        return return_to_checkin(client, result, why_not_measured(result));
     }
     TERN_TRY(reserve_bytes(client, len));
     tern_client_request(client, TERN_PURPOSE_UPLOAD, "PUT", TERN_PATH_STATISTICS);
@@ -85,7 +85,7 @@ static enum tern_result prepare_sending(struct tern_client *client)
 }
 
 // Handles the answer that the aggregator has accepted the statistics.
-static enum tern_result accepted(struct tern_client *client)
+static enum tern_result handle_accepted(struct tern_client *client)
 {
     tern_UpdateReply reply;
     tern_Statistics message;
@@ -93,7 +93,8 @@ static enum tern_result accepted(struct tern_client *client)
     const enum tern_result result =
         tern_wire_decode_update_reply(client->response.body, client->response.body_len, &reply);
     if (result != TERN_OK) {
-        return give_up(client, result, TERN_WHY("the answer to the statistics is malformed"));
+        return return_to_checkin(client, result,
+                                 TERN_WHY("the answer to the statistics is malformed"));
     }
     TERN_TRY(tern_wire_decode_statistics(client->request.body, client->request.body_len, &message,
                                          &columns));
@@ -115,13 +116,14 @@ static enum tern_result prepare_fetching(struct tern_client *client)
     char path[TERN_PATH_MAX];
     const size_t size = client->scaling_ref.size;
     if (size > columns_len(client) + MESSAGE_ROOM) {
-        return give_up(
+        return return_to_checkin(
             client, TERN_ERR_MODEL_MISMATCH,
             TERN_WHY("the federation's scaling has more columns than this client's data"));
     }
     if (size > client->work.blob_size) {
-        return give_up(client, TERN_ERR_NO_SPACE,
-                       TERN_WHY("the federation's scaling does not fit into this client's memory"));
+        return return_to_checkin(
+            client, TERN_ERR_NO_SPACE,
+            TERN_WHY("the federation's scaling does not fit into this client's memory"));
     }
     TERN_TRY(reserve_bytes(client, size));
     tern_path_download(client->scaling_ref.sha256.bytes, path);
@@ -139,7 +141,8 @@ static enum tern_result read_scaling(const struct tern_client *client, struct te
     return columns->len == columns_len(client) ? TERN_OK : TERN_ERR_MODEL_MISMATCH;
 }
 
-static enum tern_result apply(struct tern_client *client, struct tern_span columns, uint32_t tag)
+static enum tern_result apply_scaling(struct tern_client *client, struct tern_span columns,
+                                      uint32_t tag)
 {
     TERN_TRY(client->work.columns.scale(client->work.columns.ctx, tag, columns.data));
     client->scaling = tag;
@@ -147,23 +150,24 @@ static enum tern_result apply(struct tern_client *client, struct tern_span colum
 }
 
 // Saves the scaling before applying it, so that one model never trains on data with two scalings.
-static enum tern_result fetched(struct tern_client *client)
+static enum tern_result handle_scaling(struct tern_client *client)
 {
     const struct tern_span scaling = {client->response.body, client->response.body_len};
     struct tern_span columns;
     uint8_t sha256[TERN_SHA256_SIZE];
     tern_sha256(scaling.data, scaling.len, sha256);
     if (memcmp(sha256, client->scaling_ref.sha256.bytes, TERN_SHA256_SIZE) != 0) {
-        return give_up(client, TERN_ERR_CORRUPT,
-                       TERN_WHY("the received scaling does not match its SHA-256"));
+        return return_to_checkin(client, TERN_ERR_CORRUPT,
+                                 TERN_WHY("the received scaling does not match its SHA-256"));
     }
     const enum tern_result result = read_scaling(client, scaling, &columns);
     if (result != TERN_OK) {
-        return give_up(client, result,
-                       TERN_WHY("the federation's scaling does not fit this client's columns"));
+        return return_to_checkin(
+            client, result,
+            TERN_WHY("the federation's scaling does not fit this client's columns"));
     }
     TERN_TRY(tern_record_save_scaling(client, scaling));
-    TERN_TRY(apply(client, columns, tern_scaling_tag(sha256)));
+    TERN_TRY(apply_scaling(client, columns, tern_scaling_tag(sha256)));
     client->failures = 0;
     client->phase = TERN_PHASE_CHECKIN;
     const struct tern_client_event event = {.kind = TERN_EVENT_SCALED, .bytes = scaling.len};
@@ -180,17 +184,18 @@ enum tern_result tern_phase_statistics(struct tern_client *client)
     if (sent == TERN_AGAIN) {
         return sent;
     }
-    const enum tern_result result = sent == TERN_OK ? tern_client_answer(client) : sent;
+    const enum tern_result result = sent == TERN_OK ? tern_client_answer_result(client) : sent;
     if (result == TERN_ERR_UNAUTHORIZED) {
         return result;
     }
     if (result != TERN_OK) {
-        return give_up(client, result,
-                       client->sends_statistics
-                           ? TERN_WHY("the aggregator did not accept the columns' statistics")
-                           : TERN_WHY("the aggregator did not send the federation's scaling"));
+        return return_to_checkin(
+            client, result,
+            client->sends_statistics
+                ? TERN_WHY("the aggregator did not accept the columns' statistics")
+                : TERN_WHY("the aggregator did not send the federation's scaling"));
     }
-    return client->sends_statistics ? accepted(client) : fetched(client);
+    return client->sends_statistics ? handle_accepted(client) : handle_scaling(client);
 }
 
 // --- From the store
@@ -225,5 +230,5 @@ enum tern_result tern_client_restore_scaling(struct tern_client *client)
         return TERN_OK;
     }
     tern_sha256(client->work.blob, len, sha256);
-    return apply(client, columns, tern_scaling_tag(sha256));
+    return apply_scaling(client, columns, tern_scaling_tag(sha256));
 }

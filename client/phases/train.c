@@ -24,7 +24,7 @@ static void describe_metrics(const struct tern_evaluate_result *found, tern_Eval
 #endif
 
 // version: of the evaluated model; 0 in an update, whose base implies it.
-static tern_Evaluation describe(const struct tern_evaluate_result *found, uint32_t version)
+static tern_Evaluation make_evaluation(const struct tern_evaluate_result *found, uint32_t version)
 {
     tern_Evaluation message = {
         .version = version,
@@ -51,7 +51,7 @@ static enum tern_result evaluate_base(struct tern_client *client)
     if (result != TERN_OK) { // no usable held-out data: train without the evaluation
         return TERN_OK;
     }
-    client->held_out = describe(&found, 0);
+    client->held_out = make_evaluation(&found, 0);
     const struct tern_client_event event = {
         .kind = TERN_EVENT_EVALUATED,
         .round = client->task.round,
@@ -80,7 +80,7 @@ enum tern_result tern_phase_evaluate(struct tern_client *client)
     if (result != TERN_OK) {
         return tern_client_drop_task(client, result, TERN_WHY("the evaluation failed"));
     }
-    client->evaluation = describe(&found, client->version);
+    client->evaluation = make_evaluation(&found, client->version);
     client->has_evaluation = true;
     client->failures = 0;
     client->phase = TERN_PHASE_CHECKIN;
@@ -99,7 +99,7 @@ enum tern_result tern_phase_evaluate(struct tern_client *client)
 
 // --- Training
 
-static enum tern_result failed(struct tern_client *client, enum tern_result result)
+static enum tern_result report_failed_training(struct tern_client *client, enum tern_result result)
 {
     if (result == TERN_ERR_MODEL_MISMATCH) {
         return result;
@@ -123,7 +123,7 @@ static void start_ahead(void *ctx, float *weights)
 
 // Whether training starts ahead. A codec with momentum does not: a step ahead would enter its velocity, which consists of
 // local changes alone.
-static bool goes_ahead(const struct tern_client *client)
+static bool starts_ahead(const struct tern_client *client)
 {
     struct tern_codec codec;
     return client->task.error_directive == tern_ErrorDirective_ERROR_STEP_AHEAD &&
@@ -141,8 +141,8 @@ static uint32_t batch_size(const tern_Task *task)
 // When the task's training began. A task that trains twice began with the training at the anchor.
 static uint64_t started_ms(const struct tern_client *client)
 {
-    return TERN_VARIANCE_REDUCTION && client->at_anchor_done ? client->train_started_ms
-                                                             : tern_client_now_ms(client);
+    return TERN_VARIANCE_REDUCTION && client->trained_at_anchor ? client->train_started_ms
+                                                                : tern_client_now_ms(client);
 }
 
 static enum tern_result begin(struct tern_client *client, const float *base)
@@ -160,18 +160,18 @@ static enum tern_result begin(struct tern_client *client, const float *base)
         .prox_mu = task->prox_mu,
         .seed = task->seed,
         .client = (uint32_t)client->identity.client_id,
-        .ahead = goes_ahead(client) ? start_ahead : NULL,
+        .ahead = starts_ahead(client) ? start_ahead : NULL,
         .ahead_ctx = client,
     };
     client->carried = 1;
     TERN_TRY(trainer->begin(trainer->ctx, &train, base, client->work.model->count));
-    client->kept_round = 0; // the trainer's memory no longer holds that round's work
+    client->unsent_round = 0; // the trainer's memory no longer holds that round's work
     client->training = true;
     client->train_started_ms = started_ms(client);
     return TERN_OK;
 }
 
-static void trained(struct tern_client *client)
+static void finish_training(struct tern_client *client)
 {
     const struct tern_train_result *result = &client->train_result;
     const uint64_t ms = tern_client_now_ms(client) - client->train_started_ms;
@@ -201,7 +201,7 @@ static enum tern_result train_at_anchor(struct tern_client *client)
         trainer->step(trainer->ctx, &client->trained, &client->train_result);
     if (result == TERN_OK) {
         client->training = false;
-        tern_anchor_trained(client);
+        tern_anchor_subtract(client);
     }
     return result == TERN_AGAIN ? TERN_OK : result;
 }
@@ -210,7 +210,7 @@ enum tern_result tern_phase_train(struct tern_client *client)
 {
     const struct tern_trainer *trainer = &client->work.trainer;
     enum tern_result result = TERN_OK;
-    if (client->kept_round == client->task.round) {
+    if (client->unsent_round == client->task.round) {
         client->phase = TERN_PHASE_ENCODE; // already trained: the change must not count twice
         return TERN_OK;
     }
@@ -218,21 +218,21 @@ enum tern_result tern_phase_train(struct tern_client *client)
         result = evaluate_base(client);
         return result == TERN_AGAIN ? TERN_OK : result;
     }
-    if (tern_anchor_is_due(client)) {
+    if (tern_anchor_must_train(client)) {
         result = train_at_anchor(client);
-        return result == TERN_OK ? TERN_OK : failed(client, result);
+        return result == TERN_OK ? TERN_OK : report_failed_training(client, result);
     }
     if (!client->training) {
         result = begin(client, client->work.weights);
-        return result == TERN_OK ? TERN_OK : failed(client, result);
+        return result == TERN_OK ? TERN_OK : report_failed_training(client, result);
     }
     result = trainer->step(trainer->ctx, &client->trained, &client->train_result);
     if (result == TERN_AGAIN) {
         return TERN_OK;
     }
     if (result != TERN_OK) {
-        return failed(client, result);
+        return report_failed_training(client, result);
     }
-    trained(client);
+    finish_training(client);
     return TERN_OK;
 }

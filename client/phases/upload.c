@@ -8,7 +8,7 @@
 // number of bytes.
 static bool must_query(const struct tern_client *client, size_t len)
 {
-    return TERN_PARTIALS && client->upload_cut && len > client->config.resume_upload_above;
+    return TERN_PARTIALS && client->upload_interrupted && len > client->config.resume_upload_above;
 }
 
 static enum tern_result prepare(struct tern_client *client)
@@ -32,10 +32,10 @@ static enum tern_result prepare(struct tern_client *client)
 }
 
 // Resets the number of bytes that the aggregator has. cut: the aggregator may have a part.
-static void forget_progress(struct tern_client *client, bool cut)
+static void reset_progress(struct tern_client *client, bool cut)
 {
     if (TERN_PARTIALS) {
-        client->upload_cut = cut;
+        client->upload_interrupted = cut;
         client->upload_received = cut ? client->upload_received : 0;
     }
 }
@@ -60,16 +60,17 @@ static void report_uploaded(const struct tern_client *client,
 
 // Continues with the answer: the next task, the end, or a time to return. A client with long polling checks in at once
 // instead of sleeping until the round's deadline, since the round may end at any moment.
-static enum tern_result continue_with(struct tern_client *client, const tern_UpdateReply *reply)
+static enum tern_result handle_next_assignment(struct tern_client *client,
+                                               const tern_UpdateReply *reply)
 {
     const bool must_wait = reply->has_next && !reply->next.has_task && !reply->next.finished;
     if (!reply->has_next || (must_wait && client->config.wait_ms > 0)) {
         return TERN_OK;
     }
-    return tern_client_take_assignment(client, &reply->next, (struct tern_span){NULL, 0});
+    return tern_client_handle_assignment(client, &reply->next, (struct tern_span){NULL, 0});
 }
 
-static enum tern_result applied(struct tern_client *client, const tern_UpdateReply *reply)
+static enum tern_result settle_applied(struct tern_client *client, const tern_UpdateReply *reply)
 {
     TERN_TRY(tern_record_save_settled(client));
     const struct tern_client_pending pending = client->pending;
@@ -77,10 +78,10 @@ static enum tern_result applied(struct tern_client *client, const tern_UpdateRep
     client->error_reported = true; // the update has reported the residual error
     client->failures = 0;
     client->phase = TERN_PHASE_CHECKIN;
-    forget_progress(client, false);
+    reset_progress(client, false);
     report_uploaded(client, &pending, TERN_OK, reply->status == tern_UpdateStatus_UPDATE_DUPLICATE);
     TERN_TRY(tern_budget_end_round(client));
-    return continue_with(client, reply);
+    return handle_next_assignment(client, reply);
 }
 
 static enum tern_result give_back(struct tern_client *client, enum tern_result reason)
@@ -94,7 +95,7 @@ static enum tern_result give_back(struct tern_client *client, enum tern_result r
     TERN_TRY(tern_error_buffer_give_back(&buffer, client->work.model, container.data, container.len,
                                          tern_client_give_back_work(client)));
     client->pending.len = 0;
-    forget_progress(client, false);
+    reset_progress(client, false);
     TERN_TRY(tern_record_save_upload(client));
     client->phase = TERN_PHASE_CHECKIN;
     report_uploaded(client, &pending, reason, false);
@@ -134,7 +135,8 @@ static enum tern_result read_reply(struct tern_client *client, tern_UpdateReply 
 }
 
 // Whether the update begins with these bytes.
-static bool begins_with(struct tern_span update, size_t len, const uint8_t sha256[TERN_SHA256_SIZE])
+static bool has_prefix_hash(struct tern_span update, size_t len,
+                            const uint8_t sha256[TERN_SHA256_SIZE])
 {
     uint8_t digest[TERN_SHA256_SIZE];
     if (len > update.len) {
@@ -145,20 +147,20 @@ static bool begins_with(struct tern_span update, size_t len, const uint8_t sha25
 }
 
 // Continues an interrupted update. Sends all of it when the aggregator has another or a damaged part.
-static enum tern_result continue_from(struct tern_client *client, const tern_UpdateReply *reply)
+static enum tern_result resume_upload(struct tern_client *client, const tern_UpdateReply *reply)
 {
     struct tern_span body;
     TERN_TRY(tern_share_body(client, &body));
     const bool unfinished = reply->status == tern_UpdateStatus_UPDATE_UNFINISHED;
     const size_t len = unfinished ? reply->received : body.len;
     const bool same =
-        reply->sha256.size == TERN_SHA256_SIZE && begins_with(body, len, reply->sha256.bytes);
+        reply->sha256.size == TERN_SHA256_SIZE && has_prefix_hash(body, len, reply->sha256.bytes);
     if (same && !unfinished) { // the aggregator had accepted the update; its answer was lost
         tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
-        return applied(client, reply);
+        return settle_applied(client, reply);
     }
     const size_t had = client->upload_received;
-    forget_progress(client, false);
+    reset_progress(client, false);
     client->upload_received = same && len < body.len ? len : 0;
     client->failures = client->upload_received > had ? 0 : client->failures;
     return TERN_OK;
@@ -168,13 +170,13 @@ static enum tern_result continue_from(struct tern_client *client, const tern_Upd
 static enum tern_result read_progress(struct tern_client *client, enum tern_result sent)
 {
     tern_UpdateReply reply;
-    const enum tern_result answer = sent == TERN_OK ? tern_client_answer(client) : sent;
+    const enum tern_result answer = sent == TERN_OK ? tern_client_answer_result(client) : sent;
     if (answer == TERN_ERR_UNAUTHORIZED) {
         return answer;
     }
     if (answer != TERN_OK && client->response.status >= 400 && client->response.status < 500 &&
         answer != TERN_ERR_BUSY) {
-        forget_progress(client, false); // the aggregator has nothing
+        reset_progress(client, false); // the aggregator has nothing
         return TERN_OK;
     }
     if (answer != TERN_OK) {
@@ -183,20 +185,20 @@ static enum tern_result read_progress(struct tern_client *client, enum tern_resu
                                                 "the update it has"));
     }
     TERN_TRY(read_reply(client, &reply));
-    return continue_from(client, &reply);
+    return resume_upload(client, &reply);
 }
 
-static enum tern_result take_answer(struct tern_client *client, enum tern_result sent)
+static enum tern_result handle_answer(struct tern_client *client, enum tern_result sent)
 {
     if (sent != TERN_OK) {
-        forget_progress(client, true);
+        reset_progress(client, true);
         return tern_client_retry_later(client, sent,
                                        TERN_WHY("the update got no answer; the client keeps it"));
     }
     tern_UpdateReply reply;
-    const enum tern_result result = tern_client_answer(client);
+    const enum tern_result result = tern_client_answer_result(client);
     if (client->response.status == 416) { // the aggregator has lost its part
-        forget_progress(client, false);
+        reset_progress(client, false);
         return tern_client_retry_later(client, result,
                                        TERN_WHY("the aggregator has lost its part of the update; "
                                                 "the client sends all of it"));
@@ -206,9 +208,9 @@ static enum tern_result take_answer(struct tern_client *client, enum tern_result
         tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
     }
     if (result == TERN_OK) {
-        forget_progress(client, true); // the answer may be malformed
+        reset_progress(client, true); // the answer may be malformed
         TERN_TRY(read_reply(client, &reply));
-        return applied(client, &reply);
+        return settle_applied(client, &reply);
     }
     if (result == TERN_ERR_UNAUTHORIZED) {
         return result;
@@ -216,7 +218,7 @@ static enum tern_result take_answer(struct tern_client *client, enum tern_result
     if (settles_update(result)) {
         return give_back(client, result);
     }
-    forget_progress(client, true);
+    reset_progress(client, true);
     return tern_client_retry_later(client, result,
                                    TERN_WHY("the aggregator could not decide on the update; the "
                                             "client keeps it"));
@@ -234,5 +236,5 @@ enum tern_result tern_phase_upload(struct tern_client *client)
     if (TERN_PARTIALS && client->request.body_len == 0) {
         return read_progress(client, sent);
     }
-    return take_answer(client, sent);
+    return handle_answer(client, sent);
 }

@@ -15,7 +15,7 @@ static void sleep_until(struct tern_client *client, uint32_t ms)
     client->due_ms = tern_client_now_ms(client) + ms;
 }
 
-uint32_t tern_client_spread(struct tern_client *client, uint32_t ms, uint32_t most)
+uint32_t tern_client_add_jitter(struct tern_client *client, uint32_t ms, uint32_t most)
 {
     const uint32_t more = tern_prng_below(&client->jitter, most + 1);
     return ms < UINT32_MAX - more ? ms + more : UINT32_MAX;
@@ -56,7 +56,7 @@ static uint32_t retry_after_ms(struct tern_client *client)
 {
     const uint32_t seconds = client->response.retry_after_s;
     const uint32_t ms = (seconds < RETRY_AFTER_MAX_S ? seconds : RETRY_AFTER_MAX_S) * 1000u;
-    return tern_client_spread(client, ms, ms / 2);
+    return tern_client_add_jitter(client, ms, ms / 2);
 }
 
 enum tern_result tern_client_retry_later(struct tern_client *client, enum tern_result result,
@@ -90,7 +90,7 @@ enum tern_result tern_client_drop_task(struct tern_client *client, enum tern_res
     return tern_client_retry_later(client, result, why);
 }
 
-static tern_TrainingFailure failure_of(enum tern_result result)
+static tern_TrainingFailure training_failure_of(enum tern_result result)
 {
     if (result == TERN_ERR_NON_FINITE || result == TERN_ERR_NORM_LIMIT) {
         return tern_TrainingFailure_FAILURE_NOT_FINITE;
@@ -103,7 +103,7 @@ enum tern_result tern_client_fail_task(struct tern_client *client, enum tern_res
                                        const char *why)
 {
     client->failed_round = client->task.round;
-    client->failure = failure_of(result);
+    client->failure = training_failure_of(result);
     return tern_client_drop_task(client, result, why);
 }
 
@@ -157,7 +157,7 @@ static void resume_work(struct tern_client *client)
     report_pause(client, TERN_EVENT_RESUMED, paused_ms(client), NULL);
 }
 
-enum tern_result tern_client_allowed(struct tern_client *client)
+enum tern_result tern_client_check_conditions(struct tern_client *client)
 {
     const struct tern_condition_port *port = &client->config.ports.conditions;
     const char *why = TERN_WHY("the conditions do not allow work now");

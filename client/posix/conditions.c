@@ -683,27 +683,28 @@ static void update_own_load(struct tern_posix_conditions *conditions)
     const double cpu =
         conditions->cpu_seconds != NULL ? conditions->cpu_seconds() : process_seconds();
     const uint64_t now = now_ms(conditions);
-    const double seconds = (double)(now - conditions->own_ms) / 1000;
-    if (!conditions->own_known) {
+    const double seconds = (double)(now - conditions->process_load_ms) / 1000;
+    if (!conditions->process_load_known) {
         conditions->own_load = 1 - exp(-cpu / LOAD_SECONDS); // assumes uninterrupted work until now
     } else if (seconds > 0) {
         const double keep = exp(-seconds / LOAD_SECONDS);
-        const double used = (cpu - conditions->own_cpu_seconds) / seconds;
+        const double used = (cpu - conditions->process_cpu_seconds) / seconds;
         conditions->own_load = conditions->own_load * keep + used * (1 - keep);
     }
-    conditions->own_known = true;
-    conditions->own_cpu_seconds = cpu;
-    conditions->own_ms = now;
+    conditions->process_load_known = true;
+    conditions->process_cpu_seconds = cpu;
+    conditions->process_load_ms = now;
 }
 
 static void query_bus(struct tern_posix_conditions *conditions, struct tern_reading *reading)
 {
-    if (now_ms(conditions) < conditions->bus_again_ms) {
+    if (now_ms(conditions) < conditions->next_bus_query_ms) {
         return; // keeps the last reading
     }
     tern_probe_metered(&conditions->bus, root_of(conditions), reading);
-    if (conditions->bus.connection == NULL || !conditions->when.asked[TERN_CONDITION_UNMETERED]) {
-        conditions->bus_again_ms = now_ms(conditions) + TERN_CONDITIONS_BUS_AGAIN_MS;
+    if (conditions->bus.connection == NULL ||
+        !conditions->when.required[TERN_CONDITION_UNMETERED]) {
+        conditions->next_bus_query_ms = now_ms(conditions) + TERN_CONDITIONS_BUS_AGAIN_MS;
     }
 }
 
@@ -743,7 +744,7 @@ static void read_temperature(struct tern_posix_conditions *conditions)
 // --- Judging
 
 // The value at which a lost limit counts as met again.
-static double limit_again(enum tern_condition condition, double limit)
+static double limit_after_loss(enum tern_condition condition, double limit)
 {
     switch ((int)condition) {
     case TERN_CONDITION_LOAD:
@@ -757,7 +758,7 @@ static double limit_again(enum tern_condition condition, double limit)
     }
 }
 
-static bool holds(enum tern_condition condition, double value, double limit, bool again)
+static bool limit_is_met(enum tern_condition condition, double value, double limit, bool again)
 {
     switch (tern_condition_sign(condition)) {
     case '<':
@@ -779,7 +780,7 @@ static void explain(const struct tern_when *when, enum tern_condition condition,
         snprintf(finding->why, sizeof finding->why, "%s is unknown: %s", asked, reading->text);
     } else if (at_limit) {
         snprintf(finding->why, sizeof finding->why, "%s was lost and is met again at %g: %s", asked,
-                 limit_again(condition, when->limit[condition]), reading->text);
+                 limit_after_loss(condition, when->limit[condition]), reading->text);
     } else {
         snprintf(finding->why, sizeof finding->why, "%s is not met: %s", asked, reading->text);
     }
@@ -790,20 +791,20 @@ static void judge(const struct tern_when *when, enum tern_condition condition, b
 {
     const struct tern_reading *reading = &finding->reading;
     const double limit = when->limit[condition];
-    const bool within = reading->known && holds(condition, reading->value, limit, false);
+    const bool within = reading->known && limit_is_met(condition, reading->value, limit, false);
     const bool lost = again && !finding->met;
-    finding->met =
-        within && (!lost || holds(condition, reading->value, limit_again(condition, limit), true));
+    finding->met = within && (!lost || limit_is_met(condition, reading->value,
+                                                    limit_after_loss(condition, limit), true));
     finding->why[0] = '\0';
     if (!finding->met) {
         explain(when, condition, within, finding);
     }
 }
 
-static bool decide(struct tern_posix_conditions *conditions, const char **why)
+static bool find_unmet_condition(struct tern_posix_conditions *conditions, const char **why)
 {
     for (int i = 0; i < TERN_CONDITION_COUNT; i++) {
-        if (conditions->when.asked[i] && !conditions->findings[i].met) {
+        if (conditions->when.required[i] && !conditions->findings[i].met) {
             *why = conditions->findings[i].why;
             return false;
         }
@@ -814,13 +815,13 @@ static bool decide(struct tern_posix_conditions *conditions, const char **why)
 static void judge_all(struct tern_posix_conditions *conditions)
 {
     for (int i = 0; i < TERN_CONDITION_COUNT; i++) {
-        if (conditions->when.asked[i]) {
-            judge(&conditions->when, (enum tern_condition)i, conditions->looked,
+        if (conditions->when.required[i]) {
+            judge(&conditions->when, (enum tern_condition)i, conditions->has_readings,
                   &conditions->findings[i]);
         }
     }
-    conditions->looked = true;
-    conditions->looked_ms = now_ms(conditions);
+    conditions->has_readings = true;
+    conditions->readings_ms = now_ms(conditions);
 }
 
 bool tern_posix_conditions_read(struct tern_posix_conditions *conditions, const char **why)
@@ -830,7 +831,7 @@ bool tern_posix_conditions_read(struct tern_posix_conditions *conditions, const 
     read_load(conditions);
     read_temperature(conditions);
     judge_all(conditions);
-    return decide(conditions, why);
+    return find_unmet_condition(conditions, why);
 }
 
 // --- The port
@@ -840,10 +841,10 @@ static void read_required(struct tern_posix_conditions *conditions)
 {
     read_metered(conditions);
     read_power(conditions);
-    if (conditions->when.asked[TERN_CONDITION_LOAD]) {
+    if (conditions->when.required[TERN_CONDITION_LOAD]) {
         read_load(conditions);
     }
-    if (conditions->when.asked[TERN_CONDITION_TEMPERATURE]) {
+    if (conditions->when.required[TERN_CONDITION_TEMPERATURE]) {
         read_temperature(conditions);
     }
     judge_all(conditions);
@@ -864,12 +865,12 @@ struct tern_conditions tern_posix_conditions_facts(const struct tern_posix_condi
 static bool may_work(void *ctx, struct tern_conditions *now, const char **why)
 {
     struct tern_posix_conditions *conditions = ctx;
-    if (!conditions->looked ||
-        now_ms(conditions) - conditions->looked_ms >= TERN_CONDITIONS_FRESH_MS) {
+    if (!conditions->has_readings ||
+        now_ms(conditions) - conditions->readings_ms >= TERN_CONDITIONS_FRESH_MS) {
         read_required(conditions);
     }
     *now = tern_posix_conditions_facts(conditions);
-    return decide(conditions, why);
+    return find_unmet_condition(conditions, why);
 }
 
 struct tern_condition_port tern_posix_conditions_port(struct tern_posix_conditions *conditions)
@@ -880,5 +881,5 @@ struct tern_condition_port tern_posix_conditions_port(struct tern_posix_conditio
 void tern_posix_conditions_close(struct tern_posix_conditions *conditions)
 {
     tern_probe_metered_close(&conditions->bus);
-    conditions->bus_again_ms = 0;
+    conditions->next_bus_query_ms = 0;
 }

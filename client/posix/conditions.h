@@ -25,7 +25,7 @@ enum tern_condition {
 };
 
 struct tern_when {
-    bool asked[TERN_CONDITION_COUNT];
+    bool required[TERN_CONDITION_COUNT];
     double limit[TERN_CONDITION_COUNT]; // for conditions with a limit
 };
 
@@ -133,14 +133,14 @@ struct tern_posix_conditions {
 
     // The results; the other members belong to the port.
     struct tern_finding findings[TERN_CONDITION_COUNT];
-    bool looked;
-    uint64_t looked_ms;
+    bool has_readings;
+    uint64_t readings_ms;
     struct tern_metered_probe bus;
-    uint64_t bus_again_ms;
-    bool own_known;
+    uint64_t next_bus_query_ms;
+    bool process_load_known;
     double own_load; // what this process adds to the load average
-    double own_cpu_seconds;
-    uint64_t own_ms;
+    double process_cpu_seconds;
+    uint64_t process_load_ms;
 };
 
 // *conditions is borrowed. A lost limit counts as met again only at a distance (5 degrees, a fifth of the load, 5 percent

@@ -107,7 +107,7 @@ static enum tern_result open_draft(const struct tern_file_store *store, struct d
                : tern_file_write_error();
 }
 
-static enum tern_result append_to(struct draft *draft, const void *data, size_t len)
+static enum tern_result append_bytes(struct draft *draft, const void *data, size_t len)
 {
     TERN_TRY(tern_file_write_all(draft->file, data, len));
     draft->crc = tern_crc32c(draft->crc, data, len);
@@ -130,8 +130,8 @@ static enum tern_result write_front(struct draft *draft, const void *front)
 }
 
 // Renames a complete file to the record's name; deletes an incomplete one.
-static enum tern_result close_draft(const struct tern_file_store *store, struct draft *draft,
-                                    enum tern_result result)
+static enum tern_result commit_draft(const struct tern_file_store *store, struct draft *draft,
+                                     enum tern_result result)
 {
     char temporary[32];
     temporary_name(draft->record, temporary);
@@ -154,7 +154,7 @@ static enum tern_result append_parts(struct draft *draft, const struct tern_stor
                                      size_t part_count)
 {
     for (size_t i = 0; i < part_count; i++) {
-        TERN_TRY(append_to(draft, parts[i].data, parts[i].len));
+        TERN_TRY(append_bytes(draft, parts[i].data, parts[i].len));
     }
     return write_front(draft, NULL);
 }
@@ -171,7 +171,7 @@ static enum tern_result save(void *ctx, enum tern_record record,
         drop(store);
     }
     TERN_TRY(open_draft(store, &draft));
-    return close_draft(store, &draft, append_parts(&draft, parts, part_count));
+    return commit_draft(store, &draft, append_parts(&draft, parts, part_count));
 }
 
 // --- Saving in pieces
@@ -199,7 +199,7 @@ static enum tern_result begin(void *ctx, enum tern_record record, size_t front)
 static enum tern_result append(void *ctx, const void *data, size_t len)
 {
     struct tern_file_store *store = ctx;
-    return store->draft.file >= 0 ? drop_on_error(store, append_to(&store->draft, data, len))
+    return store->draft.file >= 0 ? drop_on_error(store, append_bytes(&store->draft, data, len))
                                   : TERN_ERR_IO;
 }
 
@@ -210,7 +210,7 @@ static enum tern_result finish(void *ctx, const void *front)
         return TERN_ERR_IO;
     }
     unmap(store);
-    return close_draft(store, &store->draft, write_front(&store->draft, front));
+    return commit_draft(store, &store->draft, write_front(&store->draft, front));
 }
 
 // --- Loading
@@ -391,7 +391,7 @@ static enum tern_result open_directory(const char *path, int *fd, char *why)
     return result;
 }
 
-static enum tern_result adopt(struct tern_file_store **store, int directory, int lock)
+static enum tern_result create_store(struct tern_file_store **store, int directory, int lock)
 {
     *store = malloc(sizeof **store);
     if (*store == NULL) {
@@ -416,7 +416,7 @@ enum tern_result tern_file_store_open(struct tern_file_store **store, const char
     }
     enum tern_result result = take_lock(fd, directory, &lock, why);
     if (result == TERN_OK) {
-        result = adopt(store, fd, lock);
+        result = create_store(store, fd, lock);
     }
     if (result != TERN_OK) {
         close(fd);
@@ -429,7 +429,7 @@ enum tern_result tern_file_store_open_reader(struct tern_file_store **store, con
 {
     int fd = -1;
     TERN_TRY(open_directory(directory, &fd, why));
-    const enum tern_result result = adopt(store, fd, -1);
+    const enum tern_result result = create_store(store, fd, -1);
     if (result != TERN_OK) {
         close(fd);
     }

@@ -85,7 +85,7 @@ static bool is_readable(int fd, size_t len)
     return true;
 }
 
-static bool is_ours(int fd, const uint8_t head[HEAD_SIZE], size_t size, size_t *have)
+static bool matches_download(int fd, const uint8_t head[HEAD_SIZE], size_t size, size_t *have)
 {
     uint8_t found[HEAD_SIZE];
     struct stat facts;
@@ -101,7 +101,7 @@ static bool is_ours(int fd, const uint8_t head[HEAD_SIZE], size_t size, size_t *
 }
 
 // Creates the file and reserves its full size where the file system can, so that a full disk costs no bytes of the link.
-static enum tern_result start(struct tern_partial_file *partial, size_t size)
+static enum tern_result start_file(struct tern_partial_file *partial, size_t size)
 {
     partial->file = openat(partial->directory, NAME,
                            O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -126,7 +126,8 @@ static enum tern_result resume(struct tern_partial_file *partial, size_t size)
     if (partial->file < 0 && errno != ENOENT && errno != ELOOP) {
         return TERN_ERR_IO;
     }
-    if (partial->file >= 0 && is_ours(partial->file, partial->head, size, &partial->have)) {
+    if (partial->file >= 0 &&
+        matches_download(partial->file, partial->head, size, &partial->have)) {
         return TERN_OK;
     }
     drop(partial);
@@ -134,9 +135,9 @@ static enum tern_result resume(struct tern_partial_file *partial, size_t size)
 }
 
 // Starts a new file. After an error no file remains.
-static enum tern_result start_anew(struct tern_partial_file *partial, size_t size)
+static enum tern_result restart_file(struct tern_partial_file *partial, size_t size)
 {
-    const enum tern_result result = start(partial, size);
+    const enum tern_result result = start_file(partial, size);
     if (result != TERN_OK) {
         drop(partial);
     }
@@ -153,7 +154,7 @@ static enum tern_result open_partial(void *ctx, const uint8_t sha256[TERN_SHA256
         close_file(partial);
         memcpy(partial->head, head, sizeof head);
         const enum tern_result resumed = resume(partial, size);
-        TERN_TRY(resumed == TERN_ERR_NOT_FOUND ? start_anew(partial, size) : resumed);
+        TERN_TRY(resumed == TERN_ERR_NOT_FOUND ? restart_file(partial, size) : resumed);
         partial->written_back = partial->have;
     }
     *have = partial->have;

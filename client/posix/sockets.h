@@ -14,20 +14,20 @@
 #define TERN_SOCKETS_MAX 4 // libcurl races an IPv6 against an IPv4 address
 
 struct tern_socket_reading {
-    int fd;      // -1: free
-    bool ended;  // the peer's FIN has arrived
-    bool opened; // the TLS handshake is complete
-    struct tern_socket_counters before;
+    int fd;           // -1: free
+    bool peer_closed; // the peer's FIN has arrived
+    bool opened;      // the TLS handshake is complete
+    struct tern_socket_counters last_counters;
 };
 
 struct tern_sockets {
     struct tern_socket_reading sockets[TERN_SOCKETS_MAX];
     struct tern_meter meter;
-    bool counted;                          // the kernel counts bytes; else they are estimated
-    uint32_t header;                       // estimated header bytes of a segment
-    uint64_t handed[TERN_DIRECTION_COUNT]; // bytes to and from TLS on all sockets
-    // bytes of handed[] that the meter's estimate includes
-    uint64_t estimated[TERN_DIRECTION_COUNT];
+    bool counted;                             // the kernel counts bytes; else they are estimated
+    uint32_t header;                          // estimated header bytes of a segment
+    uint64_t plaintext[TERN_DIRECTION_COUNT]; // bytes to and from TLS on all sockets
+    // bytes of plaintext[] that the meter's estimate includes
+    uint64_t estimated_bytes[TERN_DIRECTION_COUNT];
 };
 
 void tern_sockets_init(struct tern_sockets *sockets);

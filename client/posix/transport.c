@@ -103,8 +103,8 @@ static struct tern_bytes *bytes_of(struct tern_sockets *sockets, enum tern_purpo
 // The received bytes of the stream. tcpi_bytes_received counts a FIN as one byte more.
 static uint64_t bytes_received(struct tern_socket_reading *reading, const struct tcp_info *info)
 {
-    reading->ended = reading->ended || info->tcpi_state == TCP_STATE_CLOSE_WAIT;
-    return info->tcpi_bytes_received - (reading->ended ? 1 : 0);
+    reading->peer_closed = reading->peer_closed || info->tcpi_state == TCP_STATE_CLOSE_WAIT;
+    return info->tcpi_bytes_received - (reading->peer_closed ? 1 : 0);
 }
 
 static void read_one(struct tern_sockets *sockets, struct tern_socket_reading *reading,
@@ -114,7 +114,7 @@ static void read_one(struct tern_sockets *sockets, struct tern_socket_reading *r
     if (!read_info(reading->fd, &info)) {
         return;
     }
-    const bool first = reading->before.segments_sent == 0;
+    const bool first = reading->last_counters.segments_sent == 0;
     const struct tern_socket_counters now = {
         .bytes_sent = info.tcpi_bytes_sent,
         .bytes_received = bytes_received(reading, &info),
@@ -125,14 +125,14 @@ static void read_one(struct tern_sockets *sockets, struct tern_socket_reading *r
     };
     struct tern_bytes sent = {0};
     struct tern_bytes received = {0};
-    tern_socket_delta(&reading->before, &now, &sent, &received);
+    tern_socket_delta(&reading->last_counters, &now, &sent, &received);
     if (first && now.segments_sent > 0) {
         sent.wire += TERN_METER_SYN_BYTES;
         received.wire += now.segments_received > 0 ? TERN_METER_SYN_BYTES : 0;
     }
     tern_bytes_add(bytes_of(sockets, purpose, TERN_UP), &sent);
     tern_bytes_add(bytes_of(sockets, purpose, TERN_DOWN), &received);
-    reading->before = now;
+    reading->last_counters = now;
 }
 
 // --- Estimates for kernels that do not count
@@ -152,7 +152,7 @@ static void estimate_opening(struct tern_sockets *sockets, enum tern_purpose pur
 static void estimate(struct tern_sockets *sockets, enum tern_purpose purpose)
 {
     for (int d = 0; d < TERN_DIRECTION_COUNT; d++) {
-        const uint64_t len = sockets->handed[d] - sockets->estimated[d];
+        const uint64_t len = sockets->plaintext[d] - sockets->estimated_bytes[d];
         if (len == 0) {
             continue;
         }
@@ -162,7 +162,7 @@ static void estimate(struct tern_sockets *sockets, enum tern_purpose purpose)
         tern_bytes_add(bytes_of(sockets, purpose, (enum tern_direction)d), &sent);
         bytes_of(sockets, purpose, d == TERN_UP ? TERN_DOWN : TERN_UP)->wire +=
             segments / 2 * sockets->header;
-        sockets->estimated[d] = sockets->handed[d];
+        sockets->estimated_bytes[d] = sockets->plaintext[d];
     }
 }
 
@@ -205,7 +205,7 @@ static void count_traffic(struct tern_sockets *sockets, enum tern_purpose purpos
                           enum tern_direction direction, size_t len)
 {
     bytes_of(sockets, purpose, direction)->http += len;
-    sockets->handed[direction] += len;
+    sockets->plaintext[direction] += len;
 }
 
 // Delays acknowledgements of answers until the next request. Called before each request, since the kernel resets the
@@ -224,7 +224,8 @@ static void delay_acknowledgements(const struct tern_sockets *sockets)
 // Returns a number that changes when the peer of any socket has acknowledged or sent something.
 static uint64_t bytes_moved(const struct tern_sockets *sockets)
 {
-    uint64_t moved = sockets->counted ? 0 : sockets->handed[TERN_UP] + sockets->handed[TERN_DOWN];
+    uint64_t moved =
+        sockets->counted ? 0 : sockets->plaintext[TERN_UP] + sockets->plaintext[TERN_DOWN];
     for (int i = 0; i < TERN_SOCKETS_MAX; i++) {
         struct tcp_info info;
         const int fd = sockets->sockets[i].fd;
@@ -258,7 +259,7 @@ static void count_close(struct tern_sockets *sockets, const struct tern_socket_r
     if (!read_info(reading->fd, &info)) {
         return;
     }
-    const uint64_t header = reading->before.header_bytes;
+    const uint64_t header = reading->last_counters.header_bytes;
     if (info.tcpi_state == TCP_STATE_ESTABLISHED) {
         bytes_of(sockets, purpose, TERN_UP)->wire += 2 * header;
         bytes_of(sockets, purpose, TERN_DOWN)->wire += 2 * header;

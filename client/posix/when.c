@@ -87,11 +87,11 @@ static bool read_limit(const char *text, double *limit)
 static enum tern_result set_condition(struct tern_when *when, enum tern_condition condition,
                                       double limit, char why[TERN_WHEN_WHY_MAX])
 {
-    if (when->asked[condition]) {
+    if (when->required[condition]) {
         return refuse(why, "%s is named twice%s", table[condition].name,
                       condition == TERN_CONDITION_LOAD ? "; idle is short for load<0.3" : "");
     }
-    when->asked[condition] = true;
+    when->required[condition] = true;
     when->limit[condition] = limit;
     return TERN_OK;
 }

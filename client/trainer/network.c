@@ -16,7 +16,7 @@ static const float *outputs_of(const struct tern_network *network, uint32_t i)
 }
 
 // Returns the values that the outputs of example i should have.
-static const float *wanted_of(const struct tern_network *network, uint32_t i)
+static const float *targets_of(const struct tern_network *network, uint32_t i)
 {
     return network->loss == TERN_LOSS_RECONSTRUCTION
                ? network->features + (size_t)i * network->feature_count
@@ -32,7 +32,7 @@ float tern_numbers_output(const struct tern_network *network, uint32_t i)
 double tern_numbers_loss(const struct tern_network *network, uint32_t i)
 {
     const float *out = outputs_of(network, i);
-    const float *wanted = wanted_of(network, i);
+    const float *wanted = targets_of(network, i);
     const uint32_t n = network->class_count;
     if (network->loss == TERN_LOSS_MAE) {
         const double off = (double)out[0] - (double)wanted[0];
@@ -58,7 +58,7 @@ static void numbers_delta(const struct tern_network *network, uint32_t count, fl
     const uint32_t n = network->class_count;
     for (uint32_t i = 0; i < count; i++) {
         const float *out = outputs_of(network, i);
-        const float *wanted = wanted_of(network, i);
+        const float *wanted = targets_of(network, i);
         float *d = delta + (size_t)i * n;
         for (uint32_t k = 0; k < n; k++) {
             const float off = out[k] - wanted[k];
@@ -283,7 +283,7 @@ static enum tern_result add_dense(struct tern_layer *layer, const struct tern_te
 }
 
 // Whether the data has the labels or targets that the loss needs.
-static bool data_suits(const struct tern_network *network, const struct tern_dataset *data)
+static bool data_matches_loss(const struct tern_network *network, const struct tern_dataset *data)
 {
     const enum tern_loss loss = tern_network_loss(network);
     if (tern_dataset_targets(data) != NULL) {
@@ -322,7 +322,7 @@ enum tern_result tern_network_build(struct tern_network *network, const struct t
     network->feature_count = data->feature_count;
     network->class_count = last->outputs;
     network->loss = model->loss;
-    return last->conv || !data_suits(network, data) ? TERN_ERR_MODEL_MISMATCH : TERN_OK;
+    return last->conv || !data_matches_loss(network, data) ? TERN_ERR_MODEL_MISMATCH : TERN_OK;
 }
 
 static size_t larger(size_t a, size_t b)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 // Checks the config, reads the model and allocates from the arena, for bound and init alike.
-static enum tern_result place(struct tern_builtin_trainer *trainer,
-                              const struct tern_builtin_config *config, struct tern_arena *arena)
+static enum tern_result allocate(struct tern_builtin_trainer *trainer,
+                                 const struct tern_builtin_config *config, struct tern_arena *arena)
 {
     const struct tern_view *train = &config->train;
     const struct tern_view *test = &config->test;
@@ -36,7 +36,7 @@ size_t tern_builtin_trainer_bound(const struct tern_builtin_config *config)
     struct tern_builtin_trainer trainer;
     struct tern_arena arena = {NULL, 0, 0};
     // The arena may start at any address; alignment may then skip its first bytes.
-    if (place(&trainer, config, &arena) != TERN_OK ||
+    if (allocate(&trainer, config, &arena) != TERN_OK ||
         arena.used > SIZE_MAX - TERN_ARENA_ALIGNMENT) {
         return 0;
     }
@@ -50,11 +50,11 @@ enum tern_result tern_builtin_trainer_init(struct tern_builtin_trainer *trainer,
     memset(trainer, 0, sizeof *trainer);
     size_t skip =
         (TERN_ARENA_ALIGNMENT - (uintptr_t)arena % TERN_ARENA_ALIGNMENT) % TERN_ARENA_ALIGNMENT;
-    struct tern_arena memory = {NULL, 0, 0}; // place() reports errors of the config first
+    struct tern_arena memory = {NULL, 0, 0}; // allocate() reports errors of the config first
     if (arena != NULL && arena_size >= skip) {
         memory = (struct tern_arena){(uint8_t *)arena + skip, arena_size - skip, 0};
     }
-    TERN_TRY(place(trainer, config, &memory));
+    TERN_TRY(allocate(trainer, config, &memory));
     trainer->train = config->train;
     trainer->test = config->test;
     trainer->count = config->model->count;
@@ -69,7 +69,7 @@ static bool in_range(float value, float limit)
     return tern_is_finite(value) && value >= 0.0f && value < limit;
 }
 
-static bool valid(const struct tern_train_task *task)
+static bool is_valid_task(const struct tern_train_task *task)
 {
     return task->local_steps > 0 && task->batch_size > 0 && in_range(task->learning_rate, 1e30f) &&
            in_range(task->momentum, 1.0f) && in_range(task->weight_decay, 1e30f) &&
@@ -107,7 +107,7 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     if (count != trainer->count) {
         return TERN_ERR_MODEL_MISMATCH;
     }
-    if (!valid(task)) {
+    if (!is_valid_task(task)) {
         return TERN_ERR_ARGUMENT;
     }
     if (trainer->normal_count == 0) {

@@ -2,7 +2,7 @@
 // settings->rounds rounds.
 #include "board.h"
 #include "client.h"
-#include "log/narrator.h"
+#include "log/device_log.h"
 #include "net/link_state.h"
 #include "net/tls_state.h"
 #include "net/transport.h"
@@ -214,7 +214,7 @@ static enum tern_result device_restore(struct device *device)
 #define ENROLL_AGAIN_MS 5000
 
 // Stops the board if `result` is an error.
-static void must(enum tern_result result, const char *what)
+static void stop_on_error(enum tern_result result, const char *what)
 {
     if (result != TERN_OK) {
         tern_firmware_log_failure(what, result);
@@ -231,7 +231,7 @@ static void wait(struct device *device, uint32_t ms)
 }
 
 // Whether enrolling again with the same join code may succeed.
-static bool passes(enum tern_result result)
+static bool may_succeed_later(enum tern_result result)
 {
     return result == TERN_ERR_NETWORK || result == TERN_ERR_BUSY || result == TERN_ERR_HTTP;
 }
@@ -250,26 +250,26 @@ static void enroll(struct device *device)
         }
         if (result == TERN_AGAIN) {
             tern_board_idle(1);
-        } else if (passes(result)) {
+        } else if (may_succeed_later(result)) {
             tern_firmware_log_enroll_retry();
             wait(device, ENROLL_AGAIN_MS);
         } else {
-            must(result, "enrolling");
+            stop_on_error(result, "enrolling");
         }
     }
 }
 
-static void become_client(struct device *device)
+static void enroll_and_restore(struct device *device)
 {
     const enum tern_result result = device_identify(device);
     if (result == TERN_ERR_NOT_FOUND) {
         enroll(device);
     } else {
-        must(result, "the identity");
+        stop_on_error(result, "the identity");
     }
     const struct tern_client_identity *identity = tern_client_identity(&device->client);
     tern_firmware_transport_identify(&device->network, identity->client_id, identity->token);
-    must(device_restore(device), "the records");
+    stop_on_error(device_restore(device), "the records");
     tern_firmware_log_started(&device->client);
 }
 
@@ -285,18 +285,18 @@ int main(void)
     static struct device memory; // too large for the stack
     struct device *device = &memory;
     tern_board_start();
-    must(device_start(device, tern_board_settings()), "the network or the store");
-    become_client(device);
+    stop_on_error(device_start(device, tern_board_settings()), "the network or the store");
+    enroll_and_restore(device);
     while (!is_done(device)) {
         tern_firmware_transport_poll(&device->network);
         const enum tern_result result = tern_client_step(&device->client);
         if (result == TERN_AGAIN) {
             tern_board_idle(1);
         } else {
-            must(result, "the client");
+            stop_on_error(result, "the client");
         }
     }
-    must(tern_client_end(&device->client), "the meter");
+    stop_on_error(tern_client_end(&device->client), "the meter");
     tern_firmware_log_summary(&device->client, &device->network, device->rounds,
                               tern_flash_store_wear(&device->store));
     tern_board_stop(false, "done");

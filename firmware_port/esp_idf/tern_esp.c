@@ -24,7 +24,7 @@ static void close_stream(void *ctx)
 }
 
 // Returns the error of a failed connection: unreachable, or not verified.
-static enum tern_result why(struct esp_tls *tls)
+static enum tern_result connection_error(struct esp_tls *tls)
 {
     esp_tls_error_handle_t error = NULL;
     int code = 0;
@@ -52,13 +52,13 @@ static enum tern_result open_stream(void *ctx, uint32_t timeout_ms)
                               &config, connection->tls) == 1) {
         return TERN_OK;
     }
-    const enum tern_result result = why(connection->tls);
+    const enum tern_result result = connection_error(connection->tls);
     close_stream(connection);
     return result;
 }
 
 // Sets the socket's timeout in both directions.
-static bool limit(struct tern_esp_connection *connection, uint32_t timeout_ms)
+static bool set_timeout(struct tern_esp_connection *connection, uint32_t timeout_ms)
 {
     const struct timeval time = {.tv_sec = (time_t)(timeout_ms / 1000),
                                  .tv_usec = (suseconds_t)(timeout_ms % 1000 * 1000)};
@@ -72,7 +72,7 @@ static enum tern_result send_stream(void *ctx, const uint8_t *src, size_t len, s
                                     uint32_t timeout_ms)
 {
     struct tern_esp_connection *connection = ctx;
-    if (!limit(connection, timeout_ms)) {
+    if (!set_timeout(connection, timeout_ms)) {
         return TERN_ERR_NETWORK;
     }
     const ssize_t written = esp_tls_conn_write(connection->tls, src, len);
@@ -84,7 +84,7 @@ static enum tern_result receive_stream(void *ctx, uint8_t *dst, size_t size, siz
                                        uint32_t timeout_ms)
 {
     struct tern_esp_connection *connection = ctx;
-    if (!limit(connection, timeout_ms)) {
+    if (!set_timeout(connection, timeout_ms)) {
         return TERN_ERR_NETWORK;
     }
     const ssize_t received = esp_tls_conn_read(connection->tls, dst, size);

@@ -72,7 +72,7 @@ static bool read_number(const char **text, unsigned base, size_t *number)
     return found;
 }
 
-static enum tern_result take_status_line(struct tern_http_reader *reader)
+static enum tern_result parse_status_line(struct tern_http_reader *reader)
 {
     const char *rest = skip_word(reader->line, "http/1.");
     if (rest == NULL || digit_of(rest[0], 10) < 0 || rest[1] != ' ') {
@@ -93,7 +93,7 @@ static enum tern_result take_status_line(struct tern_http_reader *reader)
     return TERN_AGAIN;
 }
 
-static enum tern_result take_length(struct tern_http_reader *reader, const char *value)
+static enum tern_result parse_length(struct tern_http_reader *reader, const char *value)
 {
     const bool twice = reader->has_length;
     reader->has_length = true;
@@ -101,7 +101,7 @@ static enum tern_result take_length(struct tern_http_reader *reader, const char 
                                                                               : TERN_ERR_CORRUPT;
 }
 
-static enum tern_result take_encoding(struct tern_http_reader *reader, const char *value)
+static enum tern_result parse_encoding(struct tern_http_reader *reader, const char *value)
 {
     const char *rest = skip_word(value, "chunked");
     const bool twice = reader->chunked;
@@ -109,7 +109,7 @@ static enum tern_result take_encoding(struct tern_http_reader *reader, const cha
     return !twice && rest != NULL && *rest == '\0' ? TERN_AGAIN : TERN_ERR_CORRUPT;
 }
 
-static enum tern_result take_connection(struct tern_http_reader *reader, const char *value)
+static enum tern_result parse_connection(struct tern_http_reader *reader, const char *value)
 {
     for (const char *c = value; *c != '\0'; c++) {
         if (skip_word(c, "close") != NULL) {
@@ -119,7 +119,7 @@ static enum tern_result take_connection(struct tern_http_reader *reader, const c
     return TERN_AGAIN;
 }
 
-static enum tern_result take_retry_after(struct tern_http_reader *reader, const char *value)
+static enum tern_result parse_retry_after(struct tern_http_reader *reader, const char *value)
 {
     size_t seconds = 0;
     if (!read_number(&value, 10, &seconds) || *value != '\0') {
@@ -131,12 +131,12 @@ static enum tern_result take_retry_after(struct tern_http_reader *reader, const 
 
 static const struct {
     const char *name;
-    enum tern_result (*take)(struct tern_http_reader *reader, const char *value);
+    enum tern_result (*parse)(struct tern_http_reader *reader, const char *value);
 } HEADERS[] = {
-    {"content-length:", take_length},
-    {"transfer-encoding:", take_encoding},
-    {"connection:", take_connection},
-    {"retry-after:", take_retry_after},
+    {"content-length:", parse_length},
+    {"transfer-encoding:", parse_encoding},
+    {"connection:", parse_connection},
+    {"retry-after:", parse_retry_after},
 };
 
 static bool is_blank(char c)
@@ -144,7 +144,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static enum tern_result take_header(struct tern_http_reader *reader)
+static enum tern_result parse_header(struct tern_http_reader *reader)
 {
     const char *colon = strchr(reader->line, ':');
     if (colon == reader->line || is_blank(reader->line[0]) ||
@@ -159,7 +159,7 @@ static enum tern_result take_header(struct tern_http_reader *reader)
         }
         if (value != NULL) {
             value += strspn(value, " \t");
-            return HEADERS[i].take(reader, value);
+            return HEADERS[i].parse(reader, value);
         }
     }
     return TERN_AGAIN;
@@ -199,7 +199,7 @@ static enum tern_result end_head(struct tern_http_reader *reader)
     return expect_body(reader, reader->has_length ? STATE_BODY : STATE_BODY_TO_END);
 }
 
-static enum tern_result take_chunk_size(struct tern_http_reader *reader)
+static enum tern_result parse_chunk_size(struct tern_http_reader *reader)
 {
     const char *rest = reader->line;
     if (!read_number(&rest, 16, &reader->left)) {
@@ -217,16 +217,16 @@ static enum tern_result take_chunk_size(struct tern_http_reader *reader)
 }
 
 // Handles a complete line, without its line end.
-static enum tern_result take_line(struct tern_http_reader *reader)
+static enum tern_result handle_line(struct tern_http_reader *reader)
 {
     const bool empty = reader->line_len == 0;
     switch ((enum state)reader->state) {
     case STATE_STATUS_LINE:
-        return take_status_line(reader);
+        return parse_status_line(reader);
     case STATE_HEADER:
-        return empty ? end_head(reader) : take_header(reader);
+        return empty ? end_head(reader) : parse_header(reader);
     case STATE_CHUNK_SIZE:
-        return take_chunk_size(reader);
+        return parse_chunk_size(reader);
     case STATE_CHUNK_END:
         reader->state = STATE_CHUNK_SIZE;
         return empty ? TERN_AGAIN : TERN_ERR_CORRUPT;
@@ -253,14 +253,14 @@ static void end_line(struct tern_http_reader *reader)
 }
 
 // Handles one byte of a line. A carriage return must precede a line feed, which the next byte shows.
-static enum tern_result take_line_byte(struct tern_http_reader *reader, char byte)
+static enum tern_result handle_line_byte(struct tern_http_reader *reader, char byte)
 {
     if (reader->line_bytes++ == TERN_HTTP_LINES_MAX) {
         return TERN_ERR_CORRUPT;
     }
     if (byte == '\n') {
         end_line(reader);
-        const enum tern_result result = take_line(reader);
+        const enum tern_result result = handle_line(reader);
         reader->after_cr = false;
         reader->line_len = 0;
         reader->kept = 0;
@@ -283,7 +283,7 @@ static enum tern_result take_line_byte(struct tern_http_reader *reader, char byt
 // --- Bodies
 
 // Returns how many of len bytes belong to the body or chunk; all of them if it has no length.
-static enum tern_result take_body(struct tern_http_reader *reader, const uint8_t *src, size_t len,
+static enum tern_result copy_body(struct tern_http_reader *reader, const uint8_t *src, size_t len,
                                   size_t *taken)
 {
     struct tern_response *response = reader->response;
@@ -316,9 +316,9 @@ enum tern_result tern_http_reader_feed(struct tern_http_reader *reader, const ui
     while (result == TERN_AGAIN && at < len) {
         size_t taken = 1;
         if (reader->state >= STATE_BODY) {
-            result = take_body(reader, src + at, len - at, &taken);
+            result = copy_body(reader, src + at, len - at, &taken);
         } else {
-            result = take_line_byte(reader, (char)src[at]);
+            result = handle_line_byte(reader, (char)src[at]);
         }
         at += taken;
     }

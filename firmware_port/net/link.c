@@ -107,7 +107,7 @@ enum tern_result tern_link_start(struct tern_link *link, const struct tern_board
     return TERN_OK;
 }
 
-static void take_frame(struct tern_link *link, size_t len)
+static void deliver_frame(struct tern_link *link, size_t len)
 {
     count_received(link, len);
     struct pbuf *packet = pbuf_alloc(PBUF_RAW, (uint16_t)len, PBUF_POOL);
@@ -127,7 +127,7 @@ void tern_link_poll(struct tern_link *link)
         if (len == 0) {
             break;
         }
-        take_frame(link, len);
+        deliver_frame(link, len);
     }
     sys_check_timeouts();
 }

@@ -88,8 +88,8 @@ static enum tern_result is_erased(const struct tern_flash *flash, uint32_t at, u
     return TERN_OK;
 }
 
-static void take_copy(const struct tern_flash *flash, uint32_t at, const struct header *header,
-                      struct tern_flash_record *record)
+static void use_copy(const struct tern_flash *flash, uint32_t at, const struct header *header,
+                     struct tern_flash_record *record)
 {
     record->data = at + header_size(flash);
     record->len = header->len;
@@ -110,7 +110,7 @@ static enum tern_result find_newest(const struct tern_flash *flash, uint32_t slo
         bool whole = false;
         TERN_TRY(read_copy(flash, at, end, &header, &whole));
         if (whole && header.sequence > record->sequence) {
-            take_copy(flash, at, &header, record);
+            use_copy(flash, at, &header, record);
             at = record->next;
         } else {
             at += flash->program_size;
@@ -217,7 +217,7 @@ static enum tern_result save_to(const struct tern_flash *flash, struct tern_flas
     }
     TERN_TRY(write_copy(flash, at, &header, parts, part_count));
     record->slot = slot;
-    take_copy(flash, at, &header, record);
+    use_copy(flash, at, &header, record);
     return TERN_OK;
 }
 

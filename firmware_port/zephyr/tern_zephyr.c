@@ -20,7 +20,7 @@ static void close_stream(void *ctx)
 }
 
 // Sets the socket's timeout in both directions.
-static bool limit(int fd, uint32_t timeout_ms)
+static bool set_timeout(int fd, uint32_t timeout_ms)
 {
     const struct zsock_timeval time = {.tv_sec = (long)(timeout_ms / 1000),
                                        .tv_usec = (long)(timeout_ms % 1000 * 1000)};
@@ -52,7 +52,7 @@ static enum tern_result connect_to(struct tern_zephyr_connection *connection,
     enum tern_result result = TERN_OK;
     if (!prepare(connection)) {
         result = TERN_ERR_TLS;
-    } else if (!limit(connection->fd, timeout_ms)) {
+    } else if (!set_timeout(connection->fd, timeout_ms)) {
         result = TERN_ERR_NETWORK;
     } else if (zsock_connect(connection->fd, address->ai_addr, address->ai_addrlen) != 0) {
         result = errno == ECONNABORTED ? TERN_ERR_TLS : TERN_ERR_NETWORK;
@@ -80,7 +80,7 @@ static enum tern_result send_stream(void *ctx, const uint8_t *src, size_t len, s
                                     uint32_t timeout_ms)
 {
     struct tern_zephyr_connection *connection = ctx;
-    if (!connection->is_open || !limit(connection->fd, timeout_ms)) {
+    if (!connection->is_open || !set_timeout(connection->fd, timeout_ms)) {
         return TERN_ERR_NETWORK;
     }
     const ssize_t written = zsock_send(connection->fd, src, len, 0);
@@ -92,7 +92,7 @@ static enum tern_result receive_stream(void *ctx, uint8_t *dst, size_t size, siz
                                        uint32_t timeout_ms)
 {
     struct tern_zephyr_connection *connection = ctx;
-    if (!connection->is_open || !limit(connection->fd, timeout_ms)) {
+    if (!connection->is_open || !set_timeout(connection->fd, timeout_ms)) {
         return TERN_ERR_NETWORK;
     }
     const ssize_t received = zsock_recv(connection->fd, dst, size, 0);
@@ -111,7 +111,7 @@ struct tern_stream tern_zephyr_stream(struct tern_zephyr_connection *connection)
 
 // --- Flash
 
-static enum tern_result of(int error)
+static enum tern_result result_of(int error)
 {
     return error == 0 ? TERN_OK : TERN_ERR_IO;
 }
@@ -119,19 +119,19 @@ static enum tern_result of(int error)
 static enum tern_result read_flash(void *ctx, uint32_t offset, void *dst, size_t len)
 {
     const struct tern_zephyr_area *area = ctx;
-    return of(flash_area_read(area->area, (off_t)offset, dst, len));
+    return result_of(flash_area_read(area->area, (off_t)offset, dst, len));
 }
 
 static enum tern_result program_flash(void *ctx, uint32_t offset, const void *src, size_t len)
 {
     const struct tern_zephyr_area *area = ctx;
-    return of(flash_area_write(area->area, (off_t)offset, src, len));
+    return result_of(flash_area_write(area->area, (off_t)offset, src, len));
 }
 
 static enum tern_result erase_flash(void *ctx, uint32_t offset)
 {
     const struct tern_zephyr_area *area = ctx;
-    return of(flash_area_erase(area->area, (off_t)offset, area->block_size));
+    return result_of(flash_area_erase(area->area, (off_t)offset, area->block_size));
 }
 
 enum tern_result tern_zephyr_flash(struct tern_flash *flash, struct tern_zephyr_area *area,
@@ -176,7 +176,7 @@ struct tern_clock tern_zephyr_clock(uint64_t (*unix_seconds)(void *ctx))
 static enum tern_result fill(void *ctx, void *dst, size_t len)
 {
     (void)ctx;
-    return of(sys_csrand_get(dst, len));
+    return result_of(sys_csrand_get(dst, len));
 }
 
 struct tern_entropy tern_zephyr_entropy(void)

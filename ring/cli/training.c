@@ -33,7 +33,7 @@ enum tern_result tern_ring_training_open(struct tern_ring_training *training,
     training->peer = peer;
     TERN_TRY(open_data(training, why));
     char unfit[MODEL_FIT_WHY_MAX];
-    if (!tern_model_takes(settings->ring_model, model, &training->data.train, unfit)) {
+    if (!tern_model_accepts(settings->ring_model, model, &training->data.train, unfit)) {
         snprintf(why, TERN_RING_TRAINING_WHY_MAX, "%s", unfit);
         tern_ring_training_close(training);
         return TERN_ERR_CONFIG;

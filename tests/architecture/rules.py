@@ -138,7 +138,7 @@ for prefix in ["aggregator/strategies/", "aggregator/merge/delta.", *DOWNLOADS, 
 # define the same functions.
 ALTERNATIVES = [
     ("firmware_port/boards/", "firmware_port/template/", "lab/bench/firmware/"),
-    ("firmware_port/log/narrator.c", "firmware_port/log/silent/"),
+    ("firmware_port/log/device_log.c", "firmware_port/log/silent/"),
     ("client/posix/tls/openssl.c", "client/posix/tls/mbedtls.c"),
     ("aggregator/http/parser/http_parser.c", "aggregator/http/parser/llhttp.c"),
 ]

@@ -193,8 +193,8 @@ class Planted(unittest.TestCase):
     def test_names_with_two_meanings_are_found(self):
         self.plant("client/a.c", "int\ntern_a(void)\n{\n}\n\nstatic int helper(void)\n{\n}\n")
         self.plant("aggregator/a.c", "static int helper(void)\n{\n}\n\nint main(void)\n{\n}\n")
-        self.plant("firmware_port/log/narrator.c", "void tern_says(int a)\n{\n}\n")
-        self.plant("firmware_port/log/silent/narrator.c", "void tern_says(int a)\n{\n}\n")
+        self.plant("firmware_port/log/device_log.c", "void tern_says(int a)\n{\n}\n")
+        self.plant("firmware_port/log/silent/device_log.c", "void tern_says(int a)\n{\n}\n")
         self.assertEqual(list(check_symbols.findings(self.root.name)), [])
         self.plant("firmware_port/app/a.c", "// Says.\n__attribute__((used)) int tern_a(int *a)\n{\n}\n")
         self.assertEqual(list(check_symbols.findings(self.root.name)),

@@ -281,7 +281,7 @@ TEST(clean_end_gives_back_what_was_counted_ahead)
     run_until(TERN_EVENT_UPLOADED, NULL);
     run_until(TERN_EVENT_TASK, NULL);
     const uint64_t spent = tern_client_budget(&world.client)->month_spent;
-    assert_true(tern_client_budget(&world.client)->month_counted > spent);
+    assert_true(tern_client_budget(&world.client)->month_reserved > spent);
     assert_int_equal(tern_client_save_meter(&world.client), TERN_OK);
     boot();
     assert_int_equal(tern_client_budget(&world.client)->month_spent, spent);

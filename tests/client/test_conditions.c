@@ -19,7 +19,7 @@ static uint64_t monotonic_ms(void *ctx)
     return now_ms;
 }
 
-static double own_cpu_seconds(void)
+static double process_cpu_seconds(void)
 {
     return cpu_seconds;
 }
@@ -33,7 +33,7 @@ static int set_up(void **state)
     conditions = (struct tern_posix_conditions){
         .root = fake_root_make(),
         .clock.monotonic_ms = monotonic_ms,
-        .cpu_seconds = own_cpu_seconds,
+        .cpu_seconds = process_cpu_seconds,
     };
     fake_root_put("sys/devices/system/cpu/online", "0-1\n");
     fake_root_put("proc/loadavg", "0.10 0.20 0.30 1/99 1\n");
@@ -248,13 +248,13 @@ TEST(bus_that_is_not_there_is_left_alone_for_a_while)
     ask_for("unmetered");
     conditions.metered = TERN_METERED_ASK;
     assert_false(may_work());
-    const uint64_t again = conditions.bus_again_ms;
+    const uint64_t again = conditions.next_bus_query_ms;
     assert_int_equal(again, now_ms + TERN_CONDITIONS_BUS_AGAIN_MS);
     assert_false(may_work());
-    assert_int_equal(conditions.bus_again_ms, again);
+    assert_int_equal(conditions.next_bus_query_ms, again);
     now_ms = again;
     assert_false(may_work());
-    assert_true(conditions.bus_again_ms > again);
+    assert_true(conditions.next_bus_query_ms > again);
 }
 
 TEST(owners_word_has_many_forms)

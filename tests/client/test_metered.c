@@ -186,22 +186,22 @@ TEST(conditions_follow_the_manager)
     const char *why = NULL;
     assert_true(port.may_work(port.ctx, &now, &why)); // what only check-ins tell is asked seldom
     const unsigned first = fake_manager_questions();
-    conditions.looked = false;
+    conditions.has_readings = false;
     assert_true(port.may_work(port.ctx, &now, &why));
     assert_int_equal(fake_manager_questions(), first);
-    conditions.bus_again_ms = 0;
-    conditions.looked = false;
-    conditions.when.asked[TERN_CONDITION_UNMETERED] = true;
+    conditions.next_bus_query_ms = 0;
+    conditions.has_readings = false;
+    conditions.when.required[TERN_CONDITION_UNMETERED] = true;
     assert_true(port.may_work(port.ctx, &now, &why));
     assert_false(now.metered);
     fake_manager_set(FAKE_MANAGER_ANSWERS, 3);
-    conditions.looked = false; // instead of waiting for a second
+    conditions.has_readings = false; // instead of waiting for a second
     assert_false(port.may_work(port.ctx, &now, &why));
     assert_true(now.metered);
     assert_string_equal(why, "unmetered is not met: NetworkManager says guess-yes");
     const unsigned asked = fake_manager_questions();
     conditions.metered = TERN_METERED_NO; // the owner's word is stronger, and nobody is asked
-    conditions.looked = false;
+    conditions.has_readings = false;
     assert_true(port.may_work(port.ctx, &now, &why));
     assert_false(now.metered);
     assert_int_equal(fake_manager_questions(), asked);

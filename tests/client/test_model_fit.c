@@ -33,7 +33,7 @@ static bool takes(const struct example *example, uint32_t classes, bool numbers,
                                       .targets = numbers ? targets : NULL};
     assert_int_equal(tern_model_from_spec(&model, example->spec), TERN_OK);
     why[0] = '\0';
-    return tern_model_takes(example->spec, &model, &data, why);
+    return tern_model_accepts(example->spec, &model, &data, why);
 }
 
 static void assert_says(const char *why, const char *part)

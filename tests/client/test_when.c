@@ -17,7 +17,7 @@ static struct tern_when read_good(const char *text)
 
 static void says(const char *text, const char *expected)
 {
-    struct tern_when when = {.asked = {true}};
+    struct tern_when when = {.required = {true}};
     const struct tern_when before = when;
     char why[TERN_WHEN_WHY_MAX] = "";
     assert_int_equal(tern_when_parse(text, &when, why), TERN_ERR_CONFIG);
@@ -31,7 +31,7 @@ CASE(nothing_asked_is_always)
     for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
         const struct tern_when when = read_good(empty[i]);
         for (int c = 0; c < TERN_CONDITION_COUNT; c++) {
-            assert_false(when.asked[c]);
+            assert_false(when.required[c]);
         }
     }
 }
@@ -41,7 +41,7 @@ CASE(all_in_any_order)
     const struct tern_when when =
         read_good(" battery > 40,temperature<70.5 , load<1.5,charging,  unmetered ");
     for (int c = 0; c < TERN_CONDITION_COUNT; c++) {
-        assert_true(when.asked[c]);
+        assert_true(when.required[c]);
     }
     assert_true(when.limit[TERN_CONDITION_BATTERY] == 40);
     assert_true(when.limit[TERN_CONDITION_TEMPERATURE] == 70.5);
@@ -51,16 +51,17 @@ CASE(all_in_any_order)
 CASE(only_what_is_asked)
 {
     const struct tern_when when = read_good("temperature<-10");
-    assert_true(when.asked[TERN_CONDITION_TEMPERATURE]);
+    assert_true(when.required[TERN_CONDITION_TEMPERATURE]);
     assert_true(when.limit[TERN_CONDITION_TEMPERATURE] == -10);
-    assert_false(when.asked[TERN_CONDITION_UNMETERED] || when.asked[TERN_CONDITION_CHARGING] ||
-                 when.asked[TERN_CONDITION_LOAD] || when.asked[TERN_CONDITION_BATTERY]);
+    assert_false(when.required[TERN_CONDITION_UNMETERED] ||
+                 when.required[TERN_CONDITION_CHARGING] || when.required[TERN_CONDITION_LOAD] ||
+                 when.required[TERN_CONDITION_BATTERY]);
 }
 
 CASE(idle_is_a_load)
 {
     const struct tern_when when = read_good("idle");
-    assert_true(when.asked[TERN_CONDITION_LOAD]);
+    assert_true(when.required[TERN_CONDITION_LOAD]);
     assert_true(when.limit[TERN_CONDITION_LOAD] == TERN_WHEN_IDLE_LOAD);
 }
 

@@ -152,7 +152,7 @@ TEST(filled_values_are_in_no_statistics_and_become_the_mean)
     static const uint8_t filled[ROWS] = {0, 0, 1, 2}; // row 2 lacks column 0, row 3 column 1
     const struct tern_view view = {.dataset = &data.train, .count = ROWS};
     uint32_t num_examples = 0;
-    data.train.filled = filled;
+    data.train.imputed = filled;
     train_values[3 * COLUMNS] = 2952; // and what fills the others would move every figure
     train_values[2 * COLUMNS] = 9999;
     train_values[3 * COLUMNS + 1] = 9999;

@@ -560,7 +560,7 @@ IN_FOLDER(missing_values_are_their_columns_means)
     assert_true(isfinite(data.test.values[1]));
     assert_int_equal(open_spec("csv:@/table.csv,test=0,missing=skip"), TERN_OK);
     assert_int_equal(data.train.count, 3);
-    assert_null(data.train.filled);
+    assert_null(data.train.imputed);
     expect_refused("csv:@/table.csv,missing=refuse", TERN_ERR_CORRUPT,
                    "line 3, column 'v': the value is missing");
     expect_refused("csv:@/table.csv,missing=zero", TERN_ERR_CONFIG,

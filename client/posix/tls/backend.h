@@ -29,7 +29,7 @@ extern const bool tern_curl_tls_backend_required;
 // Whether client.tls may be other than 1.2.
 extern const bool tern_curl_tls_backend_has_tls13;
 
-// Sets what the library offers in its ClientHello, and that it offers tern_curl_tls_offered().
+// Sets what the library offers in its ClientHello, and that it offers tern_curl_tls_session_to_offer().
 void tern_curl_tls_backend_configure(struct tern_curl_tls *tls, CURL *easy);
 
 // Called when a handshake is complete and verified, before the request is sent.
@@ -43,22 +43,22 @@ bool tern_curl_tls_backend_read_expiry(const char *file, struct tm *end);
 // --- Implemented by curl_tls.c, called by the backend
 
 // Called when a handshake begins. Returns the session to offer, borrowed until the next handshake; NULL: none.
-const struct tern_curl_tls_session *tern_curl_tls_offered(struct tern_curl_tls *tls);
+const struct tern_curl_tls_session *tern_curl_tls_session_to_offer(struct tern_curl_tls *tls);
 
 // Reports a session of the current connection after a full handshake, and takes over its bytes. It is kept once peer and
 // name are verified.
-void tern_curl_tls_take_session(struct tern_curl_tls *tls,
-                                const struct tern_curl_tls_session *session);
+void tern_curl_tls_store_session(struct tern_curl_tls *tls,
+                                 const struct tern_curl_tls_session *session);
 
 // Reports that this full handshake verified the peer's chain and name.
-void tern_curl_tls_verified(struct tern_curl_tls *tls);
+void tern_curl_tls_set_verified(struct tern_curl_tls *tls);
 bool tern_curl_tls_is_verified(const struct tern_curl_tls *tls);
 
 // Reports when a certificate of the peer's verified chain expires (UTC). is_peer: the peer's own; else an issuer's.
 void tern_curl_tls_note_expiry(struct tern_curl_tls *tls, bool is_peer, const struct tm *end);
 
 // When a new session expires. ticket_s: the ticket's lifetime in seconds; 0: unknown. certificate_end: UTC.
-uint64_t tern_curl_tls_expiry(uint32_t ticket_s, const struct tm *certificate_end);
+uint64_t tern_curl_tls_session_expiry(uint32_t ticket_s, const struct tm *certificate_end);
 
 // A pointer for the backend's state between handshakes: NULL at first, then malloc'ed; freed with *tls.
 void **tern_curl_tls_backend_data(struct tern_curl_tls *tls);

@@ -38,7 +38,7 @@ static bool is_valid(const uint8_t *file, size_t len, const uint8_t *binding, ui
 
 // Whether only this user or root can write the file. Others could plant a session of their own, which is resumed without
 // verifying a certificate. Refuses devices and pipes, which could block the reader.
-static bool is_own(const char *path)
+static bool only_user_can_write(const char *path)
 {
     struct stat facts;
     return lstat(path, &facts) == 0 && S_ISREG(facts.st_mode) &&
@@ -47,13 +47,13 @@ static bool is_own(const char *path)
 }
 
 // Reads a session that was saved with the same binding and has not expired at now_s. Leaves *session unchanged when the
-// file is missing, damaged, bound to something else, expired, from the future, or not is_own().
+// file is missing, damaged, bound to something else, expired, from the future, or not only_user_can_write().
 static void session_file_read(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
                               uint64_t now_s, struct tern_curl_tls_session *session)
 {
     uint8_t *file = NULL;
     size_t len = 0;
-    if (!is_own(path) ||
+    if (!only_user_can_write(path) ||
         tern_file_read(path, HEAD_SIZE + TERN_TLS_SESSION_MAX, &file, &len) != TERN_OK) {
         return;
     }
@@ -131,7 +131,7 @@ static uint64_t unix_seconds(void)
 
 // --- The CA and the binding of a session file
 
-static bool is_named(const char *path)
+static bool is_set(const char *path)
 {
     return path != NULL && path[0] != '\0';
 }
@@ -153,7 +153,7 @@ static enum tern_result choose_ca(const struct tern_curl_tls_config *config, con
                                   char *why)
 {
     const char *wanted = config->ca_file;
-    if (is_named(wanted)) {
+    if (is_set(wanted)) {
         *chosen = wanted;
         if (access(wanted, R_OK) != 0) {
             snprintf(why, WHY_SIZE, "%s.ca: the CA file %s cannot be read", config->section,
@@ -173,15 +173,16 @@ static enum tern_result choose_ca(const struct tern_curl_tls_config *config, con
     return TERN_OK;
 }
 
-static enum tern_result check_own(const struct tern_curl_tls_config *config, char *why)
+static enum tern_result check_client_certificate(const struct tern_curl_tls_config *config,
+                                                 char *why)
 {
     const char *const files[] = {config->certificate, config->key};
-    if (is_named(config->certificate) != is_named(config->key)) {
+    if (is_set(config->certificate) != is_set(config->key)) {
         snprintf(why, WHY_SIZE, "%s.certificate and %s.key go together: one of them is missing",
                  config->section, config->section);
         return TERN_ERR_CONFIG;
     }
-    for (size_t i = 0; i < 2 && is_named(files[i]); i++) {
+    for (size_t i = 0; i < 2 && is_set(files[i]); i++) {
         if (access(files[i], R_OK) != 0) {
             snprintf(why, WHY_SIZE, "the client's %s %s cannot be read: %s",
                      i == 0 ? "certificate" : "key", files[i], strerror(errno));
@@ -232,7 +233,7 @@ static void hash_file(struct tern_sha256 *hash, const char *path)
 
 // Binds a session to the server, the CAs, the client's certificate and the TLS library, since its verification is valid for
 // these alone and its format belongs to the library.
-static void bind_session(struct tern_curl_tls *tls, const char *server, const char *library)
+static void compute_binding(struct tern_curl_tls *tls, const char *server, const char *library)
 {
     struct tern_sha256 hash;
     tern_sha256_init(&hash);
@@ -273,9 +274,10 @@ static char *host_of(const char *server)
     return copy;
 }
 
-static bool copy_own(struct tern_curl_tls *tls, const struct tern_curl_tls_config *config)
+static bool copy_client_certificate(struct tern_curl_tls *tls,
+                                    const struct tern_curl_tls_config *config)
 {
-    if (!is_named(config->certificate)) {
+    if (!is_set(config->certificate)) {
         return true;
     }
     tls->certificate = strdup(config->certificate);
@@ -290,10 +292,10 @@ static bool copy_config(struct tern_curl_tls *tls, const struct tern_curl_tls_co
     tls->host = host_of(config->server);
     tls->ca_file = ca_file != NULL ? strdup(ca_file) : NULL;
     if (tls->section == NULL || tls->host == NULL || (ca_file != NULL && tls->ca_file == NULL) ||
-        !copy_own(tls, config)) {
+        !copy_client_certificate(tls, config)) {
         return false;
     }
-    if (!is_named(config->session_file)) {
+    if (!is_set(config->session_file)) {
         return true;
     }
     tls->session_file = strdup(config->session_file);
@@ -311,7 +313,7 @@ enum tern_result tern_curl_tls_open(struct tern_curl_tls **tls,
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(choose_ca(config, &ca_file, why));
-    TERN_TRY(check_own(config, why));
+    TERN_TRY(check_client_certificate(config, why));
     TERN_TRY(choose_versions(config, &versions, why));
     struct tern_curl_tls *fresh = calloc(1, sizeof *fresh);
     if (fresh == NULL || !copy_config(fresh, config, ca_file)) {
@@ -320,7 +322,7 @@ enum tern_result tern_curl_tls_open(struct tern_curl_tls **tls,
         return TERN_ERR_NO_MEMORY;
     }
     fresh->versions = versions;
-    bind_session(fresh, config->server, library);
+    compute_binding(fresh, config->server, library);
     if (fresh->session_file != NULL) {
         session_file_read(fresh->session_file, fresh->binding, unix_seconds(), &fresh->session);
     }
@@ -328,7 +330,7 @@ enum tern_result tern_curl_tls_open(struct tern_curl_tls **tls,
     return TERN_OK;
 }
 
-static void forget(struct tern_curl_tls_session *session)
+static void free_session(struct tern_curl_tls_session *session)
 {
     if (session->bytes != NULL) {
         explicit_bzero(session->bytes, session->len);
@@ -342,8 +344,8 @@ void tern_curl_tls_close(struct tern_curl_tls *tls)
     if (tls == NULL) {
         return;
     }
-    forget(&tls->session);
-    forget(&tls->got);
+    free_session(&tls->session);
+    free_session(&tls->got);
     free(tls->section);
     free(tls->host);
     free(tls->ca_file);
@@ -382,27 +384,27 @@ void tern_curl_tls_begin(struct tern_curl_tls *tls)
     tls->why[0] = '\0';
 }
 
-const struct tern_curl_tls_session *tern_curl_tls_offered(struct tern_curl_tls *tls)
+const struct tern_curl_tls_session *tern_curl_tls_session_to_offer(struct tern_curl_tls *tls)
 {
     tls->verified = false;
     tls->ends = (struct tern_curl_expiries){0};
-    forget(&tls->got);
+    free_session(&tls->got);
     tls->offered =
         !tls->refused && tls->session.bytes != NULL && unix_seconds() < tls->session.expires_s;
     return tls->offered ? &tls->session : NULL;
 }
 
-void tern_curl_tls_take_session(struct tern_curl_tls *tls,
-                                const struct tern_curl_tls_session *session)
+void tern_curl_tls_store_session(struct tern_curl_tls *tls,
+                                 const struct tern_curl_tls_session *session)
 {
-    forget(&tls->got);
+    free_session(&tls->got);
     tls->got = *session;
 }
 
 static void keep_received_session(struct tern_curl_tls *tls)
 {
     if (tls->got.bytes != NULL) {
-        forget(&tls->session);
+        free_session(&tls->session);
         tls->session = tls->got;
         tls->session.ends = tls->ends;
         tls->got = (struct tern_curl_tls_session){0};
@@ -424,7 +426,7 @@ bool tern_curl_tls_resumed(const struct tern_curl_tls *tls)
     return tls->offered && !tls->unsaved;
 }
 
-void tern_curl_tls_verified(struct tern_curl_tls *tls)
+void tern_curl_tls_set_verified(struct tern_curl_tls *tls)
 {
     tls->verified = true;
 }
@@ -465,7 +467,7 @@ struct tern_curl_expiries tern_curl_tls_expiries(const struct tern_curl_tls *tls
     return ends;
 }
 
-uint64_t tern_curl_tls_expiry(uint32_t ticket_s, const struct tm *certificate_end)
+uint64_t tern_curl_tls_session_expiry(uint32_t ticket_s, const struct tm *certificate_end)
 {
     const uint32_t lifetime_s = ticket_s == 0               ? TICKET_DEFAULT_S
                                 : ticket_s < TICKET_LIMIT_S ? ticket_s

@@ -111,7 +111,7 @@ static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, u
     }
     tern_curl_tls_note_expiry(tls, depth == 0, &end);
     if (depth == 0) {
-        tern_curl_tls_verified(tls);
+        tern_curl_tls_set_verified(tls);
     }
     return 0;
 }
@@ -120,7 +120,7 @@ static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, u
 
 static void offer(struct tern_curl_tls *tls, mbedtls_ssl_context *connection)
 {
-    const struct tern_curl_tls_session *held = tern_curl_tls_offered(tls);
+    const struct tern_curl_tls_session *held = tern_curl_tls_session_to_offer(tls);
     mbedtls_ssl_session session;
     if (held == NULL) {
         return;
@@ -152,7 +152,9 @@ static enum tern_result serialize(const mbedtls_ssl_session *from,
     }
     const struct tm end = date_of(&from->peer_cert->valid_to);
     *session = (struct tern_curl_tls_session){
-        .bytes = bytes, .len = len, .expires_s = tern_curl_tls_expiry(from->ticket_lifetime, &end)};
+        .bytes = bytes,
+        .len = len,
+        .expires_s = tern_curl_tls_session_expiry(from->ticket_lifetime, &end)};
     return TERN_OK;
 }
 
@@ -163,7 +165,7 @@ static void keep_session(struct tern_curl_tls *tls, const mbedtls_ssl_context *c
     const mbedtls_ssl_session *now = connection->session;
     if (now != NULL && tern_curl_tls_is_verified(tls) && now->ticket_len > 0 &&
         now->peer_cert != NULL && serialize(now, &session) == TERN_OK) {
-        tern_curl_tls_take_session(tls, &session);
+        tern_curl_tls_store_session(tls, &session);
     }
 }
 

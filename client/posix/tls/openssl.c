@@ -74,18 +74,18 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static bool look_up(const char *name, void *function, size_t size)
+static bool load_symbol(const char *name, void *function, size_t size)
 {
     void *symbol = dlsym(RTLD_DEFAULT, name);
     memcpy(function, &symbol, size);
     return symbol != NULL;
 }
 
-static void look_all_up(void)
+static void load_symbols(void)
 {
     openssl.all = true;
 #define X(result, name, arguments)                                                                 \
-    openssl.all = look_up(#name, &openssl.name, sizeof openssl.name) && openssl.all;
+    openssl.all = load_symbol(#name, &openssl.name, sizeof openssl.name) && openssl.all;
     FUNCTIONS(X)
 #undef X
 }
@@ -107,7 +107,7 @@ static void on_info(void *connection, int where, int value)
     }
     struct tern_curl_tls *tls =
         openssl.SSL_CTX_get_ex_data(openssl.SSL_get_SSL_CTX(connection), APP_DATA);
-    const struct tern_curl_tls_session *held = tern_curl_tls_offered(tls);
+    const struct tern_curl_tls_session *held = tern_curl_tls_session_to_offer(tls);
     if (held == NULL) {
         return;
     }
@@ -119,7 +119,7 @@ static void on_info(void *connection, int where, int value)
     }
 }
 
-static bool read_end(const void *certificate, struct tm *date)
+static bool read_expiry(const void *certificate, struct tm *date)
 {
     return certificate != NULL &&
            openssl.ASN1_TIME_to_tm(openssl.X509_get0_notAfter(certificate), date) == 1;
@@ -127,26 +127,26 @@ static bool read_end(const void *certificate, struct tm *date)
 
 bool tern_curl_tls_backend_read_expiry(const char *file, struct tm *end)
 {
-    pthread_once(&once, look_all_up);
+    pthread_once(&once, load_symbols);
     void *in = openssl.all ? openssl.BIO_new_file(file, "r") : NULL;
     if (in == NULL) {
         return false;
     }
     void *certificate = openssl.PEM_read_bio_X509(in, NULL, NULL, NULL);
-    const bool is_read = read_end(certificate, end);
+    const bool is_read = read_expiry(certificate, end);
     openssl.X509_free(certificate);
     openssl.BIO_free(in);
     return is_read;
 }
 
 // Reports when the chain's certificates expire. The first one is the peer's own.
-static void note_ends(struct tern_curl_tls *tls, const void *connection)
+static void note_expiries(struct tern_curl_tls *tls, const void *connection)
 {
     const void *chain = openssl.SSL_get0_verified_chain(connection);
     const int count = chain != NULL ? openssl.OPENSSL_sk_num(chain) : 0;
     for (int i = 0; i < count; i++) {
         struct tm end;
-        if (read_end(openssl.OPENSSL_sk_value(chain, i), &end)) {
+        if (read_expiry(openssl.OPENSSL_sk_value(chain, i), &end)) {
             tern_curl_tls_note_expiry(tls, i == 0, &end);
         }
     }
@@ -156,7 +156,7 @@ static enum tern_result serialize(void *from, struct tern_curl_tls_session *sess
 {
     struct tm end;
     const int len = openssl.i2d_SSL_SESSION(from, NULL);
-    if (!read_end(openssl.SSL_SESSION_get0_peer(from), &end)) {
+    if (!read_expiry(openssl.SSL_SESSION_get0_peer(from), &end)) {
         return TERN_ERR_NOT_FOUND;
     }
     if (len <= 0 || len > TERN_TLS_SESSION_MAX) {
@@ -169,10 +169,11 @@ static enum tern_result serialize(void *from, struct tern_curl_tls_session *sess
     unsigned char *out = bytes;
     openssl.i2d_SSL_SESSION(from, &out);
     const unsigned long hint = openssl.SSL_SESSION_get_ticket_lifetime_hint(from);
-    *session = (struct tern_curl_tls_session){
-        .bytes = bytes,
-        .len = (size_t)len,
-        .expires_s = tern_curl_tls_expiry(hint < UINT32_MAX ? (uint32_t)hint : UINT32_MAX, &end)};
+    *session =
+        (struct tern_curl_tls_session){.bytes = bytes,
+                                       .len = (size_t)len,
+                                       .expires_s = tern_curl_tls_session_expiry(
+                                           hint < UINT32_MAX ? (uint32_t)hint : UINT32_MAX, &end)};
     return TERN_OK;
 }
 
@@ -185,8 +186,8 @@ static int on_session(void *connection, void *now)
         openssl.SSL_CTX_get_ex_data(openssl.SSL_get_SSL_CTX(connection), APP_DATA);
     if (openssl.SSL_session_reused(connection) == 0 && openssl.SSL_SESSION_has_ticket(now) != 0 &&
         serialize(now, &session) == TERN_OK) {
-        note_ends(tls, connection);
-        tern_curl_tls_take_session(tls, &session);
+        note_expiries(tls, connection);
+        tern_curl_tls_store_session(tls, &session);
     }
     return 0; // OpenSSL keeps ownership of the session
 }
@@ -218,7 +219,7 @@ enum tern_result tern_curl_tls_backend_end_handshake(struct tern_curl_tls *tls, 
 
 void tern_curl_tls_backend_configure(struct tern_curl_tls *tls, CURL *easy)
 {
-    pthread_once(&once, look_all_up);
+    pthread_once(&once, load_symbols);
     curl_easy_setopt(easy, CURLOPT_SSL_CIPHER_LIST, SUITES);
     curl_easy_setopt(easy, CURLOPT_TLS13_CIPHERS, TLS13_SUITES);
     curl_easy_setopt(easy, CURLOPT_SSL_EC_CURVES, CURVES);

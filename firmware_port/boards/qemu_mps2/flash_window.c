@@ -21,7 +21,7 @@ static enum tern_result read_chip(void *ctx, uint32_t offset, void *dst, size_t 
     return TERN_OK;
 }
 
-static void take_ms(uint32_t ms)
+static void busy_wait(uint32_t ms)
 {
     const uint64_t until = tern_board_monotonic_ms() + ms;
     while (tern_board_monotonic_ms() < until) {
@@ -37,7 +37,7 @@ static enum tern_result program_chip(void *ctx, uint32_t offset, const void *src
     volatile uint8_t *to = chip() + offset;
     for (size_t i = 0; i < len; i++) {
         to[i] = (uint8_t)(to[i] & from[i]);
-        take_ms(++programmed % PAGE == 0);
+        busy_wait(++programmed % PAGE == 0);
     }
     return TERN_OK;
 }
@@ -48,7 +48,7 @@ static enum tern_result erase_chip(void *ctx, uint32_t offset)
     volatile uint8_t *block = chip() + offset;
     for (size_t i = 0; i < FLASH_BLOCK; i++) {
         block[i] = 0xff;
-        take_ms(i % (FLASH_BLOCK / ERASE_MS) == 0);
+        busy_wait(i % (FLASH_BLOCK / ERASE_MS) == 0);
     }
     return TERN_OK;
 }

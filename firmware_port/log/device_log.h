@@ -1,7 +1,7 @@
 // Logs what the device does, a line of tern_board_log() for each event: "NAME KEY=VALUE ...", like tern-client's log. An image
-// with TERN_LOG=OFF has silent/narrator.c instead. Called from the main loop.
-#ifndef TERN_FIRMWARE_NARRATOR_H
-#define TERN_FIRMWARE_NARRATOR_H
+// with TERN_LOG=OFF has silent/device_log.c instead. Called from the main loop.
+#ifndef TERN_FIRMWARE_DEVICE_LOG_H
+#define TERN_FIRMWARE_DEVICE_LOG_H
 
 #include "client.h"
 #include "net/transport.h"

@@ -1,5 +1,5 @@
 // The log of images with TERN_LOG=OFF: nothing but the reason of a stop.
-#include "log/narrator.h"
+#include "log/device_log.h"
 #include "board.h"
 
 void tern_firmware_log_started(const struct tern_client *client)

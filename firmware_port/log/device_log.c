@@ -1,4 +1,4 @@
-#include "log/narrator.h"
+#include "log/device_log.h"
 #include "board.h"
 
 // --- A line of text, without printf(). What does not fit is left out.
