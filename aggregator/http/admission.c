@@ -6,47 +6,14 @@
 #include <string.h>
 #include <sys/queue.h>
 
-// --- Limits and addresses
-
-static void fill(uint32_t *limit, uint32_t value)
-{
-    if (*limit == 0) {
-        *limit = value;
-    }
-}
-
-void tern_limits_fill(struct tern_http_limits *limits)
-{
-    fill(&limits->connections, 10000);
-    fill(&limits->connections_per_address, 256);
-    fill(&limits->connections_per_client, 8);
-    fill(&limits->header_bytes, 4096);
-    fill(&limits->body_bytes, 16u << 20);
-    if (limits->body_memory == 0) {
-        limits->body_memory = 256u << 20;
-    }
-    if (limits->body_memory < limits->body_bytes) {
-        limits->body_memory = limits->body_bytes;
-    }
-    if (limits->body_disk == 0) {
-        limits->body_disk = UINT64_C(8) << 30;
-    }
-    if (limits->body_disk < limits->body_bytes) {
-        limits->body_disk = limits->body_bytes;
-    }
-    fill(&limits->unfinished, 1000);
-    fill(&limits->unfinished_ms, 86400000);
-    fill(&limits->handshake_ms, 10000);
-    fill(&limits->handshakes_per_address, 8);
-    fill(&limits->request_ms, 60000);
-    fill(&limits->min_rate, 500);
-    fill(&limits->idle_ms, 300000);
-    fill(&limits->write_ms, 60000);
-}
+// --- Addresses
 
 struct tern_address tern_address_of(const struct sockaddr_storage *name)
 {
     struct tern_address address = {{0}};
+    if (name == NULL) {
+        return address;
+    }
     if (name->ss_family == AF_INET) {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)name;
         memset(address.bytes + 10, 0xff, 2);
@@ -121,13 +88,6 @@ void tern_admission_free(struct tern_admission *admission)
         pthread_mutex_destroy(&admission->lock);
         free(admission);
     }
-}
-
-void tern_place_group_init(struct tern_place_group *group, void (*wake)(void *ctx), void *ctx)
-{
-    TAILQ_INIT(&group->displaced);
-    group->wake = wake;
-    group->ctx = ctx;
 }
 
 // --- Counts per address and per client. These functions require the lock
@@ -417,9 +377,9 @@ static void recognise(struct tern_admission *admission, struct tern_place *place
 // --- Functions that take the lock
 
 bool tern_admission_enter(struct tern_admission *admission, struct tern_place_group *group,
-                          const struct tern_address *address, struct tern_place *place)
+                          const struct sockaddr_storage *name, struct tern_place *place)
 {
-    *place = (struct tern_place){.group = group, .address = *address};
+    *place = (struct tern_place){.group = group, .address = tern_address_of(name)};
     pthread_mutex_lock(&admission->lock);
     const bool entered = enter(admission, place);
     pthread_mutex_unlock(&admission->lock);
@@ -427,11 +387,12 @@ bool tern_admission_enter(struct tern_admission *admission, struct tern_place_gr
 }
 
 bool tern_admission_move(struct tern_admission *admission, struct tern_place *place,
-                         const struct tern_address *address)
+                         const struct sockaddr_storage *name)
 {
+    const struct tern_address address = tern_address_of(name);
     pthread_mutex_lock(&admission->lock);
     const bool moves = place->state == TERN_PLACE_STRANGER &&
-                       move(admission, place, address); // otherwise it was displaced
+                       move(admission, place, &address); // otherwise it was displaced
     pthread_mutex_unlock(&admission->lock);
     return moves;
 }
@@ -521,55 +482,24 @@ uint32_t tern_admission_open(struct tern_admission *admission)
 #define HANDSHAKE UINT64_C(1000)
 
 // An address that has taken turns.
-struct peer {
+struct tern_handshake_peer {
     struct tern_address address; // key of the tree; first, for compare_addresses()
     bool is_listed;
-    LIST_ENTRY(peer) link;
+    LIST_ENTRY(tern_handshake_peer) link;
     uint64_t debt; // turns taken, as of at_ms
     uint64_t at_ms;
 };
 
-struct tern_handshakes {
-    uint32_t per_address;
-    void *tree;
-    LIST_HEAD(peers, peer) peers; // the elements of the tree
-};
-
-struct tern_handshakes *tern_handshakes_new(uint32_t per_address)
-{
-    struct tern_handshakes *handshakes = calloc(1, sizeof *handshakes);
-    if (handshakes != NULL) {
-        handshakes->per_address = per_address;
-        LIST_INIT(&handshakes->peers);
-    }
-    return handshakes;
-}
-
-void tern_handshakes_set_limit(struct tern_handshakes *handshakes, uint32_t per_address)
-{
-    handshakes->per_address = per_address;
-}
-
-static void forget(struct tern_handshakes *handshakes, struct peer *peer)
+static void forget(struct tern_handshakes *handshakes, struct tern_handshake_peer *peer)
 {
     (void)tdelete(peer, &handshakes->tree, compare_addresses);
     LIST_REMOVE(peer, link);
     free(peer);
 }
 
-void tern_handshakes_free(struct tern_handshakes *handshakes)
-{
-    if (handshakes == NULL) {
-        return;
-    }
-    while (!LIST_EMPTY(&handshakes->peers)) {
-        forget(handshakes, LIST_FIRST(&handshakes->peers));
-    }
-    free(handshakes);
-}
-
 // Lowers the debt by the turns that have become free since at_ms.
-static void drain(const struct tern_handshakes *handshakes, struct peer *peer, uint64_t now_ms)
+static void drain(const struct tern_handshakes *handshakes, struct tern_handshake_peer *peer,
+                  uint64_t now_ms)
 {
     const uint64_t passed = now_ms > peer->at_ms ? now_ms - peer->at_ms : 0;
     const uint64_t needed = peer->debt / handshakes->per_address;
@@ -580,8 +510,9 @@ static void drain(const struct tern_handshakes *handshakes, struct peer *peer, u
 bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern_address *address,
                            uint64_t now_ms)
 {
-    const struct peer key = {.address = *address};
-    struct peer *peer = find_or_make(&handshakes->tree, &key, sizeof key, compare_addresses);
+    const struct tern_handshake_peer key = {.address = *address};
+    struct tern_handshake_peer *peer =
+        find_or_make(&handshakes->tree, &key, sizeof key, compare_addresses);
     if (peer == NULL) {
         return false;
     }
@@ -598,7 +529,7 @@ bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern
 void tern_handshakes_succeed(struct tern_handshakes *handshakes, const struct tern_address *address,
                              uint64_t now_ms)
 {
-    struct peer *peer = find(&handshakes->tree, address, compare_addresses);
+    struct tern_handshake_peer *peer = find(&handshakes->tree, address, compare_addresses);
     if (peer == NULL) { // forgotten, because its debt has run out
         return;
     }
@@ -611,9 +542,9 @@ void tern_handshakes_succeed(struct tern_handshakes *handshakes, const struct te
 
 void tern_handshakes_sweep(struct tern_handshakes *handshakes, uint64_t now_ms)
 {
-    struct peer *peer = LIST_FIRST(&handshakes->peers);
+    struct tern_handshake_peer *peer = LIST_FIRST(&handshakes->peers);
     while (peer != NULL) {
-        struct peer *next = LIST_NEXT(peer, link);
+        struct tern_handshake_peer *next = LIST_NEXT(peer, link);
         drain(handshakes, peer, now_ms);
         if (peer->debt == 0) {
             forget(handshakes, peer);

@@ -10,12 +10,10 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-// --- Limits and addresses
+// --- Addresses
 
-// Replaces every 0 by its documented default, and raises body_memory and body_disk to body_bytes.
-void tern_limits_fill(struct tern_http_limits *limits);
-
-// Returns the key by which a peer's connections are counted. All zero for families other than IPv4 and IPv6.
+// Returns the key by which a peer's connections are counted. All zero for families other than IPv4 and IPv6. name: the
+// socket address; NULL = a peer without limits.
 struct tern_address tern_address_of(const struct sockaddr_storage *name);
 
 // --- Places of connections
@@ -64,16 +62,14 @@ void tern_admission_set_limits(struct tern_admission *admission,
                                const struct tern_http_limits *limits);
 void tern_admission_free(struct tern_admission *admission);
 
-void tern_place_group_init(struct tern_place_group *group, void (*wake)(void *ctx), void *ctx);
-
 // Adds a newcomer as a stranger. Displaces a stranger of the same address if the address is at its limit, or any stranger
-// if all places are taken. False: no stranger can be displaced.
+// if all places are taken. name: like tern_address_of(). False: no stranger can be displaced.
 bool tern_admission_enter(struct tern_admission *admission, struct tern_place_group *group,
-                          const struct tern_address *address, struct tern_place *place);
+                          const struct sockaddr_storage *name, struct tern_place *place);
 // Assigns a stranger to the address that a proxy named. False: the address is at its limit and no stranger of it can be
 // displaced, or the place itself was displaced; close the connection.
 bool tern_admission_move(struct tern_admission *admission, struct tern_place *place,
-                         const struct tern_address *address);
+                         const struct sockaddr_storage *name);
 void tern_admission_leave(struct tern_admission *admission, struct tern_place *place);
 
 // Makes a stranger the last one to be displaced: it has completed a request, or begins its handshake.
@@ -106,13 +102,12 @@ uint32_t tern_admission_open(struct tern_admission *admission);
 // milliseconds. An address has `per_address` turns. A successful handshake frees its turn at once; failed and stalled ones
 // free per_address turns a second. For the loop's thread alone.
 
-struct tern_handshakes;
-
-// NULL when memory is short.
-struct tern_handshakes *tern_handshakes_new(uint32_t per_address);
-void tern_handshakes_set_limit(struct tern_handshakes *handshakes,
-                               uint32_t per_address);          // from now on
-void tern_handshakes_free(struct tern_handshakes *handshakes); // accepts NULL
+// All zero but per_address at first. Changing per_address changes the limit from then on.
+struct tern_handshakes {
+    uint32_t per_address;
+    void *tree;                                                 // of tern_handshake_peer
+    LIST_HEAD(tern_handshake_peers, tern_handshake_peer) peers; // the elements of the tree
+};
 
 // Takes a turn of the address. False: no turn is free, or memory is short.
 bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern_address *address,
@@ -121,7 +116,7 @@ bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern
 void tern_handshakes_succeed(struct tern_handshakes *handshakes, const struct tern_address *address,
                              uint64_t now_ms);
 
-// Forgets the addresses that owe no handshake any more. Call it periodically.
+// Forgets the addresses whose turns are all free at now_ms. Call it periodically. UINT64_MAX: forgets all.
 void tern_handshakes_sweep(struct tern_handshakes *handshakes, uint64_t now_ms);
 
 #endif

@@ -35,16 +35,11 @@ struct tern_body_room *tern_body_room_new(const char *folder, uint64_t memory, u
         free(room);
         return NULL;
     }
-    tern_body_room_set_limits(room, memory, disk);
+    room->memory = memory;
+    room->disk = disk;
     room->references = 1;
     pthread_mutex_init(&room->lock, NULL);
     return room;
-}
-
-void tern_body_room_set_limits(struct tern_body_room *room, uint64_t memory, uint64_t disk)
-{
-    atomic_store(&room->memory, memory);
-    atomic_store(&room->disk, disk);
 }
 
 void tern_body_room_release(struct tern_body_room *room)
@@ -56,7 +51,8 @@ void tern_body_room_release(struct tern_body_room *room)
     }
 }
 
-bool tern_body_is_long(const struct tern_body_room *room, uint64_t len)
+// Whether a body of `len` bytes goes into a file.
+static bool is_long(const struct tern_body_room *room, uint64_t len)
 {
     return room != NULL && room->folder != NULL && len > TERN_BODY_SHORT;
 }
@@ -218,7 +214,7 @@ bool tern_body_fits(const struct tern_body *body, uint64_t len)
     if (room == NULL || len <= TERN_BODY_UNCOUNTED) {
         return true;
     }
-    if (tern_body_is_long(room, len)) {
+    if (is_long(room, len)) {
         return room->disk_taken + (len - body->disk) <= room->disk;
     }
     const uint64_t more = len - body->memory;
@@ -286,7 +282,7 @@ static bool append_to_memory(struct tern_body *body, const void *data, size_t le
 
 bool tern_body_append(struct tern_body *body, const void *data, size_t len, size_t most)
 {
-    const bool in_file = tern_body_is_long(body->room, body->len + len);
+    const bool in_file = is_long(body->room, body->len + len);
     if (in_file && body->spool.fd < 0 && !move_to_file(body)) {
         return false;
     }
@@ -498,13 +494,6 @@ struct tern_uploads *tern_uploads_new(struct tern_body_room *room, uint32_t most
     return uploads;
 }
 
-void tern_uploads_set_limit(struct tern_uploads *uploads, uint32_t most)
-{
-    pthread_mutex_lock(&uploads->lock);
-    uploads->most = most;
-    pthread_mutex_unlock(&uploads->lock);
-}
-
 // These functions require the list's lock, except release() and free_dropped().
 
 static void set_kept(struct tern_uploads *uploads, struct tern_upload *upload, bool kept)
@@ -676,11 +665,13 @@ void tern_uploads_sweep(struct tern_uploads *uploads, uint64_t now_ms, uint64_t 
     free_dropped(uploads, &dropped);
 }
 
-void tern_uploads_count(struct tern_uploads *uploads, uint64_t *kept, uint64_t *continued)
+void tern_uploads_count(struct tern_uploads *uploads, struct tern_http_counters *counters)
 {
+    counters->body_memory = uploads->room->memory_taken;
+    counters->body_disk = uploads->room->disk_taken;
     pthread_mutex_lock(&uploads->lock);
-    *kept = uploads->kept;
-    *continued = uploads->continued;
+    counters->bodies_unfinished = uploads->kept;
+    counters->bodies_continued = uploads->continued;
     pthread_mutex_unlock(&uploads->lock);
 }
 
@@ -924,4 +915,93 @@ bool tern_uploads_find(struct tern_uploads *uploads, uint64_t owner, const char 
     const bool found = describe(upload, unfinished);
     tern_upload_end(&writer);
     return found;
+}
+
+// --- All bodies of a server
+
+enum tern_result tern_uploads_open(const char *folder, const struct tern_http_limits *limits,
+                                   struct tern_uploads **out, char why[256])
+{
+    struct tern_body_room *room =
+        tern_body_room_new(folder, limits->body_memory, limits->body_disk);
+    struct tern_uploads *uploads = room != NULL ? tern_uploads_new(room, limits->unfinished) : NULL;
+    if (uploads == NULL) {
+        tern_body_room_release(room);
+        snprintf(why, 256, "memory is short");
+        return TERN_ERR_NO_MEMORY;
+    }
+    const enum tern_result loaded = tern_uploads_load(uploads);
+    if (loaded != TERN_OK) {
+        snprintf(why, 256, "cannot read the interrupted uploads in %s: %s", folder,
+                 strerror(errno));
+        tern_uploads_close(uploads);
+        return loaded;
+    }
+    *out = uploads;
+    return TERN_OK;
+}
+
+void tern_uploads_set_limits(struct tern_uploads *uploads, const struct tern_http_limits *limits)
+{
+    atomic_store(&uploads->room->memory, limits->body_memory);
+    atomic_store(&uploads->room->disk, limits->body_disk);
+    pthread_mutex_lock(&uploads->lock);
+    uploads->most = limits->unfinished;
+    pthread_mutex_unlock(&uploads->lock);
+}
+
+void tern_uploads_close(struct tern_uploads *uploads)
+{
+    struct tern_body_room *room = uploads != NULL ? uploads->room : NULL;
+    tern_uploads_free(uploads);
+    tern_body_room_release(room);
+}
+
+// --- Body of the request that is being read
+
+void tern_arrival_init(struct tern_arrival *arrival, struct tern_body_room *room,
+                       struct tern_uploads *uploads)
+{
+    *arrival = (struct tern_arrival){.uploads = uploads};
+    tern_body_init(&arrival->body, room == NULL && uploads != NULL ? uploads->room : room);
+}
+
+void tern_arrival_free(struct tern_arrival *arrival)
+{
+    tern_upload_end(&arrival->upload);
+    tern_body_free(&arrival->body);
+}
+
+static int begin_short(struct tern_arrival *arrival, const struct tern_upload_part *part)
+{
+    if (part->from != 0) {
+        return 416;
+    }
+    const bool fits = tern_body_set_owner(&arrival->body, part->owner) &&
+                      tern_body_fits(&arrival->body, part->total);
+    return fits ? 0 : 503;
+}
+
+int tern_arrival_begin(struct tern_arrival *arrival, const struct tern_upload_part *part)
+{
+    if (part->owner == 0 || arrival->uploads == NULL || !is_long(arrival->body.room, part->total)) {
+        return begin_short(arrival, part);
+    }
+    const enum tern_result begun = tern_uploads_begin(arrival->uploads, part, &arrival->upload);
+    return begun == TERN_OK ? 0 : begun == TERN_ERR_STATE ? 416 : 503;
+}
+
+bool tern_arrival_append(struct tern_arrival *arrival, const void *data, size_t len, uint64_t total)
+{
+    return arrival->upload.upload != NULL
+               ? tern_upload_append(&arrival->upload, data, len)
+               : tern_body_append(&arrival->body, data, len, (size_t)total);
+}
+
+const uint8_t *tern_arrival_end(struct tern_arrival *arrival, size_t *len)
+{
+    const bool ended =
+        arrival->upload.upload == NULL || tern_upload_take(&arrival->upload, &arrival->body);
+    *len = ended ? arrival->body.len : 1;
+    return ended ? tern_body_view(&arrival->body) : NULL;
 }

@@ -41,8 +41,6 @@ struct tern_body_room {
 
 // folder: copied, or NULL. NULL when memory is short.
 struct tern_body_room *tern_body_room_new(const char *folder, uint64_t memory, uint64_t disk);
-// Sets new limits for bytes that arrive from now on.
-void tern_body_room_set_limits(struct tern_body_room *room, uint64_t memory, uint64_t disk);
 void tern_body_room_release(struct tern_body_room *room); // accepts NULL
 
 // --- One body
@@ -65,8 +63,6 @@ void tern_body_free(struct tern_body *body);
 // Sets the owner of an empty body, whose bodies share TERN_BODY_OWNER_MEMORY; 0 = none. False: memory is short.
 bool tern_body_set_owner(struct tern_body *body, uint64_t owner);
 
-// Whether a body of `len` bytes goes into a file.
-bool tern_body_is_long(const struct tern_body_room *room, uint64_t len);
 // Whether the room and the owner's share have space for a body of `len` bytes.
 bool tern_body_fits(const struct tern_body *body, uint64_t len);
 // most: the body's length as the peer claims; memory is allocated for arrived bytes only. False: the room or memory is
@@ -102,8 +98,6 @@ struct tern_upload_part {
 
 // most: the largest number of bodies kept at once. The room must outlive the uploads. NULL when memory is short.
 struct tern_uploads *tern_uploads_new(struct tern_body_room *room, uint32_t most);
-// Sets a new limit, which applies when the next body is kept.
-void tern_uploads_set_limit(struct tern_uploads *uploads, uint32_t most);
 // Loads the bodies that an earlier process left in the room's folder, even if it was killed while writing. Drops the last
 // byte of a complete body, so that its owner sends a request to complete it. Call it before the first writer begins.
 // TERN_ERR_IO         the folder cannot be read; errno has the reason
@@ -139,7 +133,41 @@ bool tern_uploads_find(struct tern_uploads *uploads, uint64_t owner, const char 
 void tern_uploads_sweep(struct tern_uploads *uploads, uint64_t now_ms, uint64_t keep_ms,
                         const struct tern_http_handler *handler);
 
-// kept: bodies that are kept now; continued: kept bodies that a later request continued, since the start.
-void tern_uploads_count(struct tern_uploads *uploads, uint64_t *kept, uint64_t *continued);
+// Fills the counters of bodies: bytes in memory and in files, kept bodies, continued bodies.
+void tern_uploads_count(struct tern_uploads *uploads, struct tern_http_counters *counters);
+
+// Creates a room with this folder and these limits, and the uploads in it, and loads the bodies of an earlier process.
+// folder: copied, or NULL.
+// TERN_ERR_IO, TERN_ERR_NO_MEMORY  like tern_uploads_load(); `why` has the reason
+TERN_MUST_USE enum tern_result tern_uploads_open(const char *folder,
+                                                 const struct tern_http_limits *limits,
+                                                 struct tern_uploads **uploads, char why[256]);
+// Sets new limits for bytes that arrive, and for bodies that are kept, from now on. For tern_uploads_open() only.
+void tern_uploads_set_limits(struct tern_uploads *uploads, const struct tern_http_limits *limits);
+// Frees the uploads like tern_uploads_free(), and releases the room. Accepts NULL.
+void tern_uploads_close(struct tern_uploads *uploads);
+
+// --- Body of the request that is being read
+
+// Becomes a tern_body at the request's end. A long body with an owner is an upload until then.
+struct tern_arrival {
+    struct tern_uploads *uploads;     // NULL = no body outlives its connection
+    struct tern_body body;            // a short body, and every complete one
+    struct tern_upload_writer upload; // an incomplete body that may outlive the connection
+};
+
+// room: NULL = the room of `uploads`; both NULL = bodies without a bound.
+void tern_arrival_init(struct tern_arrival *arrival, struct tern_body_room *room,
+                       struct tern_uploads *uploads);
+void tern_arrival_free(struct tern_arrival *arrival);
+
+// Continues the body of an earlier request, or begins a new one. part->owner 0: none. Returns 0, or the HTTP status of a
+// refusal.
+int tern_arrival_begin(struct tern_arrival *arrival, const struct tern_upload_part *part);
+// total: the length of the whole body. False: refuse the request with 503.
+bool tern_arrival_append(struct tern_arrival *arrival, const void *data, size_t len,
+                         uint64_t total);
+// Returns the complete body; *len its length. NULL with *len > 0: refuse the request with 503.
+const uint8_t *tern_arrival_end(struct tern_arrival *arrival, size_t *len);
 
 #endif

@@ -6,6 +6,7 @@
 #include "util/bytes.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,185 @@ struct tern_connection {
     bool peer_is_cache;
 };
 
+// --- Exchanges and their mailbox
+
+// An exchange may outlive its connection and its loop; its reply is then dropped.
+struct tern_http_exchange {
+    struct tern_mailbox *mailbox;
+    struct tern_request_reader *reader;
+    struct tern_connection *connection; // NULL once it is closed; for the loop's thread only
+    struct tern_http_tag tag; // guarded by the mailbox's lock until the loop has the reply
+    struct tern_http_reply reply;
+    struct tern_http_exchange *next; // in the mailbox
+};
+
+// Returns exchanges with their replies from any thread to the loop.
+struct tern_mailbox {
+    pthread_mutex_t lock;
+    uint32_t references; // by exchanges, and by the loop
+    uv_async_t *wake; // triggered by a reply from another thread; NULL once the mailbox is closed
+    pthread_t owner;  // the loop's thread, which empties the mailbox after each iteration
+    struct tern_http_exchange *first;
+    struct tern_http_exchange *last;
+};
+
+// NULL when memory is short.
+static struct tern_mailbox *new_mailbox(uv_async_t *wake)
+{
+    struct tern_mailbox *mailbox = calloc(1, sizeof *mailbox);
+    if (mailbox != NULL) {
+        pthread_mutex_init(&mailbox->lock, NULL);
+        mailbox->references = 1;
+        mailbox->wake = wake;
+    }
+    return mailbox;
+}
+
+static void release_mailbox(struct tern_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    bool last = --mailbox->references == 0;
+    pthread_mutex_unlock(&mailbox->lock);
+    if (last) {
+        pthread_mutex_destroy(&mailbox->lock);
+        free(mailbox);
+    }
+}
+
+static bool has_replies(struct tern_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    const bool has = mailbox->first != NULL;
+    pthread_mutex_unlock(&mailbox->lock);
+    return has;
+}
+
+// Removes and returns all exchanges that have a reply, linked by `next`, the oldest first. NULL = none.
+static struct tern_http_exchange *take_replies(struct tern_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    struct tern_http_exchange *first = mailbox->first;
+    mailbox->first = NULL;
+    mailbox->last = NULL;
+    pthread_mutex_unlock(&mailbox->lock);
+    return first;
+}
+
+// Frees the exchange and its reader, but not the reply's body, which the caller has taken over.
+static void free_exchange(struct tern_http_exchange *exchange)
+{
+    release_mailbox(exchange->mailbox);
+    tern_reader_free(exchange->reader);
+    free(exchange);
+}
+
+// Frees the exchange and the reply's body.
+static void drop_exchange(struct tern_http_exchange *exchange)
+{
+    tern_blob_release(exchange->reply.body);
+    free_exchange(exchange);
+}
+
+// Makes the mailbox refuse replies, no longer use `wake`, and drops the loop's reference.
+static void close_mailbox(struct tern_mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock);
+    mailbox->wake = NULL;
+    pthread_mutex_unlock(&mailbox->lock);
+    struct tern_http_exchange *exchange = take_replies(mailbox);
+    while (exchange != NULL) {
+        struct tern_http_exchange *next = exchange->next;
+        drop_exchange(exchange);
+        exchange = next;
+    }
+    release_mailbox(mailbox);
+}
+
+// Adds the exchange to its mailbox. False: the loop has ended.
+static bool post(struct tern_http_exchange *exchange)
+{
+    struct tern_mailbox *mailbox = exchange->mailbox;
+    pthread_mutex_lock(&mailbox->lock);
+    bool open = mailbox->wake != NULL;
+    if (open) {
+        bool was_empty = mailbox->first == NULL;
+        *(was_empty ? &mailbox->first : &mailbox->last->next) = exchange;
+        mailbox->last = exchange;
+        // The lock prevents the loop from closing the handle meanwhile.
+        if (was_empty && !pthread_equal(mailbox->owner, pthread_self())) {
+            uv_async_send(mailbox->wake);
+        }
+    }
+    pthread_mutex_unlock(&mailbox->lock);
+    return open;
+}
+
+// Takes over the reader. Called on the loop's thread. NULL when memory is short.
+static struct tern_http_exchange *new_exchange(struct tern_mailbox *mailbox,
+                                               struct tern_request_reader *reader,
+                                               struct tern_connection *connection)
+{
+    struct tern_http_exchange *exchange = calloc(1, sizeof *exchange);
+    if (exchange == NULL) {
+        return NULL;
+    }
+    exchange->mailbox = mailbox;
+    exchange->reader = reader;
+    exchange->connection = connection;
+    pthread_mutex_lock(&mailbox->lock);
+    mailbox->references++;
+    mailbox->owner = pthread_self();
+    pthread_mutex_unlock(&mailbox->lock);
+    return exchange;
+}
+
+// Returns the tag that the handler has set so far.
+static struct tern_http_tag tag_of(struct tern_http_exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->mailbox->lock);
+    struct tern_http_tag tag = exchange->tag;
+    pthread_mutex_unlock(&exchange->mailbox->lock);
+    return tag;
+}
+
+const struct tern_http_request *
+tern_http_exchange_request(const struct tern_http_exchange *exchange)
+{
+    return tern_reader_request(exchange->reader);
+}
+
+void *tern_http_exchange_context(struct tern_http_exchange *exchange)
+{
+    return tern_reader_context(exchange->reader);
+}
+
+void tern_http_exchange_evict_body(const struct tern_http_exchange *exchange)
+{
+    tern_reader_evict_body(exchange->reader);
+}
+
+bool tern_http_exchange_unfinished(const struct tern_http_exchange *exchange, uint64_t owner,
+                                   struct tern_http_unfinished *unfinished)
+{
+    return tern_reader_unfinished(exchange->reader, owner, unfinished);
+}
+
+void tern_http_exchange_tag(struct tern_http_exchange *exchange, const struct tern_http_tag *tag)
+{
+    pthread_mutex_lock(&exchange->mailbox->lock);
+    exchange->tag = *tag;
+    pthread_mutex_unlock(&exchange->mailbox->lock);
+}
+
+void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http_reply *reply)
+{
+    exchange->reply = *reply;
+    exchange->next = NULL;
+    if (!post(exchange)) {
+        drop_exchange(exchange);
+    }
+}
+
 // --- Metering
 
 static bool is_empty(const struct tern_bytes *bytes)
@@ -127,7 +307,7 @@ static void take_bytes(struct meter *metering, const struct tern_socket_counters
 static void meter_handshake(struct meter *metering, const struct tern_stream *stream)
 {
     struct tern_socket_counters now;
-    tern_stream_counters(stream, &now);
+    tern_stream_counters(stream, false, &now);
     const bool first = metering->last.segments_sent == 0 && now.header_bytes > 0;
     take_bytes(metering, &now, &metering->handshake_up, &metering->handshake_down);
     if (first) {
@@ -162,7 +342,7 @@ static void meter_exchange(struct meter *metering, const struct tern_stream *str
                            const struct tern_http_tag *tag)
 {
     struct tern_socket_counters now;
-    tern_stream_counters(stream, &now);
+    tern_stream_counters(stream, false, &now);
     if (tag->client != 0) {
         report_handshake(metering, tag);
     }
@@ -177,7 +357,7 @@ static void meter_exchange(struct meter *metering, const struct tern_stream *str
 static void meter_close(struct meter *metering, const struct tern_stream *stream)
 {
     struct tern_socket_counters now;
-    tern_stream_final_counters(stream, &now);
+    tern_stream_counters(stream, true, &now);
     report_handshake(metering, &metering->tag);
     report_tagged(metering, &metering->tag, &now);
 }
@@ -242,6 +422,13 @@ static uint64_t admitted_client(const struct tern_connection *connection, uint64
     return is_admitted ? client : 0;
 }
 
+// Copies the bytes that have arrived, at most `size`, and leaves them unread. Returns their number.
+static size_t peek(const struct tern_connection *connection, uint8_t *dst, size_t size)
+{
+    const ssize_t len = recv(connection->stream.fd, dst, size, MSG_PEEK | MSG_DONTWAIT);
+    return len > 0 ? (size_t)len : 0;
+}
+
 // Recognises the client by the ticket in the ClientHello, if the whole ClientHello has arrived.
 static void recognise(struct tern_connection *connection)
 {
@@ -250,7 +437,7 @@ static void recognise(struct tern_connection *connection)
     if (shared->known_tickets == NULL || connection->recognised != 0) {
         return;
     }
-    const size_t len = tern_stream_peek(&connection->stream, hello, sizeof hello);
+    const size_t len = peek(connection, hello, sizeof hello);
     connection->recognised =
         admitted_client(connection, tern_known_tickets_offered(shared->known_tickets, hello, len));
     if (connection->recognised != 0) {
@@ -272,7 +459,7 @@ static bool take_turn_of(struct tern_connection *connection, const struct tern_a
 {
     struct tern_connection_group *group = connection->group;
     connection->turn = *turn;
-    return tern_handshakes_begin(group->handshakes, turn, now_ms(group));
+    return tern_handshakes_begin(&group->handshakes, turn, now_ms(group));
 }
 
 // A recognised client has turns of its own, so that strangers behind the same address cannot take all of them.
@@ -394,7 +581,7 @@ static void return_turn(struct tern_connection *connection)
     if (connection->is_spare) {
         return;
     }
-    tern_handshakes_succeed(group->handshakes, &connection->turn, now_ms(group));
+    tern_handshakes_succeed(&group->handshakes, &connection->turn, now_ms(group));
     struct tern_connection *next = TAILQ_FIRST(&group->held_back);
     while (next != NULL && memcmp(&next->turn, &connection->turn, sizeof next->turn) != 0) {
         next = TAILQ_NEXT(next, held_back);
@@ -420,7 +607,7 @@ static void begin_held_back(struct tern_connection_group *group)
 // A handshake that ends before the server's first answer has cost nothing, so its turn is free again.
 static void leave_handshake(struct tern_connection *connection)
 {
-    if (connection->state == STATE_HANDSHAKE && tern_stream_progress(&connection->stream) == 0) {
+    if (connection->state == STATE_HANDSHAKE && connection->stream.bytes_sent == 0) {
         return_turn(connection);
     } else if (connection->state == STATE_HELD_BACK) {
         leave_held_back(connection);
@@ -460,7 +647,7 @@ static void meter_end(struct tern_connection *connection)
 {
     struct meter *metering = &connection->meter;
     if (connection->exchange != NULL) {
-        struct tern_http_tag tag = tern_exchange_tag(connection->exchange);
+        struct tern_http_tag tag = tag_of(connection->exchange);
         tag.payload_down = 0;
         tern_http_tag_clear_cache(&tag);
         metering->tag = tag.client != 0 ? tag : metering->tag;
@@ -482,7 +669,7 @@ static void destroy(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
     leave_handshake(connection);
-    tern_stream_shut(&connection->stream);
+    tern_stream_shut(&connection->stream, false);
     meter_end(connection);
     if (connection->exchange != NULL) {
         connection->exchange->connection = NULL;
@@ -507,7 +694,7 @@ static enum step end_connection(struct tern_connection *connection)
 // Closes this side first: sends the closing alert and FIN, then discards what the peer still sends.
 static enum step begin_drain(struct tern_connection *connection)
 {
-    tern_stream_finish(&connection->stream);
+    tern_stream_shut(&connection->stream, true);
     if (connection->group->stopping) {
         return end_connection(connection);
     }
@@ -519,6 +706,16 @@ static enum step begin_drain(struct tern_connection *connection)
     return STEP_ON;
 }
 
+// Delays acknowledgements, so that the reply can carry them. The kernel resets this when it sends an acknowledgement
+// alone, so call it before each request.
+static void delay_acknowledgements(const struct tern_connection *connection)
+{
+    int off = 0;
+    if (connection->group->is_tcp) {
+        (void)setsockopt(connection->stream.fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
+    }
+}
+
 // Waits for the next request on the same connection.
 static enum step await_request(struct tern_connection *connection)
 {
@@ -528,7 +725,7 @@ static enum step await_request(struct tern_connection *connection)
     if (connection->group->stopping) {
         return begin_drain(connection);
     }
-    tern_stream_delay_acknowledgements(&connection->stream);
+    delay_acknowledgements(connection);
     tern_admission_touch(connection->group->shared->admission, &connection->place);
     set_state(connection, STATE_IDLE, connection->group->limits.idle_ms);
     if (connection->input != NULL) {
@@ -608,10 +805,8 @@ static enum step accept_peer(struct tern_connection *connection,
     free(connection->proxy);
     connection->proxy = NULL;
     if (peer->ss_family != AF_UNSPEC) {
-        const struct tern_address address = tern_address_of(peer);
         set_peer(connection, peer);
-        if (!tern_admission_move(connection->group->shared->admission, &connection->place,
-                                 &address)) {
+        if (!tern_admission_move(connection->group->shared->admission, &connection->place, peer)) {
             return refuse_proxied(connection, NULL);
         }
     }
@@ -711,7 +906,7 @@ static enum step end_write(struct tern_connection *connection)
 
 static enum step wait_to_write(struct tern_connection *connection, uint64_t progress_before)
 {
-    if (tern_stream_progress(&connection->stream) != progress_before) {
+    if (connection->stream.bytes_sent != progress_before) {
         set_state(connection, STATE_WRITING, connection->group->limits.write_ms);
     }
     watch(connection, UV_WRITABLE);
@@ -721,7 +916,7 @@ static enum step wait_to_write(struct tern_connection *connection, uint64_t prog
 static enum step step_write(struct tern_connection *connection)
 {
     struct tern_reply_out *out = &connection->out;
-    uint64_t progress = tern_stream_progress(&connection->stream);
+    uint64_t progress = connection->stream.bytes_sent;
     while (out->sent < out->head_len + out->body_len) {
         struct tern_stream_parts parts = parts_left(out);
         size_t len = 0;
@@ -772,7 +967,6 @@ static bool begin_request(struct tern_connection *connection)
     struct tern_reader_config config = {
         .header_bytes = limits->header_bytes,
         .body_bytes = limits->body_bytes,
-        .room = connection->group->shared->bodies,
         .uploads = connection->group->shared->uploads,
         .id = ++connection->group->shared->request_ids,
         .peer = connection->peer,
@@ -816,7 +1010,7 @@ static enum step refuse_request(struct tern_connection *connection, int status, 
 static enum step dispatch(struct tern_connection *connection)
 {
     const struct tern_connection_group *group = connection->group;
-    connection->exchange = tern_exchange_new(group->mailbox, connection->reader, connection);
+    connection->exchange = new_exchange(group->mailbox, connection->reader, connection);
     if (connection->exchange == NULL) {
         return refuse_request(connection, 503, AFTER_CLOSE);
     }
@@ -831,12 +1025,15 @@ static enum step dispatch(struct tern_connection *connection)
 // Waits for more of the request; sends "100 Continue" if the peer expects it.
 static enum step await_rest(struct tern_connection *connection)
 {
+    const struct tern_reader_state *state = tern_reader_state(connection->reader);
     extend_reading(connection);
-    if (!tern_reader_expects_continue(connection->reader) || connection->continued) {
+    if (connection->continued || !state->has_head || !state->expects_continue ||
+        state->status != 0) {
         return STEP_ON;
     }
     connection->continued = true;
-    tern_reply_write_continue(&connection->out);
+    tern_reply_write(&(struct tern_http_reply){.status = 100}, (struct tern_reply_shape){0},
+                     &connection->out);
     return begin_write(connection, AFTER_BODY);
 }
 
@@ -917,8 +1114,8 @@ static enum step step_read(struct tern_connection *connection)
 static enum step step_drain(struct tern_connection *connection)
 {
     size_t len = 0;
-    enum tern_stream_status status =
-        tern_stream_discard(&connection->stream, connection->group->read_buffer, &len);
+    enum tern_stream_status status = tern_stream_read(
+        &connection->stream, connection->group->read_buffer, TERN_TLS_RECORD_MAX, &len);
     connection->drained += len;
     if (waits_for(connection, status)) {
         return STEP_WAIT;
@@ -1075,14 +1272,14 @@ static bool open_stream(struct tern_connection *connection, int fd)
     return true;
 }
 
-// NULL: admission refuses the connection, or memory is short.
+// name: NULL for a proxy, whose own address has no limits. NULL: admission refuses the connection, or memory is short.
 static struct tern_connection *enter(struct tern_connection_group *group,
-                                     const struct tern_address *address)
+                                     const struct sockaddr_storage *name)
 {
     struct tern_connection *connection = calloc(1, sizeof *connection);
     const bool entered =
         connection != NULL &&
-        tern_admission_enter(group->shared->admission, &group->places, address, &connection->place);
+        tern_admission_enter(group->shared->admission, &group->places, name, &connection->place);
     if (!entered) {
         group->shared->counters.connections_refused++;
         free(connection);
@@ -1103,9 +1300,7 @@ void tern_connection_open(struct tern_connection_group *group, int fd,
                           const struct sockaddr_storage *name)
 {
     const bool proxied = tern_networks_contain(&group->shared->proxies, name);
-    const struct tern_address uncounted = {{0}}; // a proxy's own address has no limits
-    const struct tern_address address = proxied ? uncounted : tern_address_of(name);
-    struct tern_connection *connection = enter(group, &address);
+    struct tern_connection *connection = enter(group, proxied ? NULL : name);
     if (connection == NULL) {
         close(fd);
         return;
@@ -1165,14 +1360,15 @@ static void expire_if_due(struct tern_connection *connection)
     }
 }
 
-uint64_t tern_connection_expire_all(struct tern_connection_group *group)
+uint64_t tern_connections_expire(struct tern_connection_group *group)
 {
     for_each(group, expire_if_due);
     begin_held_back(group);
+    tern_handshakes_sweep(&group->handshakes, now_ms(group));
     return now_ms(group);
 }
 
-void tern_connection_end_displaced(struct tern_connection_group *group)
+void tern_connections_end_displaced(struct tern_connection_group *group)
 {
     struct tern_admission *admission = group->shared->admission;
     struct tern_place *place = tern_admission_displaced(admission, &group->places);
@@ -1195,14 +1391,9 @@ static void end_if_idle(struct tern_connection *connection)
     }
 }
 
-void tern_connection_end_idle(struct tern_connection_group *group)
+void tern_connections_end(struct tern_connection_group *group, bool only_idle)
 {
-    for_each(group, end_if_idle);
-}
-
-void tern_connection_end_all(struct tern_connection_group *group)
-{
-    for_each(group, destroy);
+    for_each(group, only_idle ? end_if_idle : destroy);
 }
 
 static void send_reply(struct tern_connection *connection, struct tern_http_exchange *exchange)
@@ -1219,18 +1410,57 @@ static void send_reply(struct tern_connection *connection, struct tern_http_exch
     connection->exchange = NULL;
     tern_reply_write(&exchange->reply, shape, &connection->out);
     report_answer(connection, reader);
-    tern_exchange_free(exchange);
+    free_exchange(exchange);
     tern_admission_touch(connection->group->shared->admission, &connection->place);
     connection->reads_left = READ_BATCH;
     (void)begin_write(connection, closes ? AFTER_CLOSE : AFTER_NEXT);
     (void)run(connection);
 }
 
-void tern_connection_reply(struct tern_http_exchange *exchange)
+void tern_connections_deliver(struct tern_connection_group *group)
 {
-    if (exchange->connection == NULL) {
-        tern_exchange_drop(exchange);
-        return;
+    struct tern_http_exchange *exchange =
+        group->mailbox != NULL ? take_replies(group->mailbox) : NULL;
+    while (exchange != NULL) {
+        struct tern_http_exchange *next = exchange->next;
+        if (exchange->connection != NULL) {
+            send_reply(exchange->connection, exchange);
+        } else {
+            drop_exchange(exchange);
+        }
+        exchange = next;
     }
-    send_reply(exchange->connection, exchange);
+    if (group->mailbox != NULL && has_replies(group->mailbox)) {
+        uv_async_send(group->wake);
+    }
+}
+
+// --- Group
+
+// Wakes the loop of a group whose connections another loop has displaced.
+static void wake_loop(void *ctx)
+{
+    uv_async_send(ctx);
+}
+
+bool tern_connections_init(struct tern_connection_group *group, uv_loop_t *uv, uv_async_t *wake)
+{
+    group->uv = uv;
+    group->wake = wake;
+    TAILQ_INIT(&group->places.displaced);
+    group->places.wake = wake_loop;
+    group->places.ctx = wake;
+    TAILQ_INIT(&group->held_back);
+    LIST_INIT(&group->open);
+    group->spare.data = group;
+    group->mailbox = new_mailbox(wake);
+    return group->mailbox != NULL && uv_timer_init(uv, &group->spare) == 0;
+}
+
+void tern_connections_close(struct tern_connection_group *group)
+{
+    if (group->mailbox != NULL) {
+        close_mailbox(group->mailbox);
+        group->mailbox = NULL;
+    }
 }

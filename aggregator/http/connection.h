@@ -8,6 +8,7 @@
 #include "http/body.h"
 #include "http/proxy.h"
 #include "http/reply.h"
+#include "http/request.h"
 #include "http/tickets.h"
 #include "http/tls_stream.h"
 #include <pthread.h>
@@ -15,6 +16,7 @@
 #include <uv.h>
 
 struct tern_connection;
+struct tern_mailbox;
 
 // Counters that all loops increment.
 struct tern_server_counters {
@@ -34,7 +36,6 @@ struct tern_server_shared {
     struct tern_ticket_keys *ticket_keys;     // NULL = none
     struct tern_known_tickets *known_tickets; // NULL = no tickets
     char *ticket_clients;                     // path of the file of known_tickets; NULL = none
-    struct tern_body_room *bodies;
     struct tern_uploads *uploads;
     struct tern_server_counters counters;
     _Atomic uint64_t request_ids;        // the last id assigned
@@ -51,12 +52,13 @@ struct tern_connection_group {
     struct tern_server_shared *shared;
     struct tern_http_limits limits;
     struct tern_tls_context *tls; // NULL = plain TCP
-    struct tern_mailbox *mailbox;
+    struct tern_mailbox *mailbox; // replies for the loop to send; NULL once closed
+    uv_async_t *wake;             // wakes the loop for replies and displaced connections
     bool is_tcp;
     bool stopping; // no new requests
     LIST_HEAD(tern_open_connections, tern_connection) open;
     struct tern_place_group places;
-    struct tern_handshakes *handshakes;                    // handshake turns in use
+    struct tern_handshakes handshakes;                     // handshake turns in use
     TAILQ_HEAD(tern_held_back, tern_connection) held_back; // connections that wait for a turn
     uint32_t held_back_count;
     uv_timer_t spare;       // runs while connections are held back; its data is the group
@@ -66,25 +68,29 @@ struct tern_connection_group {
     uint8_t write_buffer[TERN_TLS_RECORD_MAX];
 };
 
+// Prepares the group. The caller has set `shared`, `tls` and `is_tcp`, and sets `limits`, handshakes.per_address and on_gone
+// before the loop runs. Initializes the timer `spare`, which the caller closes. False: memory is short.
+bool tern_connections_init(struct tern_connection_group *group, uv_loop_t *uv, uv_async_t *wake);
+// Refuses replies from now on and stops using `wake`. All connections are closed.
+void tern_connections_close(struct tern_connection_group *group);
+
 // Takes over an accepted socket. Closes the socket if admission refuses the connection, or memory is short. name: the
 // peer's address.
 void tern_connection_open(struct tern_connection_group *group, int fd,
                           const struct sockaddr_storage *name);
 
-// Ends or refuses what has passed its deadline, and begins deferred handshakes for which a turn is free. Returns the time
-// of the deadlines' clock in ms.
-uint64_t tern_connection_expire_all(struct tern_connection_group *group);
+// Sends the replies in the mailbox. Sending one can read the peer's next request, whose reply then waits for the loop's next
+// iteration, so that a peer that pipelines requests does not starve others.
+void tern_connections_deliver(struct tern_connection_group *group);
+
+// Ends connections and requests that have passed their deadline, begins deferred handshakes for which a turn is free, and
+// forgets addresses whose turns are all free. Returns the time of the deadlines' clock in ms.
+uint64_t tern_connections_expire(struct tern_connection_group *group);
 
 // Closes the group's connections that admission has displaced for newcomers.
-void tern_connection_end_displaced(struct tern_connection_group *group);
+void tern_connections_end_displaced(struct tern_connection_group *group);
 
-// Closes the connections that neither receive a body nor send a reply, because the loop stops.
-void tern_connection_end_idle(struct tern_connection_group *group);
-
-// Closes all connections at once.
-void tern_connection_end_all(struct tern_connection_group *group);
-
-// Sends the reply of an exchange and frees the exchange. The connection may be closed already.
-void tern_connection_reply(struct tern_http_exchange *exchange);
+// Closes all connections, or only those that neither receive a body nor send a reply.
+void tern_connections_end(struct tern_connection_group *group, bool only_idle);
 
 #endif

@@ -44,6 +44,9 @@ struct tern_http_limits {
     uint32_t write_ms;   // without progress while a reply is being sent (60000)
 };
 
+// Replaces every 0 by its default, and raises body_memory and body_disk to body_bytes.
+void tern_http_limits_fill(struct tern_http_limits *limits);
+
 // The PEM files of TLS, and what they require of clients.
 struct tern_http_files {
     const char *certificate; // with the chain; NULL = plain TCP

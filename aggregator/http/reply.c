@@ -1,181 +1,10 @@
 #include "http/reply.h"
 #include "wire/wire.h"
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
-
-// --- Exchanges and their mailbox
-
-struct tern_mailbox {
-    pthread_mutex_t lock;
-    uint32_t references;
-    uv_async_t *wake; // NULL once closed
-    pthread_t owner;
-    struct tern_http_exchange *first;
-    struct tern_http_exchange *last;
-};
-
-struct tern_mailbox *tern_mailbox_new(uv_async_t *wake)
-{
-    struct tern_mailbox *mailbox = calloc(1, sizeof *mailbox);
-    if (mailbox != NULL) {
-        pthread_mutex_init(&mailbox->lock, NULL);
-        mailbox->references = 1;
-        mailbox->wake = wake;
-        mailbox->owner = pthread_self();
-    }
-    return mailbox;
-}
-
-void tern_mailbox_own(struct tern_mailbox *mailbox)
-{
-    pthread_mutex_lock(&mailbox->lock);
-    mailbox->owner = pthread_self();
-    pthread_mutex_unlock(&mailbox->lock);
-}
-
-static void release_mailbox(struct tern_mailbox *mailbox)
-{
-    pthread_mutex_lock(&mailbox->lock);
-    bool last = --mailbox->references == 0;
-    pthread_mutex_unlock(&mailbox->lock);
-    if (last) {
-        pthread_mutex_destroy(&mailbox->lock);
-        free(mailbox);
-    }
-}
-
-struct tern_http_exchange *tern_mailbox_take(struct tern_mailbox *mailbox)
-{
-    pthread_mutex_lock(&mailbox->lock);
-    struct tern_http_exchange *first = mailbox->first;
-    mailbox->first = NULL;
-    mailbox->last = NULL;
-    pthread_mutex_unlock(&mailbox->lock);
-    return first;
-}
-
-bool tern_mailbox_is_empty(struct tern_mailbox *mailbox)
-{
-    pthread_mutex_lock(&mailbox->lock);
-    bool empty = mailbox->first == NULL;
-    pthread_mutex_unlock(&mailbox->lock);
-    return empty;
-}
-
-void tern_exchange_drop(struct tern_http_exchange *exchange)
-{
-    tern_blob_release(exchange->reply.body);
-    tern_exchange_free(exchange);
-}
-
-void tern_mailbox_close(struct tern_mailbox *mailbox)
-{
-    pthread_mutex_lock(&mailbox->lock);
-    mailbox->wake = NULL;
-    pthread_mutex_unlock(&mailbox->lock);
-    struct tern_http_exchange *exchange = tern_mailbox_take(mailbox);
-    while (exchange != NULL) {
-        struct tern_http_exchange *next = exchange->next;
-        tern_exchange_drop(exchange);
-        exchange = next;
-    }
-    release_mailbox(mailbox);
-}
-
-// Adds the exchange to the mailbox. False: the loop has ended.
-static bool post(struct tern_mailbox *mailbox, struct tern_http_exchange *exchange)
-{
-    pthread_mutex_lock(&mailbox->lock);
-    bool open = mailbox->wake != NULL;
-    if (open) {
-        bool was_empty = mailbox->first == NULL;
-        *(was_empty ? &mailbox->first : &mailbox->last->next) = exchange;
-        mailbox->last = exchange;
-        // The lock prevents the loop from closing the handle meanwhile.
-        if (was_empty && !pthread_equal(mailbox->owner, pthread_self())) {
-            uv_async_send(mailbox->wake);
-        }
-    }
-    pthread_mutex_unlock(&mailbox->lock);
-    return open;
-}
-
-struct tern_http_exchange *tern_exchange_new(struct tern_mailbox *mailbox,
-                                             struct tern_request_reader *reader,
-                                             struct tern_connection *connection)
-{
-    struct tern_http_exchange *exchange = calloc(1, sizeof *exchange);
-    if (exchange == NULL) {
-        return NULL;
-    }
-    exchange->mailbox = mailbox;
-    exchange->reader = reader;
-    exchange->connection = connection;
-    pthread_mutex_lock(&mailbox->lock);
-    mailbox->references++;
-    pthread_mutex_unlock(&mailbox->lock);
-    return exchange;
-}
-
-void tern_exchange_free(struct tern_http_exchange *exchange)
-{
-    release_mailbox(exchange->mailbox);
-    tern_reader_free(exchange->reader);
-    free(exchange);
-}
-
-struct tern_http_tag tern_exchange_tag(struct tern_http_exchange *exchange)
-{
-    pthread_mutex_lock(&exchange->mailbox->lock);
-    struct tern_http_tag tag = exchange->tag;
-    pthread_mutex_unlock(&exchange->mailbox->lock);
-    return tag;
-}
-
-const struct tern_http_request *
-tern_http_exchange_request(const struct tern_http_exchange *exchange)
-{
-    return tern_reader_request(exchange->reader);
-}
-
-void *tern_http_exchange_context(struct tern_http_exchange *exchange)
-{
-    return tern_reader_context(exchange->reader);
-}
-
-void tern_http_exchange_evict_body(const struct tern_http_exchange *exchange)
-{
-    tern_reader_evict_body(exchange->reader);
-}
-
-bool tern_http_exchange_unfinished(const struct tern_http_exchange *exchange, uint64_t owner,
-                                   struct tern_http_unfinished *unfinished)
-{
-    return tern_reader_unfinished(exchange->reader, owner, unfinished);
-}
-
-void tern_http_exchange_tag(struct tern_http_exchange *exchange, const struct tern_http_tag *tag)
-{
-    pthread_mutex_lock(&exchange->mailbox->lock);
-    exchange->tag = *tag;
-    pthread_mutex_unlock(&exchange->mailbox->lock);
-}
-
-void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http_reply *reply)
-{
-    exchange->reply = *reply;
-    exchange->next = NULL;
-    if (!post(exchange->mailbox, exchange)) {
-        tern_exchange_drop(exchange);
-    }
-}
-
-// --- Writer
 
 // Heads are as short as HTTP allows, since devices pay for every byte: no Date, no Server, no Content-Type unless the
 // handler sets one.
@@ -187,6 +16,7 @@ static const struct status {
     enum tern_result result;
     const char *sentence; // what went wrong and what to do
 } statuses[] = {
+    {100, "Continue", TERN_OK, NULL},
     {200, "OK", TERN_OK, NULL},
     {201, "Created", TERN_OK, NULL},
     {204, "No Content", TERN_OK, NULL},
@@ -327,7 +157,7 @@ void tern_reply_write(const struct tern_http_reply *reply, struct tern_reply_sha
     out->sent = 0;
 }
 
-// Empties *out, but leaves its status.
+// Empties *out except its status.
 static void reset(struct tern_reply_out *out)
 {
     out->head_len = 0;
@@ -335,12 +165,6 @@ static void reset(struct tern_reply_out *out)
     out->body = NULL;
     out->body_len = 0;
     out->sent = 0;
-}
-
-void tern_reply_write_continue(struct tern_reply_out *out)
-{
-    reset(out);
-    head_add(out, "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 static void put_error(struct tern_http_reply *reply, enum tern_result result, const char *sentence)
@@ -390,11 +214,6 @@ void tern_reply_sent(struct tern_reply_out *out, size_t len)
         const size_t from = out->blob->len - out->body_len + before * EVICT_BYTES;
         tern_blob_drop_pages(out->blob, from, (now - before) * EVICT_BYTES);
     }
-}
-
-size_t tern_reply_body_sent(const struct tern_reply_out *out)
-{
-    return out->sent > out->head_len ? out->sent - out->head_len : 0;
 }
 
 void tern_reply_clear(struct tern_reply_out *out)

@@ -137,7 +137,6 @@ struct tern_request_reader {
     uint64_t total; // bytes of the whole body, including those of earlier requests
     struct tern_http_permit permit;
     struct tern_reader_state state;
-    bool expects; // "Expect: 100-continue" and no body byte yet
 
     // The header being read. Longer names are unknown; longer values count as empty.
     bool in_value;
@@ -149,12 +148,11 @@ struct tern_request_reader {
 
     char peer[INET6_ADDRSTRLEN];
     char certificate[TERN_HTTP_NAME_SIZE];
-    uint32_t head_len;                // bytes of the request line and headers so far
-    bool target_done;                 // text holds the whole request target
-    bool has_length;                  // a Content-Length was read
-    bool has_coding;                  // a Transfer-Encoding was read
-    struct tern_body body;            // a short body, and every complete one
-    struct tern_upload_writer upload; // an incomplete body that may outlive the connection
+    uint32_t head_len;           // bytes of the request line and headers so far
+    bool target_done;            // text holds the whole request target
+    bool has_length;             // a Content-Length was read
+    bool has_coding;             // a Transfer-Encoding was read
+    struct tern_arrival arrival; // the body
     size_t text_len;
     char text[]; // request target, then values that are kept whole; each ends with NUL
 };
@@ -204,8 +202,8 @@ static void end_range(struct tern_request_reader *reader)
 
 static void end_expect(struct tern_request_reader *reader)
 {
-    reader->expects = strcasecmp(reader->value, "100-continue") == 0;
-    if (!reader->expects) {
+    reader->state.expects_continue = strcasecmp(reader->value, "100-continue") == 0;
+    if (!reader->state.expects_continue) {
         set_refusal(reader, 417);
     }
 }
@@ -381,14 +379,11 @@ static void on_value(void *ctx, const char *at, size_t len)
 static bool on_body(void *ctx, const char *at, size_t len)
 {
     struct tern_request_reader *reader = ctx;
-    reader->expects = false;
+    reader->state.expects_continue = false;
     if (reader->state.discards) {
         return true;
     }
-    const bool appended = reader->upload.upload != NULL
-                              ? tern_upload_append(&reader->upload, at, len)
-                              : tern_body_append(&reader->body, at, len, (size_t)reader->total);
-    if (!appended) {
+    if (!tern_arrival_append(&reader->arrival, at, len, reader->total)) {
         set_refusal(reader, 503);
         return false;
     }
@@ -493,33 +488,15 @@ static int admit(struct tern_request_reader *reader)
     return 0;
 }
 
-static int status_of(enum tern_result begun)
-{
-    return begun == TERN_OK ? 0 : begun == TERN_ERR_STATE ? 416 : 503;
-}
-
-// Continues the body of an earlier request, or begins a new one. Returns 0 or the status of a refusal.
+// Returns 0 or the status of a refusal.
 static int begin_body(struct tern_request_reader *reader)
 {
-    const bool kept = reader->permit.owner != 0 && reader->config.uploads != NULL &&
-                      tern_body_is_long(reader->config.room, reader->total);
-    if (reader->range.whole != 0 && reader->permit.owner == 0) {
-        return 400;
-    }
-    if (!kept && reader->range.first != 0) {
-        return 416;
-    }
-    if (!kept) {
-        return tern_body_set_owner(&reader->body, reader->permit.owner) &&
-                       tern_body_fits(&reader->body, reader->content_length)
-                   ? 0
-                   : 503;
-    }
     const struct tern_upload_part part = {.owner = reader->permit.owner,
                                           .path = reader->request.path,
                                           .from = reader->range.first,
                                           .total = reader->total};
-    return status_of(tern_uploads_begin(reader->config.uploads, &part, &reader->upload));
+    const bool has_range = reader->range.whole != 0;
+    return has_range && part.owner == 0 ? 400 : tern_arrival_begin(&reader->arrival, &part);
 }
 
 static int check_head(struct tern_request_reader *reader, const struct tern_parser_head *head)
@@ -555,14 +532,15 @@ static enum tern_result end_head(struct tern_request_reader *reader)
     reader->request.method = head.method;
     reader->content_length = head.content_length;
     reader->state.keeps_alive = head.minor >= 1 && head.keeps_alive;
-    reader->expects = reader->expects && head.minor >= 1 && reader->content_length > 0;
+    reader->state.expects_continue =
+        reader->state.expects_continue && head.minor >= 1 && reader->content_length > 0;
     cut_target(reader);
     int status = check_head(reader, &head);
     if (status == 0) {
         return TERN_OK;
     }
     reader->state.discards = status != 400 && status != 411 && status != 505 && !head.unserved &&
-                             reader->state.keeps_alive && !reader->expects &&
+                             reader->state.keeps_alive && !reader->state.expects_continue &&
                              reader->content_length <= DISCARD_MAX;
     return refuse(reader, status);
 }
@@ -598,7 +576,7 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
         free(reader);
         return NULL;
     }
-    tern_body_init(&reader->body, config->room);
+    tern_arrival_init(&reader->arrival, config->room, config->uploads);
     return reader;
 }
 
@@ -609,8 +587,7 @@ void tern_reader_free(struct tern_request_reader *reader)
             reader->config.on_dropped(reader->config.dropped_ctx, reader->permit.context);
         }
         tern_parser_free(reader->parser);
-        tern_upload_end(&reader->upload);
-        tern_body_free(&reader->body);
+        tern_arrival_free(&reader->arrival);
         free(reader);
     }
 }
@@ -631,11 +608,9 @@ static enum tern_parser_stop run(struct tern_request_reader *reader, const uint8
 
 static enum tern_result complete(struct tern_request_reader *reader)
 {
-    if (reader->upload.upload != NULL && !tern_upload_take(&reader->upload, &reader->body)) {
-        return refuse(reader, 503);
-    }
-    reader->request.body = tern_body_view(&reader->body);
-    return reader->request.body != NULL || reader->body.len == 0 ? TERN_OK : refuse(reader, 503);
+    size_t len = 0;
+    reader->request.body = tern_arrival_end(&reader->arrival, &len);
+    return reader->request.body != NULL || len == 0 ? TERN_OK : refuse(reader, 503);
 }
 
 static enum tern_result after(struct tern_request_reader *reader, enum tern_parser_stop stop)
@@ -679,11 +654,6 @@ enum tern_result tern_reader_feed(struct tern_request_reader *reader, const uint
     return result;
 }
 
-bool tern_reader_expects_continue(const struct tern_request_reader *reader)
-{
-    return reader->state.has_head && reader->expects && reader->state.status == 0;
-}
-
 const struct tern_reader_state *tern_reader_state(const struct tern_request_reader *reader)
 {
     return &reader->state;
@@ -710,5 +680,5 @@ bool tern_reader_unfinished(const struct tern_request_reader *reader, uint64_t o
 
 void tern_reader_evict_body(const struct tern_request_reader *reader)
 {
-    tern_body_evict(&reader->body);
+    tern_body_evict(&reader->arrival.body);
 }

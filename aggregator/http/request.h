@@ -13,8 +13,8 @@ struct tern_request_reader;
 struct tern_reader_config {
     uint32_t header_bytes; // limit of request line and headers together
     uint32_t body_bytes;
-    struct tern_body_room *room;  // NULL = unbounded
-    struct tern_uploads *uploads; // in the same room; NULL = no body outlives its connection
+    struct tern_body_room *room;  // NULL = that of `uploads`; both NULL = bodies without a bound
+    struct tern_uploads *uploads; // NULL = no body outlives its connection
     uint64_t id;                  // of the request
     const char *peer;             // copied, since a request may outlive its connection
     struct tern_address address;
@@ -52,15 +52,13 @@ struct tern_reader_state {
     bool discards;            // refused, and so few bytes are left that reading them is cheap
     bool has_head;            // the headers are complete
     bool keeps_alive;         // the connection can serve another request
-    uint64_t received;        // bytes of the body that arrived with this request
-    uint64_t client;          // tern_http_permit.client; 0 = none
+    bool expects_continue; // the peer sends the body after "100 Continue"; no body byte has arrived
+    uint64_t received;     // bytes of the body that arrived with this request
+    uint64_t client;       // tern_http_permit.client; 0 = none
     struct tern_http_tag tag; // tern_http_permit.tag; all zero until the request is admitted
 };
 
 const struct tern_reader_state *tern_reader_state(const struct tern_request_reader *reader);
-
-// Whether the peer waits for "100 Continue" before it sends the body.
-bool tern_reader_expects_continue(const struct tern_request_reader *reader);
 
 // Returns the request, which is complete after TERN_OK. The reader owns its memory.
 const struct tern_http_request *tern_reader_request(const struct tern_request_reader *reader);

@@ -233,7 +233,7 @@ static void accept_off(struct loop *loop)
 static void open_connection(struct loop *loop, int fd, const struct sockaddr_storage *name)
 {
     tern_connection_open(&loop->connections, fd, name);
-    tern_connection_end_displaced(&loop->connections);
+    tern_connections_end_displaced(&loop->connections);
 }
 
 static void on_listener(uv_poll_t *handle, int status, int events)
@@ -257,32 +257,13 @@ static void on_listener(uv_poll_t *handle, int status, int events)
     }
 }
 
-// --- Loop: sweep and mailbox
-
-// Sends the replies in the mailbox. Sending one can read the peer's next request, whose reply then waits for the next
-// iteration, so that a peer that pipelines requests does not starve others.
-static void deliver(struct loop *loop)
-{
-    if (loop->closing) {
-        return; // the mailbox is closed
-    }
-    struct tern_http_exchange *exchange = tern_mailbox_take(loop->connections.mailbox);
-    while (exchange != NULL) {
-        struct tern_http_exchange *next = exchange->next;
-        tern_connection_reply(exchange);
-        exchange = next;
-    }
-    if (!loop->closing && !tern_mailbox_is_empty(loop->connections.mailbox)) {
-        uv_async_send(&loop->wake);
-    }
-}
+// --- Loop: sweep and stop
 
 static void on_sweep(uv_timer_t *timer)
 {
     struct loop *loop = timer->data;
     const struct tern_server_shared *shared = loop->connections.shared;
-    const uint64_t now = tern_connection_expire_all(&loop->connections);
-    tern_handshakes_sweep(loop->connections.handshakes, now);
+    const uint64_t now = tern_connections_expire(&loop->connections);
     loop->sweeps++;
     if (loop->is_first) {
         tern_uploads_sweep(shared->uploads, now, loop->connections.limits.unfinished_ms,
@@ -297,7 +278,7 @@ static void on_sweep(uv_timer_t *timer)
             tern_ticket_keys_rotate(loop->connections.shared->ticket_keys, (uint64_t)time(NULL));
         (void)ignored;
     }
-    deliver(loop);
+    tern_connections_deliver(&loop->connections);
 }
 
 static void close_handles(struct loop *loop)
@@ -306,7 +287,7 @@ static void close_handles(struct loop *loop)
         return;
     }
     loop->closing = true;
-    tern_mailbox_close(loop->connections.mailbox);
+    tern_connections_close(&loop->connections);
     uv_close((uv_handle_t *)&loop->wake, NULL);
     uv_close((uv_handle_t *)&loop->sweep, NULL);
     uv_close((uv_handle_t *)&loop->grace, NULL);
@@ -325,7 +306,7 @@ static void on_gone(struct tern_connection_group *connections)
 static void on_grace(uv_timer_t *timer)
 {
     struct loop *loop = timer->data;
-    tern_connection_end_all(&loop->connections);
+    tern_connections_end(&loop->connections, false);
     close_handles(loop);
 }
 
@@ -335,7 +316,7 @@ static void begin_stop(struct loop *loop)
     accept_off(loop);
     uv_close((uv_handle_t *)&loop->listener, NULL);
     close(loop->listen_fd);
-    tern_connection_end_idle(&loop->connections);
+    tern_connections_end(&loop->connections, true);
     uv_timer_start(&loop->grace, on_grace, loop->grace_ms, 0);
     close_handles(loop);
 }
@@ -355,6 +336,7 @@ static void take_limits(struct loop *loop)
     struct tern_server_shared *shared = loop->connections.shared;
     pthread_mutex_lock(&shared->limits_lock);
     loop->connections.limits = shared->limits;
+    loop->connections.handshakes.per_address = shared->limits.handshakes_per_address;
     pthread_mutex_unlock(&shared->limits_lock);
 }
 
@@ -364,11 +346,9 @@ static void on_wake(uv_async_t *wake)
     take_tls(loop);
     if (atomic_exchange(&loop->limits_changed, false)) {
         take_limits(loop);
-        tern_handshakes_set_limit(loop->connections.handshakes,
-                                  loop->connections.limits.handshakes_per_address);
     }
-    tern_connection_end_displaced(&loop->connections);
-    deliver(loop);
+    tern_connections_end_displaced(&loop->connections);
+    tern_connections_deliver(&loop->connections);
     if (atomic_load(&loop->stop_asked) && !loop->connections.stopping) {
         begin_stop(loop);
     }
@@ -379,7 +359,8 @@ static void on_wake(uv_async_t *wake)
 // Called after the callbacks of an iteration: sends the replies that handlers gave on this thread.
 static void on_iteration_end(uv_check_t *check)
 {
-    deliver(check->data);
+    struct loop *loop = check->data;
+    tern_connections_deliver(&loop->connections);
 }
 
 static void run_thread(void *argument)
@@ -388,43 +369,26 @@ static void run_thread(void *argument)
     sigset_t all;
     sigfillset(&all); // the program's main thread handles signals
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    tern_mailbox_own(loop->connections.mailbox);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
-}
-
-// Called by other loops when they have displaced connections of this one.
-static void wake_up(void *ctx)
-{
-    struct loop *loop = ctx;
-    uv_async_send(&loop->wake);
 }
 
 static bool init_handles(struct loop *loop)
 {
+    const struct tern_server_shared *shared = loop->connections.shared;
     if (uv_async_init(&loop->uv, &loop->wake, on_wake) != 0 ||
         uv_timer_init(&loop->uv, &loop->sweep) != 0 ||
         uv_timer_init(&loop->uv, &loop->grace) != 0 ||
-        uv_timer_init(&loop->uv, &loop->connections.spare) != 0 ||
         uv_check_init(&loop->uv, &loop->iteration_end) != 0 ||
-        uv_poll_init(&loop->uv, &loop->listener, loop->listen_fd) != 0) {
+        uv_poll_init(&loop->uv, &loop->listener, loop->listen_fd) != 0 ||
+        !tern_connections_init(&loop->connections, &loop->uv, &loop->wake)) {
         return false;
     }
     loop->uv.data = loop;
-    loop->connections.uv = &loop->uv;
-    loop->connections.on_gone = on_gone;
-    tern_place_group_init(&loop->connections.places, wake_up, loop);
-    TAILQ_INIT(&loop->connections.held_back);
-    LIST_INIT(&loop->connections.open);
     loop->wake.data = loop->sweep.data = loop->grace.data = loop;
     loop->iteration_end.data = loop->listener.data = loop;
-    loop->connections.spare.data = &loop->connections;
-    loop->connections.mailbox = tern_mailbox_new(&loop->wake);
-    const struct tern_server_shared *shared = loop->connections.shared;
+    loop->connections.on_gone = on_gone;
     take_limits(loop);
-    loop->connections.handshakes =
-        tern_handshakes_new(loop->connections.limits.handshakes_per_address);
-    return loop->connections.mailbox != NULL && loop->connections.handshakes != NULL &&
-           uv_check_start(&loop->iteration_end, on_iteration_end) == 0 &&
+    return uv_check_start(&loop->iteration_end, on_iteration_end) == 0 &&
            uv_timer_start(&loop->sweep, on_sweep, shared->sweep_ms, shared->sweep_ms) == 0;
 }
 
@@ -437,7 +401,7 @@ static void close_handle(uv_handle_t *handle, void *ctx)
 static void free_loop(struct loop *loop)
 {
     uv_loop_close(&loop->uv);
-    tern_handshakes_free(loop->connections.handshakes);
+    tern_handshakes_sweep(&loop->connections.handshakes, UINT64_MAX);
     tern_tls_context_release(loop->connections.tls);
     tern_tls_context_release(atomic_load(&loop->next_tls));
 }
@@ -445,9 +409,7 @@ static void free_loop(struct loop *loop)
 // Frees a loop whose thread could not be started.
 static void abandon(struct loop *loop)
 {
-    if (loop->connections.mailbox != NULL) {
-        tern_mailbox_close(loop->connections.mailbox);
-    }
+    tern_connections_close(&loop->connections);
     uv_walk(&loop->uv, close_handle, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     close(loop->listen_fd);
@@ -507,6 +469,42 @@ static void join_loop(struct loop *loop)
 
 // --- Server
 
+static void fill(uint32_t *limit, uint32_t value)
+{
+    if (*limit == 0) {
+        *limit = value;
+    }
+}
+
+void tern_http_limits_fill(struct tern_http_limits *limits)
+{
+    fill(&limits->connections, 10000);
+    fill(&limits->connections_per_address, 256);
+    fill(&limits->connections_per_client, 8);
+    fill(&limits->header_bytes, 4096);
+    fill(&limits->body_bytes, 16u << 20);
+    if (limits->body_memory == 0) {
+        limits->body_memory = 256u << 20;
+    }
+    if (limits->body_memory < limits->body_bytes) {
+        limits->body_memory = limits->body_bytes;
+    }
+    if (limits->body_disk == 0) {
+        limits->body_disk = UINT64_C(8) << 30;
+    }
+    if (limits->body_disk < limits->body_bytes) {
+        limits->body_disk = limits->body_bytes;
+    }
+    fill(&limits->unfinished, 1000);
+    fill(&limits->unfinished_ms, 86400000);
+    fill(&limits->handshake_ms, 10000);
+    fill(&limits->handshakes_per_address, 8);
+    fill(&limits->request_ms, 60000);
+    fill(&limits->min_rate, 500);
+    fill(&limits->idle_ms, 300000);
+    fill(&limits->write_ms, 60000);
+}
+
 static uint32_t loop_count(const struct tern_http_config *config)
 {
     if (unix_path_of(config->address) != NULL) {
@@ -538,11 +536,7 @@ static enum tern_result open_shared(struct tern_http_server *server,
     shared->handler = *handler;
     pthread_mutex_init(&shared->limits_lock, NULL);
     shared->limits = config->limits;
-    tern_limits_fill(&shared->limits);
-    shared->bodies = tern_body_room_new(config->spool_folder, shared->limits.body_memory,
-                                        shared->limits.body_disk);
-    shared->uploads =
-        shared->bodies != NULL ? tern_uploads_new(shared->bodies, shared->limits.unfinished) : NULL;
+    tern_http_limits_fill(&shared->limits);
     TERN_TRY(tern_networks_parse(config->proxy_from != NULL ? config->proxy_from : "",
                                  &shared->proxies, why));
     TERN_TRY(tern_networks_parse(config->cache_from != NULL ? config->cache_from : "",
@@ -550,16 +544,11 @@ static enum tern_result open_shared(struct tern_http_server *server,
     shared->monotonic_ms = config->monotonic_ms;
     shared->sweep_ms = config->sweep_ms != 0 ? config->sweep_ms : SWEEP_MS;
     shared->admission = tern_admission_new(&shared->limits);
-    if (shared->admission == NULL || shared->uploads == NULL) {
+    if (shared->admission == NULL) {
         snprintf(why, 256, "memory is short");
         return TERN_ERR_NO_MEMORY;
     }
-    const enum tern_result found = tern_uploads_load(shared->uploads);
-    if (found != TERN_OK) {
-        snprintf(why, 256, "cannot read the interrupted uploads in %s: %s", config->spool_folder,
-                 strerror(errno));
-        return found;
-    }
+    TERN_TRY(tern_uploads_open(config->spool_folder, &shared->limits, &shared->uploads, why));
     if (config->files.certificate == NULL || config->ticket_keys == NULL) {
         return TERN_OK;
     }
@@ -758,13 +747,12 @@ void tern_http_set_limits(struct tern_http_server *server, const struct tern_htt
 {
     struct tern_server_shared *shared = &server->shared;
     struct tern_http_limits filled = *limits;
-    tern_limits_fill(&filled);
+    tern_http_limits_fill(&filled);
     pthread_mutex_lock(&shared->limits_lock);
     shared->limits = filled;
     pthread_mutex_unlock(&shared->limits_lock);
     tern_admission_set_limits(shared->admission, &filled);
-    tern_body_room_set_limits(shared->bodies, filled.body_memory, filled.body_disk);
-    tern_uploads_set_limit(shared->uploads, filled.unfinished);
+    tern_uploads_set_limits(shared->uploads, &filled);
     for (uint32_t i = 0; i < server->count; i++) {
         replace_limits(&server->loops[i]);
     }
@@ -830,8 +818,7 @@ void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms)
     save_known_tickets(&server->shared);
     tern_known_tickets_free(server->shared.known_tickets);
     free(server->shared.ticket_clients);
-    tern_uploads_free(server->shared.uploads);
-    tern_body_room_release(server->shared.bodies);
+    tern_uploads_close(server->shared.uploads);
     pthread_mutex_destroy(&server->shared.limits_lock);
     free(server);
 }
@@ -846,9 +833,6 @@ void tern_http_counters(const struct tern_http_server *server, struct tern_http_
             .connections_open = tern_admission_open(server->shared.admission),
         .certificate_ends_s = server->shared.certificate_ends_s,
         .client_ca_ends_s = server->shared.client_ca_ends_s,
-        .body_memory = server->shared.bodies->memory_taken,
-        .body_disk = server->shared.bodies->disk_taken,
     };
-    tern_uploads_count(server->shared.uploads, &counters->bodies_unfinished,
-                       &counters->bodies_continued);
+    tern_uploads_count(server->shared.uploads, counters);
 }

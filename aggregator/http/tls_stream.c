@@ -750,14 +750,6 @@ enum tern_result tern_stream_open(struct tern_stream *stream, int fd, bool is_tc
     return TERN_OK;
 }
 
-void tern_stream_delay_acknowledgements(const struct tern_stream *stream)
-{
-    int off = 0;
-    if (stream->header_bytes > 0) {
-        (void)setsockopt(stream->fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
-    }
-}
-
 void tern_stream_close(struct tern_stream *stream)
 {
     free_session(stream->tls);
@@ -777,12 +769,6 @@ struct tern_stream_peer tern_stream_peer(const struct tern_stream *stream)
                                      .ticket = session->ticket,
                                      .certificate = session->certificate.name,
                                      .refusal = session->refusal != NULL ? session->refusal : ""};
-}
-
-size_t tern_stream_peek(const struct tern_stream *stream, uint8_t *dst, size_t size)
-{
-    const ssize_t len = recv(stream->fd, dst, size, MSG_PEEK | MSG_DONTWAIT);
-    return len > 0 ? (size_t)len : 0;
 }
 
 static enum tern_stream_status status_of_errno(enum tern_stream_status later)
@@ -853,30 +839,14 @@ enum tern_stream_status tern_stream_write(struct tern_stream *stream,
                                : plain_write(stream, parts, written);
 }
 
-uint64_t tern_stream_progress(const struct tern_stream *stream)
+void tern_stream_shut(struct tern_stream *stream, bool sends_alert)
 {
-    return stream->bytes_sent;
-}
-
-void tern_stream_shut(struct tern_stream *stream)
-{
+    if (stream->tls != NULL && sends_alert) {
+        (void)mbedtls_ssl_close_notify(&stream->tls->ssl); // after an error the FIN is enough
+    }
     free_session(stream->tls);
     stream->tls = NULL;
     (void)shutdown(stream->fd, SHUT_WR); // fails only if the connection is closed already
-}
-
-void tern_stream_finish(struct tern_stream *stream)
-{
-    if (stream->tls != NULL) {
-        (void)mbedtls_ssl_close_notify(&stream->tls->ssl); // after an error the FIN is enough
-    }
-    tern_stream_shut(stream);
-}
-
-enum tern_stream_status tern_stream_discard(struct tern_stream *stream, uint8_t *scratch,
-                                            size_t *len)
-{
-    return plain_read(stream, scratch, TERN_TLS_RECORD_MAX, len);
 }
 
 // --- Counters
@@ -910,22 +880,25 @@ static void read_counters(const struct tern_stream *stream, struct tern_socket_c
 }
 
 // Subtracts an estimate of the segments with unread bytes: tcpi_segs_in counts them.
-void tern_stream_counters(const struct tern_stream *stream, struct tern_socket_counters *counters)
+static void leave_out_unread(const struct tern_stream *stream, const struct tcp_info *info,
+                             struct tern_socket_counters *counters)
 {
-    struct tcp_info info;
-    read_counters(stream, counters, &info);
-    uint64_t size = info.tcpi_rcv_mss > 0 ? info.tcpi_rcv_mss : 536;
-    uint64_t segments = (bytes_unread(stream) + size - 1) / size;
+    const uint64_t size = info->tcpi_rcv_mss > 0 ? info->tcpi_rcv_mss : 536;
+    const uint64_t segments = (bytes_unread(stream) + size - 1) / size;
     if (segments < counters->segments_received) {
         counters->segments_received -= (uint32_t)segments;
     }
 }
 
-void tern_stream_final_counters(const struct tern_stream *stream,
-                                struct tern_socket_counters *counters)
+void tern_stream_counters(const struct tern_stream *stream, bool at_end,
+                          struct tern_socket_counters *counters)
 {
     struct tcp_info info;
     read_counters(stream, counters, &info);
+    if (!at_end) {
+        leave_out_unread(stream, &info, counters);
+        return;
+    }
     counters->bytes_received += bytes_unread(stream);
     if (stream->header_bytes != 0 && info.tcpi_state == STATE_LAST_ACK) {
         counters->segments_received++;

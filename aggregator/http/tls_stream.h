@@ -66,20 +66,13 @@ struct tern_stream {
     uint32_t header_bytes;        // IP and TCP headers without options; 0 = not TCP
     struct tern_tls_session *tls; // NULL = plain
     uint64_t bytes_received;      // by the socket
-    uint64_t bytes_sent;
+    uint64_t bytes_sent;          // accepted by the socket
 };
 
 // Takes over the socket and configures it. context: NULL = plain. The stream must not move while it is open.
 TERN_MUST_USE enum tern_result tern_stream_open(struct tern_stream *stream, int fd, bool is_tcp,
                                                 struct tern_tls_context *context);
 void tern_stream_close(struct tern_stream *stream);
-
-// Delays acknowledgements, so that the reply can carry them. The kernel resets this when it sends an acknowledgement
-// alone, so call it before each request.
-void tern_stream_delay_acknowledgements(const struct tern_stream *stream);
-
-// Copies the bytes that have arrived, at most `size`, and leaves them unread. Returns their number.
-size_t tern_stream_peek(const struct tern_stream *stream, uint8_t *dst, size_t size);
 
 // The peer's properties, from the TLS handshake. A resumed session has the client and the certificate of the session's
 // first handshake.
@@ -107,25 +100,13 @@ enum tern_stream_status tern_stream_write(struct tern_stream *stream,
                                           const struct tern_stream_parts *parts, uint8_t *scratch,
                                           size_t *written);
 
-// Returns how many bytes the socket has accepted so far.
-uint64_t tern_stream_progress(const struct tern_stream *stream);
+// Frees the TLS session, after its closing alert if sends_alert, and sends the FIN. tern_stream_read() then returns bytes
+// that the peer still sends, without decryption.
+void tern_stream_shut(struct tern_stream *stream, bool sends_alert);
 
-// Sends the FIN and frees the TLS session. Bytes that the peer still sends can only be discarded.
-void tern_stream_shut(struct tern_stream *stream);
-
-// Sends TLS's closing alert, then calls tern_stream_shut(), when this side closes first.
-void tern_stream_finish(struct tern_stream *stream);
-
-// Reads and discards bytes. TERN_STREAM_END: the peer has closed, too. scratch: TERN_TLS_RECORD_MAX bytes.
-enum tern_stream_status tern_stream_discard(struct tern_stream *stream, uint8_t *scratch,
-                                            size_t *len);
-
-// Returns the socket's counters from the SYN on. Unread bytes are not counted, since they belong to a later request.
-void tern_stream_counters(const struct tern_stream *stream, struct tern_socket_counters *counters);
-
-// Returns the counters at the end of the stream, unread bytes included. Counts the acknowledgement of the last FIN in
-// advance, since it arrives after the socket is closed.
-void tern_stream_final_counters(const struct tern_stream *stream,
-                                struct tern_socket_counters *counters);
+// Reads the socket's counters from the SYN on. at_end: the stream is closed next. Unread bytes count then, and so does the
+// acknowledgement of the last FIN, which arrives after the socket is closed. Otherwise unread bytes belong to a later request.
+void tern_stream_counters(const struct tern_stream *stream, bool at_end,
+                          struct tern_socket_counters *counters);
 
 #endif

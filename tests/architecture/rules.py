@@ -149,7 +149,7 @@ NEIGHBOURS = {
     "aggregator/cli/": 94,
     "aggregator/downloads/": 15,
     "aggregator/federation/": 67,
-    "aggregator/http/": 103,
+    "aggregator/http/": 72,
     "aggregator/merge/": 17,
     "aggregator/nodes/": 9,
     "aggregator/relay/": 11,

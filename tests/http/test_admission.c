@@ -1,13 +1,13 @@
 // Who may come in, and who goes for it: over the loops, per address and per client.
 #include "http/admission.h"
 #include "tests/cases.h"
+#include <netinet/in.h>
 
 #include <pthread.h>
 #include <string.h>
 
 #define PLACES 6
 
-static const struct tern_address nobody;
 static struct tern_admission *admission;
 static struct tern_place_group groups[2];
 static uint32_t wakes[2];
@@ -26,20 +26,25 @@ static void begin(uint32_t connections, uint32_t per_address, uint32_t per_clien
     admission = tern_admission_new(&limits);
     for (int i = 0; i < 2; i++) {
         wakes[i] = 0;
-        tern_place_group_init(&groups[i], count_wake, &wakes[i]);
+        TAILQ_INIT(&groups[i].displaced);
+        groups[i].wake = count_wake;
+        groups[i].ctx = &wakes[i];
     }
 }
 
-static struct tern_address address_of(uint32_t number)
+// An IPv6 address in a network of its own.
+static struct sockaddr_storage address_of(uint32_t number)
 {
-    struct tern_address address = {.bytes = {1}};
-    memcpy(address.bytes + 4, &number, sizeof number);
-    return address;
+    struct sockaddr_storage name = {.ss_family = AF_INET6};
+    uint8_t *bytes = ((struct sockaddr_in6 *)&name)->sin6_addr.s6_addr;
+    bytes[0] = 1;
+    memcpy(bytes + 4, &number, sizeof number);
+    return name;
 }
 
 static bool enter(int group, uint32_t number, struct tern_place *place)
 {
-    const struct tern_address address = address_of(number);
+    const struct sockaddr_storage address = address_of(number);
     return tern_admission_enter(admission, &groups[group], &address, place);
 }
 
@@ -57,8 +62,8 @@ CASE(test_both_limits_hold)
     tern_admission_busy(admission, &places[1]);
     assert_false(enter(0, 1, &places[2])); // its share is being served
     assert_true(enter(0, 2, &places[2]));
-    assert_true(tern_admission_enter(admission, &groups[0], &nobody, &places[3]));
-    assert_true(tern_admission_enter(admission, &groups[0], &nobody, &places[4]));
+    assert_true(tern_admission_enter(admission, &groups[0], NULL, &places[3]));
+    assert_true(tern_admission_enter(admission, &groups[0], NULL, &places[4]));
     for (int i = 0; i < 5; i++) {
         tern_admission_authenticate(admission, &places[i], 0);
     }
@@ -138,8 +143,8 @@ CASE(test_an_address_gives_up_its_own_idlest)
     assert_ptr_equal(displaced(0), &places[1]);
     assert_null(displaced(1));
     tern_admission_leave(admission, &places[1]);
-    assert_true(tern_admission_enter(admission, &groups[0], &nobody, &places[1]));
-    const struct tern_address address = address_of(1);
+    assert_true(tern_admission_enter(admission, &groups[0], NULL, &places[1]));
+    const struct sockaddr_storage address = address_of(1);
     assert_true(tern_admission_move(admission, &places[1], &address));
     assert_ptr_equal(displaced(1), &places[0]);
     assert_null(displaced(0));

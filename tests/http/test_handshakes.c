@@ -31,83 +31,82 @@ static struct tern_address address_of(uint8_t number)
 
 CASE(test_an_address_has_its_share)
 {
-    struct tern_handshakes *handshakes = tern_handshakes_new(LIMIT);
+    struct tern_handshakes handshakes = {.per_address = LIMIT};
     const struct tern_address a = address_of(1);
     const struct tern_address b = address_of(2);
-    assert_true(tern_handshakes_begin(handshakes, &a, 1000));
-    assert_true(tern_handshakes_begin(handshakes, &a, 1000));
-    assert_false(tern_handshakes_begin(handshakes, &a, 1000));
-    assert_true(tern_handshakes_begin(handshakes, &b, 1000));
-    tern_handshakes_succeed(handshakes, &a, 1000);
-    assert_true(tern_handshakes_begin(handshakes, &a, 1000));
-    assert_false(tern_handshakes_begin(handshakes, &a, 1000));
-    tern_handshakes_free(handshakes);
+    assert_true(tern_handshakes_begin(&handshakes, &a, 1000));
+    assert_true(tern_handshakes_begin(&handshakes, &a, 1000));
+    assert_false(tern_handshakes_begin(&handshakes, &a, 1000));
+    assert_true(tern_handshakes_begin(&handshakes, &b, 1000));
+    tern_handshakes_succeed(&handshakes, &a, 1000);
+    assert_true(tern_handshakes_begin(&handshakes, &a, 1000));
+    assert_false(tern_handshakes_begin(&handshakes, &a, 1000));
+    tern_handshakes_sweep(&handshakes, UINT64_MAX);
 }
 
 // Handshakes that stall, however long they may, hold a turn for as long as it takes to refill.
 CASE(test_one_that_stalls_gives_its_turn_up)
 {
-    struct tern_handshakes *handshakes = tern_handshakes_new(LIMIT);
+    struct tern_handshakes handshakes = {.per_address = LIMIT};
     const struct tern_address a = address_of(1);
-    assert_true(tern_handshakes_begin(handshakes, &a, 1000));
-    assert_true(tern_handshakes_begin(handshakes, &a, 1000));
-    assert_false(tern_handshakes_begin(handshakes, &a, 1000 + 1000 / LIMIT - 1));
-    assert_true(tern_handshakes_begin(handshakes, &a, 1000 + 1000 / LIMIT));
-    assert_true(tern_handshakes_begin(handshakes, &a, 60000));
-    tern_handshakes_succeed(handshakes, &a,
+    assert_true(tern_handshakes_begin(&handshakes, &a, 1000));
+    assert_true(tern_handshakes_begin(&handshakes, &a, 1000));
+    assert_false(tern_handshakes_begin(&handshakes, &a, 1000 + 1000 / LIMIT - 1));
+    assert_true(tern_handshakes_begin(&handshakes, &a, 1000 + 1000 / LIMIT));
+    assert_true(tern_handshakes_begin(&handshakes, &a, 60000));
+    tern_handshakes_succeed(&handshakes, &a,
                             90000); // the first of them, after all: nothing is left to free
-    tern_handshakes_succeed(handshakes, &a, 90000);
+    tern_handshakes_succeed(&handshakes, &a, 90000);
     for (int i = 0; i < LIMIT; i++) {
-        assert_true(tern_handshakes_begin(handshakes, &a, 90000));
+        assert_true(tern_handshakes_begin(&handshakes, &a, 90000));
     }
-    assert_false(tern_handshakes_begin(handshakes, &a, 90000));
-    tern_handshakes_free(handshakes);
+    assert_false(tern_handshakes_begin(&handshakes, &a, 90000));
+    tern_handshakes_sweep(&handshakes, UINT64_MAX);
 }
 
 CASE(test_failures_count_for_a_while)
 {
-    struct tern_handshakes *handshakes = tern_handshakes_new(LIMIT);
+    struct tern_handshakes handshakes = {.per_address = LIMIT};
     const struct tern_address a = address_of(1);
     int begun = 0;
     for (uint64_t now = 0; now < 10000; now += 10) {
-        while (tern_handshakes_begin(handshakes, &a, now)) {
+        while (tern_handshakes_begin(&handshakes, &a, now)) {
             begun++;
         }
-        tern_handshakes_sweep(handshakes, now);
+        tern_handshakes_sweep(&handshakes, now);
     }
     assert_in_range(begun, 10 * LIMIT, 10 * LIMIT + LIMIT);
-    tern_handshakes_sweep(handshakes, 20000);
-    assert_true(tern_handshakes_begin(handshakes, &a, 20000));
-    assert_true(tern_handshakes_begin(handshakes, &a, 20000));
-    tern_handshakes_free(handshakes);
+    tern_handshakes_sweep(&handshakes, 20000);
+    assert_true(tern_handshakes_begin(&handshakes, &a, 20000));
+    assert_true(tern_handshakes_begin(&handshakes, &a, 20000));
+    tern_handshakes_sweep(&handshakes, UINT64_MAX);
 }
 
 CASE(test_many_addresses_come_and_go)
 {
-    struct tern_handshakes *handshakes = tern_handshakes_new(1);
+    struct tern_handshakes handshakes = {.per_address = 1};
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 256; i++) {
             const struct tern_address address = address_of((uint8_t)i);
-            assert_true(tern_handshakes_begin(handshakes, &address, 0));
+            assert_true(tern_handshakes_begin(&handshakes, &address, 0));
         }
         for (int i = 0; i < 256; i++) {
             const struct tern_address address = address_of((uint8_t)i);
             if (i % 2 == 1) {
-                tern_handshakes_succeed(handshakes, &address, 0);
+                tern_handshakes_succeed(&handshakes, &address, 0);
             }
         }
-        tern_handshakes_sweep(handshakes, 0);
+        tern_handshakes_sweep(&handshakes, 0);
         for (int i = 0; i < 256; i++) {
             const struct tern_address address = address_of((uint8_t)i);
-            assert_int_equal(tern_handshakes_begin(handshakes, &address, 0), i % 2 == 1);
+            assert_int_equal(tern_handshakes_begin(&handshakes, &address, 0), i % 2 == 1);
             if (i % 2 == 1) {
-                tern_handshakes_succeed(handshakes, &address, 0);
+                tern_handshakes_succeed(&handshakes, &address, 0);
             }
         }
-        tern_handshakes_free(handshakes);
-        handshakes = tern_handshakes_new(1);
+        tern_handshakes_sweep(&handshakes, UINT64_MAX);
     }
-    tern_handshakes_free(handshakes);
+    tern_handshakes_sweep(&handshakes, UINT64_MAX);
 }
 
 // --- By a listener

@@ -32,7 +32,7 @@ CASE(test_a_subscriber_is_one_address)
 CASE(test_zero_means_the_documented_default)
 {
     struct tern_http_limits limits = {.idle_ms = 7};
-    tern_limits_fill(&limits);
+    tern_http_limits_fill(&limits);
     assert_int_equal(limits.connections, 10000);
     assert_int_equal(limits.connections_per_address, 256);
     assert_int_equal(limits.connections_per_client, 8);
@@ -52,7 +52,7 @@ CASE(test_one_of_the_largest_bodies_fits)
 {
     struct tern_http_limits limits = {
         .body_bytes = 1u << 30, .body_memory = 1u << 20, .body_disk = 1};
-    tern_limits_fill(&limits);
+    tern_http_limits_fill(&limits);
     assert_true(limits.body_memory == 1u << 30);
     assert_true(limits.body_disk == 1u << 30);
 }
