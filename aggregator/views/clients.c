@@ -97,6 +97,12 @@ static bool next_client(struct tern_view_rows *rows, void *at)
 }
 
 // A view of struct client_row.
+// Returns how many rounds have closed since the client's last accepted update.
+static uint32_t rounds_since(const struct client_row *row)
+{
+    return row->closed > row->ledger.round ? row->closed - row->ledger.round : 0;
+}
+
 #define CLIENTS_VIEW(view)                                                                         \
     TERN_VIEW_COLUMNS(view##_columns), .row_size = sizeof(struct client_row),                      \
                                        .state_size = sizeof(struct clients_state),                 \

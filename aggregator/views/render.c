@@ -260,6 +260,12 @@ static void write_figures(const struct tern_view_value *value, char text[CELL_MA
     tern_utf8_show(text, strlen(text));
 }
 
+static bool is_format_of(const struct tern_view_column *column, enum tern_view_format first,
+                         enum tern_view_format last)
+{
+    return column->format >= first && column->format <= last;
+}
+
 static void write_cell(const struct tern_view_rows *rows, const struct tern_view_column *column,
                        char text[CELL_MAX])
 {
@@ -273,7 +279,8 @@ static void write_cell(const struct tern_view_rows *rows, const struct tern_view
         if (column->format == TERN_VIEW_BYTES) {
             tern_text_bytes((double)value.real, text);
         } else {
-            snprintf(text, CELL_MAX, column->format == TERN_VIEW_SCORE ? "%.4f" : "%.4g",
+            snprintf(text, CELL_MAX,
+                     is_format_of(column, TERN_VIEW_SCORE, TERN_VIEW_SHARE) ? "%.4f" : "%.4g",
                      (double)value.real);
         }
         break;
@@ -311,12 +318,6 @@ static enum tern_colour colour_of(const struct tern_view_column *column, const c
         }
     }
     return TERN_COLOUR_NONE;
-}
-
-static bool is_format_of(const struct tern_view_column *column, enum tern_view_format first,
-                         enum tern_view_format last)
-{
-    return column->format >= first && column->format <= last;
 }
 
 // asked: the query names its columns, so that empty columns stay, too.
@@ -413,6 +414,51 @@ void tern_view_write_help(const struct tern_view *view, FILE *out)
     }
 }
 
+static const char *format_name(const struct tern_view_column *column)
+{
+    static const char *const names[] = {
+        [TERN_VIEW_PLAIN] = "plain", [TERN_VIEW_BYTES] = "bytes", [TERN_VIEW_DURATION] = "duration",
+        [TERN_VIEW_SCORE] = "score", [TERN_VIEW_SHARE] = "share", [TERN_VIEW_SHORT] = "short",
+        [TERN_VIEW_TIME] = "time",   [TERN_VIEW_AGO] = "ago",     [TERN_VIEW_HEX] = "hex",
+        [TERN_VIEW_ID] = "id",       [TERN_VIEW_LONG] = "long",   [TERN_VIEW_NOTE] = "note",
+        [TERN_VIEW_STATE] = "state"};
+    return column->source == TERN_VIEW_HASH ? "id" : names[column->format];
+}
+
+// Whether the name is in a list such as "id,name"; NULL = an empty list.
+static bool is_in(const char *list, const char *name)
+{
+    const size_t len = strlen(name);
+    while (list != NULL && *list != '\0') {
+        const size_t part = strcspn(list, ",");
+        if (part == len && strncmp(list, name, len) == 0) {
+            return true;
+        }
+        list += part + (list[part] == ',');
+    }
+    return false;
+}
+
+// The dashboard's lists do not ask for costly columns.
+static bool is_listed(const struct tern_view *view, const struct tern_view_column *column)
+{
+    return (column->listed || is_in(view->usual, column->name)) &&
+           !is_in(view->costly, column->name);
+}
+
+// Returns the heading in lower case after its first letter: "Last seen", but "ID".
+static const char *title_of(const struct tern_view_column *column, char text[CELL_MAX])
+{
+    const char *heading = heading_of(column, text);
+    if (heading != text) {
+        snprintf(text, CELL_MAX, "%s", heading);
+    }
+    for (char *at = text + 1; strlen(text) > 2 && *at != '\0'; at++) {
+        *at = (char)tolower((unsigned char)*at);
+    }
+    return text;
+}
+
 cJSON *tern_view_help(const struct tern_view *view)
 {
     char heading[CELL_MAX];
@@ -427,6 +473,9 @@ cJSON *tern_view_help(const struct tern_view *view)
         cJSON_AddStringToObject(object, "type", type_of(column));
         cJSON_AddStringToObject(object, "unit", unit_of(column));
         cJSON_AddStringToObject(object, "heading", heading_of(column, heading));
+        cJSON_AddStringToObject(object, "title", title_of(column, heading));
+        cJSON_AddStringToObject(object, "format", format_name(column));
+        cJSON_AddBoolToObject(object, "listed", is_listed(view, column));
         cJSON_AddStringToObject(object, "help", column->help);
         (void)add(list, object);
     }

@@ -29,6 +29,7 @@ enum tern_view_format {
     TERN_VIEW_BYTES,    // 12.7 KB
     TERN_VIEW_DURATION, // milliseconds as "3 m 20 s"
     TERN_VIEW_SCORE,    // 4 decimals
+    TERN_VIEW_SHARE,    // 4 decimals; per cent on the dashboard
     TERN_VIEW_SHORT,    // 4 digits
     // All other values are aligned left.
     TERN_VIEW_TIME,  // milliseconds since 1970 as date and time
@@ -68,6 +69,7 @@ struct tern_view_column {
     const char *heading; // in a table for people; NULL: the name in capitals, without _MS
     enum tern_view_kind kind;
     enum tern_view_format format;
+    bool listed; // the dashboard's table shows the column, even if the view's usual columns lack it
     const char *help; // describes the value, without a full stop
     enum tern_view_source source;
     size_t offset;
@@ -81,6 +83,9 @@ struct tern_view_column {
 #define SHOWN(name_, format_, help_) .name = (name_), .format = TERN_VIEW_##format_, .help = (help_)
 #define TITLED(name_, heading_, format_, help_)                                                    \
     .name = (name_), .heading = (heading_), .format = TERN_VIEW_##format_, .help = (help_)
+
+// A format of a column that the dashboard's table shows: PAGE(BYTES).
+#define TERN_VIEW_PAGE(format_) TERN_VIEW_##format_, .listed = true
 
 // STORED(row, member, kind, name, of, rule, constraint, shown): a COLUMN of store/tables/*.def, in the struct `member` of a row.
 #define TERN_VIEW_STORED(row, member, kind_, name_, of_, rule, constraint, ...)                    \
@@ -130,7 +135,7 @@ struct tern_view_rows;
 struct tern_view {
     const char *name;
     const char *key;     // column that orders the rows and by which pages are read; NULL: no pages
-    const char *usual;   // columns of a table for people
+    const char *usual;   // columns of a table for people, in a terminal and on the dashboard
     const char *costly;  // columns that a query must name: "score,score_of"; NULL: none
     const char *nothing; // "has not had a task yet": reported for a client without a row
     const struct tern_view_column *columns;
@@ -266,7 +271,7 @@ TERN_MUST_USE enum tern_result tern_view_write_csv(struct tern_view_rows *rows, 
 // For people: writes all further rows as an aligned table; the present row as a line for each column.
 TERN_MUST_USE enum tern_result tern_view_write_table(struct tern_view_rows *rows, FILE *out);
 TERN_MUST_USE enum tern_result tern_view_write_row(struct tern_view_rows *rows, FILE *out);
-// Describes the columns of a view.
+// Describes the columns of a view, as text and for the API.
 void tern_view_write_help(const struct tern_view *view, FILE *out);
 cJSON *tern_view_help(const struct tern_view *view);
 

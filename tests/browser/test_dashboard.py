@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import sys
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
 from harness import BIN, HELPERS, Aggregator, Workspace, check, main, run  # noqa: E402
@@ -33,6 +34,11 @@ class Dashboard:
         self.aggregator = aggregator
         self.url = url
         self.token = (aggregator.state / "admin.token").read_text().strip()
+
+    def api(self, path):
+        asked = urllib.request.Request(f"{self.url}api/v1/{path}", headers={"Authorization": f"Bearer {self.token}"})
+        with urllib.request.urlopen(asked, timeout=60) as reply:
+            return json.load(reply)
 
     def check_console(self, allowed=""):
         said = [line["message"] for line in self.browser.console()]
@@ -169,6 +175,18 @@ def test_bytes_of_a_round(board):
     browser.wait(has_text("#layers", f"There is no round {ROUNDS + 2}"), "a round that is not there")
     board.choose("#layers-round", "")
     browser.wait(has_text("#layers caption", "Bytes of all rounds"), "all rounds")
+
+
+def test_tables_have_the_columns_of_the_api(board):
+    """Titles and order, so that a new column of a list needs no line of the page."""
+    browser = board.browser
+    for view, table, listing in (("clients", "clients-table", "clients"), ("rounds", "rounds-table", "rounds"),
+                                 ("codes", "codes-table", "codes"), ("client/1", "client-rounds", "rounds of a client")):
+        board.go(view)
+        described = board.api("views")[listing]
+        titles = [column["title"] for column in described if column["listed"]]
+        heads = browser.run(f"return [...document.querySelectorAll('#{table} thead th button')].map((head) => head.textContent)")
+        check(heads == titles, f"{heads}, not {titles}")
 
 
 def test_tables(board):
@@ -349,7 +367,7 @@ def test():
         try:
             board = Dashboard(browser, aggregator, f"http://localhost:{int(port_file.read_text())}/")
             for part in (test_login, test_views, test_what_is_shown, test_curves_against_bytes, test_curves_are_chosen,
-                         test_bytes_of_a_round, test_tables, test_one_client, test_comparison, test_system,
+                         test_bytes_of_a_round, test_tables_have_the_columns_of_the_api, test_tables, test_one_client, test_comparison, test_system,
                          test_revocation_is_confirmed, test_codes, test_round_is_closed,
                          test_how_long_it_takes, test_logout):
                 part(board)

@@ -170,6 +170,35 @@ static void columns_have_names_of_their_own_and_a_sentence(void **state)
     }
 }
 
+// The API's description of a column, in place of which the dashboard has nothing of its own.
+static void expect_described(const struct tern_view *view, const char *name, const char *title,
+                             const char *format, bool listed)
+{
+    cJSON *help = tern_view_help(view);
+    const cJSON *column = help->child;
+    while (column != NULL && strcmp(cJSON_GetObjectItem(column, "name")->valuestring, name) != 0) {
+        column = column->next;
+    }
+    assert_non_null(column);
+    assert_string_equal(cJSON_GetObjectItem(column, "title")->valuestring, title);
+    assert_string_equal(cJSON_GetObjectItem(column, "format")->valuestring, format);
+    assert_int_equal(cJSON_IsTrue(cJSON_GetObjectItem(column, "listed")), listed);
+    cJSON_Delete(help);
+}
+
+static void the_dashboard_is_told_its_columns(void **state)
+{
+    (void)state;
+    expect_described(&tern_view_clients, "id", "ID", "plain", true);
+    expect_described(&tern_view_clients, "last_seen_ms", "Last seen", "ago", true);
+    expect_described(&tern_view_clients, "replica", "Replica", "id", true);
+    expect_described(&tern_view_clients, "platform", "Platform", "long", false);
+    expect_described(&tern_view_rounds, "accuracy", "Accuracy", "share", true);
+    expect_described(&tern_view_rounds, "took_ms", "Time", "duration", true);
+    expect_described(&tern_view_rounds, "score", "Score", "score", false); // costly
+    expect_described(&tern_view_codes, "uses", "Uses left", "plain", true);
+}
+
 // --- Options
 
 // The ids or rounds that a query selects, as "1,3".
@@ -310,6 +339,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(api_csv_and_table_have_the_columns_of_the_definition, setup,
                                         fixture_teardown),
+        cmocka_unit_test(the_dashboard_is_told_its_columns),
         cmocka_unit_test_setup_teardown(columns_have_names_of_their_own_and_a_sentence, setup,
                                         fixture_teardown),
         cmocka_unit_test_setup_teardown(conditions_select_rows, setup, fixture_teardown),

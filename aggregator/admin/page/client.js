@@ -3,8 +3,8 @@ import { get } from "./api.js";
 import { revoke } from "./clients.js";
 import { Chart } from "./charts.js";
 import { isFigure, labelOf, textOf, worstClass } from "./figures.js";
-import { Table } from "./table.js";
-import { ago, byId, bytes, clock, count, definitions, duration, element, fill, real, setText } from "./text.js";
+import { Table, columnsOf } from "./table.js";
+import { ago, byId, bytes, clock, count, definitions, element, fill, real, setText } from "./text.js";
 
 const ROUNDS = 500; // rounds to search for the client
 
@@ -59,17 +59,7 @@ function aboutFigures({ held_out: held }) {
 }
 
 function make() {
-  const number = (name, label, value, text) => ({ name, label, number: true, value, text: (i) => text(value(i)) });
-  const took = (i) => (rounds[i].reported_ms && rounds[i].tasked_ms ? rounds[i].reported_ms - rounds[i].tasked_ms : null);
-  return new Table(byId("client-rounds"), [
-    number("round", "Round", (i) => rounds[i].round, count),
-    { name: "state", label: "Update", value: (i) => rounds[i].state, text: (i) => rounds[i].state },
-    { name: "tasked", label: "Task at", number: true, value: (i) => rounds[i].tasked_ms || null, text: (i) => clock(rounds[i].tasked_ms) },
-    number("took", "Task to update", took, (ms) => (ms === null ? NOTHING : duration(ms))),
-    number("steps", "Local steps", (i) => rounds[i].local_steps, count),
-    number("up", "Up", (i) => rounds[i].wire_up, bytes),
-    number("down", "Down", (i) => rounds[i].wire_down, bytes),
-  ], {
+  return new Table(byId("client-rounds"), columnsOf("rounds of a client", { value: (name, i) => rounds[i][name], now: () => 0 }), {
     caption: "Rounds of the client", word: "round", sort: "round", descending: true,
     search: (i) => `${rounds[i].round} ${rounds[i].state}`,
     choices: [["all", () => true], ["accepted", (i) => rounds[i].state === "accepted"], ["not accepted", (i) => rounds[i].state !== "accepted"]],

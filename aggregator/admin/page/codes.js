@@ -1,7 +1,7 @@
 // The view of join codes: makes, lists and cancels them.
 import { get, post } from "./api.js";
 import { attempt, confirm, paragraph, tell } from "./dialogs.js";
-import { Table } from "./table.js";
+import { Table, columnsOf } from "./table.js";
 import { byId, count, duration, element } from "./text.js";
 
 let codes = [];
@@ -51,18 +51,11 @@ function expiry(i) {
 
 function make() {
   return new Table(byId("codes-table"), [
-    { name: "id", label: "ID", value: (i) => codes[i].id, text: (i) => codes[i].id },
-    { name: "state", label: "State", value: (i) => codes[i].state, text: (i) => codes[i].state },
-    { name: "uses", label: "Uses left", number: true, value: (i) => codes[i].uses, text: (i) => count(codes[i].uses) },
-    { name: "enrolled", label: "Enrolled", number: true, value: (i) => codes[i].enrolled, text: (i) => count(codes[i].enrolled) },
-    { name: "expires", label: "Expires", number: true, value: (i) => codes[i].expires_ms, text: expiry },
-    { name: "evaluator", label: "Evaluators", value: (i) => (codes[i].evaluator ? "yes" : "no"), text: (i) => (codes[i].evaluator ? "yes" : "–") },
-    { name: "tags", label: "Tags", value: (i) => codes[i].tags || "", text: (i) => codes[i].tags || "–" },
-    { name: "name", label: "Label", value: (i) => codes[i].label || "", text: (i) => codes[i].label || "–" },
+    ...columnsOf("codes", { value: (name, i) => codes[i][name], now: () => now }, { expires_ms: { text: expiry } }),
     { name: "act", label: "Actions", node: (i) => (codes[i].state !== "valid" ? ""
       : element("button", { type: "button", class: "small", "aria-label": `Cancel code ${codes[i].id}`, onclick: cancel.bind(null, codes[i]) }, "Cancel…")) },
   ], {
-    caption: "Join codes", word: "code", sort: "expires", descending: true,
+    caption: "Join codes", word: "code", sort: "expires_ms", descending: true,
     search: (i) => `${codes[i].id} ${codes[i].tags || ""} ${codes[i].label || ""}`,
     rowClass: (i) => (codes[i].state === "valid" ? null : "off"),
     choices: [["all", () => true], ["valid", (i) => codes[i].state === "valid"]],

@@ -6,6 +6,7 @@ import * as codes from "./codes.js";
 import * as overview from "./overview.js";
 import * as rounds from "./rounds.js";
 import * as system from "./system.js";
+import { readViews } from "./table.js";
 import { byId, setText } from "./text.js";
 
 const AGAIN_MS = 5000;
@@ -53,7 +54,7 @@ async function readHeldOut() {
 
 async function showAll() {
   const name = view();
-  const [status, waiting] = await Promise.all([get("status"), name === "overview" ? get("waiting") : null, readRounds()]);
+  const [status, waiting] = await Promise.all([get("status"), name === "overview" ? get("waiting") : null, readRounds(), readViews()]);
   setText("model", status.model);
   if (name === "overview") {
     await readHeldOut();

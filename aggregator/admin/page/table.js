@@ -1,9 +1,61 @@
 // A table that shows its rows in pages, filtered and sorted by a column; usable by keyboard.
-import { count, element, fill } from "./text.js";
+import { get } from "./api.js";
+import { ago, bytes, clockShort, count, duration, element, fill, percent, real } from "./text.js";
 
 const PAGE_ROWS = 50;
 
-// columns: {name, label, number, value(i), text(i), node(i)} with the index i of a row; rows are sorted by value, and
+let views = null; // lists by name; a list is an array of its columns, each {name, title, type, format, listed}
+
+// Fetches the descriptions of all lists.
+export async function readViews() {
+  views = views || await get("views");
+}
+
+const UNKNOWN = "–";
+
+// Texts of known values by the format of their column.
+const TEXTS = {
+  plain: (value) => (typeof value === "number" ? count(value) : String(value)),
+  bytes,
+  duration,
+  score: (value) => real(value),
+  share: percent,
+  short: (value) => String(Number(value.toPrecision(4))),
+  time: clockShort,
+  ago: (value, now) => ago(value, now),
+  id: (value) => value.slice(0, 8),
+};
+
+function textOf({ type, format }, value, now) {
+  if (value === null || value === "") return UNKNOWN;
+  if (type === "boolean") return value ? "yes" : UNKNOWN;
+  if (type === "object") return Object.entries(value).map(([name, v]) => `${name} ${real(v)}`).join(", ") || UNKNOWN;
+  return (TEXTS[format] || TEXTS.plain)(value, now);
+}
+
+// Returns what a column is sorted by; null = unknown. The time 0 means "never", or "not yet".
+function sortKey({ type, format }, value) {
+  if (value === null) return null;
+  if (type === "object") return Object.values(value)[0] ?? null;
+  if (type === "boolean") return Number(value);
+  return value === 0 && (format === "time" || format === "ago") ? null : value;
+}
+
+// Makes the columns that the dashboard shows of a list, from the API's description. rows: {value(name, i), now()}.
+// special: {NAME: {value(i), text(i), node(i)}}, in place of what the description gives.
+export function columnsOf(list, rows, special = {}) {
+  return views[list].filter(({ listed }) => listed).map((column) => ({
+    name: column.name,
+    label: column.title,
+    number: column.type === "integer" || column.type === "number",
+    long: column.format === "long" || column.format === "note",
+    value: (i) => sortKey(column, rows.value(column.name, i)),
+    text: (i) => textOf(column, rows.value(column.name, i), rows.now()),
+    ...special[column.name],
+  }));
+}
+
+// columns: {name, label, number, long, value(i), text(i), node(i)} with the index i of a row; rows are sorted by value, and
 // text or node is shown.
 // options: {caption, search(i), choices: [[label, keeps(i)]], word, rowClass(i), sort, descending, wrap}
 export class Table {
@@ -40,7 +92,7 @@ export class Table {
   }
 
   head(column) {
-    const attributes = { scope: "col", class: column.number ? "number" : column.name === "name" ? "name" : null };
+    const attributes = { scope: "col", class: classOf(column) };
     if (column.value === undefined) return element("th", attributes, element("span", { class: "unseen" }, column.label));
     return element("th", attributes, element("button", { type: "button", onclick: () => this.sortBy(column) }, column.label));
   }
@@ -96,11 +148,13 @@ export class Table {
 
   row(i) {
     const cells = this.columns.map((column, at) => element(at === 0 ? "th" : "td",
-      { class: column.number ? "number" : column.name === "name" ? "name" : null, scope: at === 0 ? "row" : null, "data-label": column.label },
+      { class: classOf(column), scope: at === 0 ? "row" : null, "data-label": column.label },
       column.node ? column.node(i) : column.text(i)));
     return element("tr", { class: this.options.rowClass ? this.options.rowClass(i) : null }, ...cells);
   }
 }
+
+const classOf = ({ number, long }) => (number ? "number" : long ? "name" : null);
 
 // Sorts unknown values last in both orders.
 function compare(a, b, sign) {
