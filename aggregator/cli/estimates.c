@@ -15,19 +15,11 @@
 
 #define DAY_MS 86400000.0
 
-// A shorter pause does not limit the rounds of a day, because clients take about as long to train.
-#define PAUSE_MS 60000
-
 // Exchanges of a round: a check-in, whose answer holds the downloads of most models, and an update.
 #define EXCHANGES 2
 // Bytes of messages in these: check-in 25, task with one download 82, update 43, its answer 6 (docs/BENCHMARKS.md, "Bytes
 // beside the bodies").
 #define MESSAGES 156
-
-bool tern_spending_is_unbounded(const struct tern_aggregator_settings *s)
-{
-    return s->round_rounds == 0 && tern_serve_config_interval_ms(s) < PAUSE_MS;
-}
 
 // Returns the bytes of a model's tensors with a codec; dense tensors are sent as float32.
 static double tensor_bytes(const struct tern_model *model, const struct tern_codec *codec)
@@ -70,7 +62,7 @@ struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
     const uint32_t exchanges = EXCHANGES + (spending.down > TERN_PRICE_INLINE_MAX);
     spending.round = (double)tern_price(kept ? TERN_PRICE_KEPT : TERN_PRICE_RESUMED, exchanges,
                                         (uint64_t)(spending.up + spending.down) + MESSAGES);
-    if (spending.interval_ms >= PAUSE_MS) {
+    if (spending.interval_ms >= TERN_PAUSE_MS) {
         spending.day = spending.round * DAY_MS / (double)spending.interval_ms;
     }
     const bool ends = s->round_rounds > 0 || s->round_patience > 0;
@@ -130,49 +122,6 @@ struct tern_spending_accuracies tern_spending_accuracies(struct tern_cli *cli,
 
 // --- Output
 
-static void print_pace(const struct tern_spending *spending)
-{
-    char pause[TERN_TEXT];
-    if (spending->interval_ms >= PAUSE_MS) {
-        printf("At most one round opens every %s",
-               tern_text_duration(spending->interval_ms, pause));
-    } else {
-        printf("Rounds open without a pause");
-    }
-    if (spending->rounds > 0) {
-        printf(", until %" PRIu32 " are done", spending->rounds);
-    } else {
-        printf(", without end");
-    }
-    printf(" (round.min_interval, round.rounds).\n");
-}
-
-void tern_spending_print(const struct tern_spending *spending)
-{
-    char round[TERN_TEXT];
-    char up[TERN_TEXT];
-    char down[TERN_TEXT];
-    char sum[TERN_TEXT];
-    print_pace(spending);
-    printf(
-        "A client that takes part in every round moves about %s a round (tensors %s up, %s down)",
-        tern_text_bytes(spending->round, round), tern_text_bytes(spending->up, up),
-        tern_text_bytes(spending->down, down));
-    if (spending->day > 0) {
-        printf(",\n%s a day", tern_text_bytes(spending->day, sum));
-    }
-    if (spending->last > 0) {
-        printf(",\nand %s at the end for the global model itself (downloads.final_model)",
-               tern_text_bytes(spending->last, sum));
-    }
-    if (spending->rounds > 0) {
-        printf(",\n%s in all",
-               tern_text_bytes(spending->round * spending->rounds + spending->last, sum));
-    }
-    printf(":\nan estimate from the model, the codecs and the measured cost of TLS and headers."
-           " `tern-aggregator report bytes` shows the metered bytes.\n");
-}
-
 const char *tern_spending_accuracies_text(const struct tern_spending_accuracies *all,
                                           char text[TERN_SPENDING_OTHERS])
 {
@@ -207,27 +156,6 @@ cJSON *tern_spending_accuracies_json(const struct tern_spending_accuracies *all)
         cJSON_AddItemToArray(list, one);
     }
     return list;
-}
-
-static void add_number(cJSON *object, const char *name, double number)
-{
-    if (number > 0) {
-        cJSON_AddNumberToObject(object, name, (double)(uint64_t)number);
-    } else {
-        cJSON_AddNullToObject(object, name);
-    }
-}
-
-void tern_spending_json(cJSON *object, const struct tern_spending *spending)
-{
-    cJSON *row = cJSON_AddObjectToObject(object, "spending");
-    add_number(row, "round", spending->round);
-    add_number(row, "tensors_up", spending->up);
-    add_number(row, "tensors_down", spending->down);
-    add_number(row, "day", spending->day);
-    add_number(row, "final_model", spending->last);
-    tern_json_u64(row, "min_interval_ms", spending->interval_ms);
-    tern_json_u64(row, "rounds", spending->rounds);
 }
 
 void tern_spending_log(const struct tern_spending *spending)

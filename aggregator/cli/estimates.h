@@ -21,9 +21,6 @@ struct tern_spending {
     uint32_t rounds;      // number of rounds; 0: without end
 };
 
-// Returns whether neither a number of rounds nor a pause between rounds limits what clients spend.
-bool tern_spending_is_unbounded(const struct tern_aggregator_settings *s);
-
 // Estimates from the bits of a value (codec/plan.h) and the measured costs of an exchange (meter/meter.h). config: after
 // tern_serve_config_read() and tern_serve_config_fill_codecs().
 struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
@@ -55,9 +52,9 @@ const char *tern_spending_accuracies_text(const struct tern_spending_accuracies 
 // Returns [{"accuracy": "balanced", "round": 8200, "in_force": true}, ...], which the caller deletes.
 cJSON *tern_spending_accuracies_json(const struct tern_spending_accuracies *all);
 
-// Print the estimate: for people, as the member "spending" of a JSON object, and to the log.
-void tern_spending_print(const struct tern_spending *spending);
-void tern_spending_json(cJSON *object, const struct tern_spending *spending);
+// Rounds that open at shorter intervals count as rounds without a pause, because clients take about as long to train.
+#define TERN_PAUSE_MS 60000
+
 void tern_spending_log(const struct tern_spending *spending);
 
 #define TERN_DISK_NEED_MAX 200 // bytes of a sentence

@@ -34,34 +34,6 @@ double tern_figures_mean(uint64_t total, uint32_t participants)
 
 // --- Output
 
-const char *tern_accuracy_of(const struct tern_accuracy *accuracy, char text[TERN_ACCURACY_OF_MAX])
-{
-    snprintf(text, TERN_ACCURACY_OF_MAX, "%s of version %" PRIu32,
-             accuracy->model == TERN_EVALUATED_GLOBAL ? "global model" : "replica",
-             accuracy->version);
-    return text;
-}
-
-void tern_accuracy_json(cJSON *object, const struct tern_accuracy *accuracy)
-{
-    if (accuracy == NULL) {
-        cJSON_AddNullToObject(object, "accuracy");
-        cJSON_AddNullToObject(object, "accuracy_model");
-        return;
-    }
-    if (accuracy->no_accuracy) {
-        cJSON_AddNullToObject(object, "accuracy");
-    } else {
-        tern_json_float(object, "accuracy", (float)accuracy->accuracy);
-    }
-    cJSON_AddStringToObject(object, "accuracy_model", tern_evaluated_name(accuracy->model));
-    tern_json_float(object, "evaluated_loss", (float)accuracy->loss);
-    cJSON *metrics = cJSON_AddObjectToObject(object, "metrics");
-    for (uint32_t i = 0; i < accuracy->metric_count; i++) {
-        tern_json_float(metrics, accuracy->metrics[i].name, (float)accuracy->metrics[i].value);
-    }
-}
-
 void tern_figures_print_outside(const struct tern_figures *figures, const char *indent)
 {
     const struct tern_round_bytes *outside = &figures->outside;

@@ -6,13 +6,6 @@
 #include "store/store.h"
 #include <cjson/cJSON.h>
 
-// Writes the evaluated model for people: "replica of version 4", "global model of version 5". Returns text.
-#define TERN_ACCURACY_OF_MAX 48
-const char *tern_accuracy_of(const struct tern_accuracy *accuracy, char text[TERN_ACCURACY_OF_MAX]);
-// Adds "accuracy", "accuracy_model" ("replica" or "global"), "evaluated_loss" and "metrics", an object of all metrics by
-// name. "accuracy" is null if the model has no classes. accuracy: NULL: adds the first two as null.
-void tern_accuracy_json(cJSON *object, const struct tern_accuracy *accuracy);
-
 // Bytes of all training clients, for all purposes; evaluators are left out. An accepted update is one participation.
 struct tern_round_bytes {
     uint32_t participants;

@@ -258,7 +258,7 @@ static const char ledger_help[] =
     "\n"
     "Exit code 4: the client has not reported an error buffer yet.\n";
 
-static const char code_help[] =
+static const char enroll_code_help[] =
     "Makes a join code and prints it once: only its hash is stored. A running service accepts\n"
     "it at once. A client with client.evaluator = yes, whose metrics decide accuracy and export\n"
     "--best, can enrol only with a code that was made with --evaluator; other clients can use\n"
@@ -400,54 +400,13 @@ static const char compact_help[] =
     "\n"
     "  tern-aggregator compact --state /var/lib/tern\n";
 
+#define VERB(name, function, options, least, most, arguments, summary)                             \
+    {name, summary, arguments, function##_help, options, least, most, tern_cli_##function},
 static const struct tern_cli_verb verbs[] = {
-    {"init", "Make a state directory with a new federation", "", init_help, init_options, 0, 0,
-     tern_cli_init},
-    {"serve", "Serve clients", "", serve_help, serve_options, 0, 0, tern_cli_serve},
-    {"join", "Set up a gateway to another aggregator", "CODE", join_help, state_options, 1, 1,
-     tern_cli_join},
-    {"relay", "Run a gateway", "", relay_help, state_options, 0, 0, tern_cli_relay},
-    {"status", "Show accuracy, bytes per round and progress", "", status_help, status_options, 0, 0,
-     tern_cli_status},
-    {"doctor", "Report problems and what to do", "", doctor_help, state_options, 0, 0,
-     tern_cli_doctor},
-    {"clients", "List the clients", "[CLIENT]", clients_help, listing_options, 0, 1,
-     tern_cli_clients},
-    {"rounds", "List the rounds, or those of a client", "[CLIENT]", rounds_help, rounds_options, 0,
-     1, tern_cli_rounds},
-    {"report", "Report bytes, or how evenly clients take part", "bytes|fairness", report_help,
-     report_options, 1, 1, tern_cli_report},
-    {"replicas", "Show which weights clients hold", "[CLIENT]", replicas_help, replicas_options, 0,
-     1, tern_cli_replicas},
-    {"schedule", "Show how much clients train, and why", "[CLIENT]", schedule_help, listing_options,
-     0, 1, tern_cli_schedule},
-    {"ledger", "Show error buffers, their anomalies, and the orders for them", "[CLIENT]",
-     ledger_help, listing_options, 0, 1, tern_cli_ledger},
-    {"enroll-code", "Make a join code", "", code_help, code_options, 0, 0, tern_cli_enroll_code},
-    {"codes", "List and cancel join codes", "", codes_help, codes_options, 0, 0, tern_cli_codes},
-    {"provision", "Make clients without a join code, for a factory", "", provision_help,
-     provision_options, 0, 0, tern_cli_provision},
-    {"revoke", "Refuse clients for good", "[CLIENT]", revoke_help, revoke_options, 0, 1,
-     tern_cli_revoke},
-    {"tag", "Set the tags of a client", "CLIENT [KEY=VALUE,...]", tag_help, tag_options, 1, 2,
-     tern_cli_tag},
-    {"close-round", "End the open round before its deadline", "", close_round_help, state_options,
-     0, 0, tern_cli_close_round},
-    {"export", "Write the model to a file", "FILE", export_help, export_options, 1, 1,
-     tern_cli_export},
-    {"verify", "Replay all rounds and compare the bits", "", verify_help, state_options, 0, 0,
-     tern_cli_verify},
-    {"backup", "Copy the database", "FILE", backup_help, state_options, 1, 1, tern_cli_backup},
-    {"restore", "Replace the database with a backup", "FILE", restore_help, restore_options, 1, 1,
-     tern_cli_restore},
-    {"copy", "Copy the federation to another database", "FILE|URL", copy_help, copy_options, 0, 1,
-     tern_cli_copy},
-    {"prune", "Drop the stored updates of old rounds", "", prune_help, prune_options, 0, 0,
-     tern_cli_prune},
-    {"compact", "Return the space that prune freed", "", compact_help, state_options, 0, 0,
-     tern_cli_compact},
+#include "cli/verbs.def"
     {0},
 };
+#undef VERB
 
 static const char help[] =
     "A new federation:\n"

@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW 10u // versions; the trend compares the means of the last two windows
-
 // --- The worst class
 
 #define CLASSES_MAX 65536 // labels have 16 bits
@@ -143,15 +141,15 @@ static enum tern_result worst_class_of_evaluators(struct tern_db *db,
 // The trend is flat if the windows' means differ by less than this, or by less than twice the standard error.
 #define LEAST_GAIN 0.001
 
-// Ring buffer of the metrics of the last 2 * WINDOW versions.
+// Ring buffer of the metrics of the last 2 * TERN_TREND_WINDOW versions.
 struct series {
-    double values[2 * WINDOW];
+    double values[2 * TERN_TREND_WINDOW];
     uint32_t count; // values added, including overwritten ones
 };
 
 static void add_value(struct series *series, double value)
 {
-    series->values[series->count++ % (2 * WINDOW)] = value;
+    series->values[series->count++ % (2 * TERN_TREND_WINDOW)] = value;
 }
 
 // Computes the mean and variance of the window that begins with value number `first`.
@@ -159,13 +157,13 @@ static void window(const struct series *series, uint32_t first, double *mean, do
 {
     double sum = 0;
     double squares = 0;
-    for (uint32_t i = 0; i < WINDOW; i++) {
-        const double value = series->values[(first + i) % (2 * WINDOW)];
+    for (uint32_t i = 0; i < TERN_TREND_WINDOW; i++) {
+        const double value = series->values[(first + i) % (2 * TERN_TREND_WINDOW)];
         sum += value;
         squares += value * value;
     }
-    *mean = sum / WINDOW;
-    *variance = fmax(0, squares / WINDOW - *mean * *mean);
+    *mean = sum / TERN_TREND_WINDOW;
+    *variance = fmax(0, squares / TERN_TREND_WINDOW - *mean * *mean);
 }
 
 // Sets quality->trend. Values are such that higher is better.
@@ -175,15 +173,15 @@ static void judge_trend(const struct series *series, struct tern_quality *qualit
     double now;
     double spread_before;
     double spread;
-    if (series->count < 2 * WINDOW) {
+    if (series->count < 2 * TERN_TREND_WINDOW) {
         return;
     }
     window(series, series->count, &before, &spread_before);
-    window(series, series->count + WINDOW, &now, &spread);
-    const double error = sqrt((spread + spread_before) / WINDOW);
+    window(series, series->count + TERN_TREND_WINDOW, &now, &spread);
+    const double error = sqrt((spread + spread_before) / TERN_TREND_WINDOW);
     const bool improves = now - before > fmax(LEAST_GAIN, 2 * error);
     quality->trend = improves ? TERN_QUALITY_IMPROVING : TERN_QUALITY_FLAT;
-    quality->gain_per_round = improves ? (now - before) / WINDOW : 0;
+    quality->gain_per_round = improves ? (now - before) / TERN_TREND_WINDOW : 0;
 }
 
 static double value_of(const struct tern_accuracy *accuracy)
@@ -235,7 +233,7 @@ static enum tern_result each_evaluated(struct tern_db *db, uint32_t first, uint3
 // Returns the first version of the two windows that end with `version`.
 static uint32_t first_trend_version(uint32_t version)
 {
-    const uint32_t most = 2 * WINDOW;
+    const uint32_t most = 2 * TERN_TREND_WINDOW;
     return version >= most ? version + 1 - most : 0;
 }
 
@@ -327,39 +325,30 @@ static enum tern_result load_held_out(struct tern_db *db, uint32_t version,
 #define LEAST_SCORE 0.01           // R2, or AUC above 0.5
 #define MOST_AUTOENCODER_LOSS 0.95 // predicting the mean of each scaled column has loss 1
 
-static const struct tern_median_metric *figure(const struct tern_accuracy *accuracy,
-                                               const char *name)
-{
-    for (uint32_t i = 0; i < accuracy->metric_count; i++) {
-        if (strcmp(accuracy->metrics[i].name, name) == 0) {
-            return &accuracy->metrics[i];
-        }
-    }
-    return NULL;
-}
-
 static void judge_classes(struct tern_quality *quality)
 {
-    const struct tern_median_metric *largest = figure(&quality->newest, "largest");
-    if (!quality->newest.no_accuracy && largest != NULL &&
-        quality->newest.accuracy <= largest->value) {
+    double largest;
+    if (!quality->newest.no_accuracy &&
+        tern_accuracy_value(&quality->newest, "largest", &largest) &&
+        quality->newest.accuracy <= largest) {
         quality->guess = "naming the largest class every time";
-        quality->guess_accuracy = largest->value;
+        quality->guess_accuracy = largest;
     }
 }
 
 static void judge_guess(enum tern_loss loss, struct tern_quality *quality)
 {
-    const struct tern_median_metric *r2 = figure(&quality->newest, "r2");
-    const struct tern_median_metric *auc = figure(&quality->newest, "auc");
+    double score;
     if (loss == TERN_LOSS_CROSS_ENTROPY) {
         judge_classes(quality);
     } else if (loss == TERN_LOSS_RECONSTRUCTION) {
-        quality->guess = auc != NULL && auc->value <= 0.5 + LEAST_SCORE ? "random guessing"
+        const bool random =
+            tern_accuracy_value(&quality->newest, "auc", &score) && score <= 0.5 + LEAST_SCORE;
+        quality->guess = random ? "random guessing"
                          : quality->newest.loss >= MOST_AUTOENCODER_LOSS
                              ? "predicting the mean of every scaled column"
                              : NULL;
-    } else if (r2 != NULL && r2->value <= LEAST_SCORE) {
+    } else if (tern_accuracy_value(&quality->newest, "r2", &score) && score <= LEAST_SCORE) {
         quality->guess = "predicting the mean of the target";
     }
 }
@@ -410,117 +399,6 @@ enum tern_result tern_quality_load(struct tern_db *db, const struct tern_db_fede
         judge_guess(tern_model_spec_loss(federation->model_spec), quality);
     }
     return TERN_OK;
-}
-
-// --- Output
-
-static void print_classes(const struct tern_quality *quality)
-{
-    const struct tern_median_metric *f1 = figure(&quality->newest, "f1_macro");
-    if (quality->newest.no_accuracy || f1 == NULL) {
-        return;
-    }
-    printf("            macro F1 %.4f", f1->value);
-    const struct tern_worst_class *worst = &quality->worst;
-    if (worst->clients > 0) {
-        const char *name = quality->worst_name;
-        printf("; worst class: %s%s%" PRIu32 " (from 0), with recall %.4f",
-               name != NULL ? name : "", name != NULL ? ", number " : "", worst->class_number,
-               worst->recall);
-    }
-    if (worst->of_clients > 1) {
-        printf(" at %" PRIu32 " of %" PRIu32 " %s", worst->clients, worst->of_clients,
-               quality->clients > 0 ? "clients" : "evaluators");
-    }
-    printf("\n");
-}
-
-static void print_trend(const struct tern_quality *quality, bool finished)
-{
-    if (quality->trend == TERN_QUALITY_FLAT) {
-        printf(
-            "            no longer improving: the last %u versions are no better than the previous "
-            "%u\n",
-            WINDOW, WINDOW);
-    } else if (quality->trend == TERN_QUALITY_IMPROVING) {
-        printf("            still improving: %s by %.2g a round%s\n", quality->trend_of,
-               quality->gain_per_round, finished ? "; raise round.rounds to continue" : "");
-    }
-}
-
-void tern_quality_print_pending(const struct tern_quality *quality)
-{
-    const struct tern_reported_version *pending = &quality->pending;
-    if (pending->reports > 0) {
-        printf("            %s of version %" PRIu32 ": %" PRIu32 " of %" PRIu32
-               " evaluators reported; half must report\n",
-               pending->model == TERN_EVALUATED_GLOBAL ? "global model" : "replica",
-               pending->version, pending->reports, pending->expected);
-    }
-}
-
-void tern_quality_print(const struct tern_quality *quality, bool finished)
-{
-    if (quality->newest.num_examples == 0) {
-        return;
-    }
-    print_classes(quality);
-    if (quality->newest.version == 0) {
-        printf("            version 0 is the model before the first round\n");
-    } else if (quality->guess != NULL) {
-        printf("            WARNING: the model is no better than %s", quality->guess);
-        if (quality->guess_accuracy > 0) {
-            printf(" (accuracy %.4f)", quality->guess_accuracy);
-        }
-        printf("\n");
-    }
-    print_trend(quality, finished);
-}
-
-static void pending_json(cJSON *json, const struct tern_reported_version *pending)
-{
-    if (pending->reports == 0) {
-        cJSON_AddNullToObject(json, "pending");
-        return;
-    }
-    cJSON *object = cJSON_AddObjectToObject(json, "pending");
-    tern_json_u64(object, "version", pending->version);
-    tern_json_text(object, "model", tern_evaluated_name(pending->model));
-    tern_json_u64(object, "evaluators", pending->reports);
-    tern_json_u64(object, "evaluators_expected", pending->expected);
-}
-
-void tern_quality_json(cJSON *object, const struct tern_quality *quality)
-{
-    cJSON *json = cJSON_AddObjectToObject(object, "quality");
-    const bool known = quality->newest.num_examples > 0;
-    tern_json_text(json, "by", !known ? "" : quality->clients > 0 ? "clients" : "evaluators");
-    tern_json_u64(json, "clients", quality->clients);
-    tern_json_u64(json, "evaluators", quality->newest.evaluators);
-    tern_json_u64(json, "evaluators_expected", quality->newest.expected);
-    pending_json(json, &quality->pending);
-    if (quality->trend == TERN_QUALITY_UNKNOWN) {
-        cJSON_AddNullToObject(json, "improving");
-    } else {
-        cJSON_AddBoolToObject(json, "improving", quality->trend == TERN_QUALITY_IMPROVING);
-    }
-    cJSON_AddNumberToObject(json, "a_round", quality->gain_per_round);
-    if (quality->guess != NULL) {
-        tern_json_text(json, "no_better_than", quality->guess);
-    } else {
-        cJSON_AddNullToObject(json, "no_better_than");
-    }
-    if (quality->worst.clients > 0) {
-        tern_json_u64(json, "worst_class", quality->worst.class_number);
-        tern_json_text(json, "worst_class_name",
-                       quality->worst_name != NULL ? quality->worst_name : "");
-        cJSON_AddNumberToObject(json, "worst_recall", quality->worst.recall);
-    } else {
-        cJSON_AddNullToObject(json, "worst_class");
-        cJSON_AddNullToObject(json, "worst_class_name");
-        cJSON_AddNullToObject(json, "worst_recall");
-    }
-    tern_json_u64(json, "worst_class_clients", quality->worst.clients);
 }
 
 // --- The best version

@@ -18,6 +18,8 @@ struct tern_worst_class {
     uint32_t of_clients;   // clients that report any class
 };
 
+#define TERN_TREND_WINDOW 10u // versions; the trend compares the means of the last two windows
+
 enum tern_quality_trend {
     TERN_QUALITY_UNKNOWN = 0, // too few versions were evaluated
     TERN_QUALITY_IMPROVING,
@@ -46,12 +48,6 @@ tern_quality_load(struct tern_db *db, const struct tern_db_federation *federatio
                   const struct tern_reported_version *pending, struct tern_quality *quality);
 
 void tern_quality_free(struct tern_quality *quality);
-
-// Prints how many evaluators reported the pending version, if there is one.
-void tern_quality_print_pending(const struct tern_quality *quality);
-// Prints the worst class, the warning about guessing, and the trend. finished: no round will follow.
-void tern_quality_print(const struct tern_quality *quality, bool finished);
-void tern_quality_json(cJSON *object, const struct tern_quality *quality);
 
 // The metric by which a version is the best.
 enum tern_best_by {

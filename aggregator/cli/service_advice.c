@@ -1,6 +1,7 @@
 #include "cli/service_advice.h"
 
 #include "cli/estimates.h"
+#include "cli/serve_config.h"
 #include "codec/plan.h"
 #include "hosted/log.h"
 #include <inttypes.h>
@@ -114,7 +115,7 @@ static void advise_on_rounds(const struct advice *advice)
             "update of every client",
             round->quorum, round->cohort, round->cohort);
     }
-    if (tern_spending_is_unbounded(advice->s)) {
+    if (advice->s->round_rounds == 0 && tern_serve_config_interval_ms(advice->s) < TERN_PAUSE_MS) {
         warn(advice,
              "only clients' own [budget] limits what they spend: round.rounds = 0 sets no end, and "
              "round.min_interval = %" PRIu64 "ms is too short to be a limit",

@@ -82,6 +82,72 @@ static char *proposal_notes(const struct tern_proposal *proposal, const char *me
     return text;
 }
 
+// --- The estimate of bytes
+
+static void print_pace(const struct tern_spending *spending)
+{
+    char pause[TERN_TEXT];
+    if (spending->interval_ms >= TERN_PAUSE_MS) {
+        printf("At most one round opens every %s",
+               tern_text_duration(spending->interval_ms, pause));
+    } else {
+        printf("Rounds open without a pause");
+    }
+    if (spending->rounds > 0) {
+        printf(", until %" PRIu32 " are done", spending->rounds);
+    } else {
+        printf(", without end");
+    }
+    printf(" (round.min_interval, round.rounds).\n");
+}
+
+static void print_spending(const struct tern_spending *spending)
+{
+    char round[TERN_TEXT];
+    char up[TERN_TEXT];
+    char down[TERN_TEXT];
+    char sum[TERN_TEXT];
+    print_pace(spending);
+    printf(
+        "A client that takes part in every round moves about %s a round (tensors %s up, %s down)",
+        tern_text_bytes(spending->round, round), tern_text_bytes(spending->up, up),
+        tern_text_bytes(spending->down, down));
+    if (spending->day > 0) {
+        printf(",\n%s a day", tern_text_bytes(spending->day, sum));
+    }
+    if (spending->last > 0) {
+        printf(",\nand %s at the end for the global model itself (downloads.final_model)",
+               tern_text_bytes(spending->last, sum));
+    }
+    if (spending->rounds > 0) {
+        printf(",\n%s in all",
+               tern_text_bytes(spending->round * spending->rounds + spending->last, sum));
+    }
+    printf(":\nan estimate from the model, the codecs and the measured cost of TLS and headers."
+           " `tern-aggregator report bytes` shows the metered bytes.\n");
+}
+
+static void add_number(cJSON *object, const char *name, double number)
+{
+    if (number > 0) {
+        cJSON_AddNumberToObject(object, name, (double)(uint64_t)number);
+    } else {
+        cJSON_AddNullToObject(object, name);
+    }
+}
+
+static void add_spending(cJSON *object, const struct tern_spending *spending)
+{
+    cJSON *row = cJSON_AddObjectToObject(object, "spending");
+    add_number(row, "round", spending->round);
+    add_number(row, "tensors_up", spending->up);
+    add_number(row, "tensors_down", spending->down);
+    add_number(row, "day", spending->day);
+    add_number(row, "final_model", spending->last);
+    tern_json_u64(row, "min_interval_ms", spending->interval_ms);
+    tern_json_u64(row, "rounds", spending->rounds);
+}
+
 // --- Next steps
 
 #define TRIAL_MODEL "mlp:256-64-10" // the default model, which fits the generated digits
@@ -441,7 +507,7 @@ static int print_json(struct tern_cli *cli, const struct tern_proposal *proposal
     cJSON_AddStringToObject(made, "early_codec_down", codecs.early_down);
     const struct tern_spending spending =
         tern_spending_of(tern_state_settings(cli), config, &start->model);
-    tern_spending_json(made, &spending);
+    add_spending(made, &spending);
     tern_json_u64(made, "update_bytes_max",
                   tern_serve_config_update_max(&config->codec_up, &start->model));
     cJSON *tensors = cJSON_AddArrayToObject(made, "tensors");
@@ -490,7 +556,7 @@ static int print_made(struct tern_cli *cli, const struct tern_proposal *proposal
     }
     const struct tern_spending spending =
         tern_spending_of(tern_state_settings(cli), config, &start->model);
-    tern_spending_print(&spending);
+    print_spending(&spending);
     const struct tern_spending_accuracies accuracies = tern_spending_accuracies(cli, &start->model);
     if (accuracies.count > 0) {
         char text[TERN_SPENDING_OTHERS];

@@ -10,10 +10,13 @@
 #include "hosted/host.h"
 #include "hosted/terminal.h"
 #include "http/certificate.h"
+#include "rounds/reliability.h"
 #include "tensor/manifest.h"
 #include "util/bytes.h"
+#include "wire/wire.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -83,6 +86,338 @@ static int run_watch(struct tern_cli *cli, const struct watched *watched)
     return code;
 }
 
+// --- Clients that take tasks and do not report them
+
+#define FAILING_NAMED 5
+
+// A client whose last training failed.
+struct failing {
+    uint64_t id;
+    char name[TERN_DB_NAME_MAX];
+    uint32_t round;
+    uint32_t failure; // tern_TrainingFailure
+};
+
+// Clients that take tasks and do not report them.
+struct unreported {
+    uint64_t unreliable; // clients that rounds do not count on (rounds/reliability.h)
+    double share;        // estimated share of the other clients' tasks that are not reported
+    // round.over_selection that would compensate for them; 0: the setting suffices
+    double over_selection;
+    uint64_t failing;                    // clients whose last training failed
+    struct failing named[FAILING_NAMED]; // the newest of these
+};
+
+#define LEAST_SHARE 0.02 // of unreported tasks, for advice
+#define STEP 0.05        // between advised values
+
+// Returns the over-selection s that compensates for unreported tasks: of 1 + s selected clients, (1 + s) * (1 - share)
+// report.
+static double compensate(double share)
+{
+    return ceil(share / (1.0 - share) / STEP) * STEP;
+}
+
+static enum tern_result load_failing(struct tern_db *db, struct unreported *unreported)
+{
+    struct tern_db_client client;
+    uint32_t named = 0;
+    TERN_TRY(tern_db_count_failing(db, &unreported->failing));
+    struct tern_db_rows *rows = tern_db_failing(db, FAILING_NAMED);
+    while (tern_db_next(rows, &client)) {
+        struct failing *failing = &unreported->named[named++];
+        *failing = (struct failing){
+            .id = client.id, .round = client.failed_round, .failure = client.failure};
+        memcpy(failing->name, client.name, sizeof failing->name);
+    }
+    return tern_db_end(rows);
+}
+
+static enum tern_result load_unreported(const struct tern_cli *cli, struct tern_db *db,
+                                        const struct tern_db_counts *counts,
+                                        struct unreported *unreported)
+{
+    const double set = tern_state_settings(cli)->round_over_selection;
+    const double bound = (double)TERN_UNRELIABLE;
+    struct tern_db_unreported reliable;
+    struct tern_db_unreported unreliable;
+    TERN_TRY(tern_db_unreported(db, 0.0, bound, &reliable));
+    TERN_TRY(tern_db_unreported(db, bound, 2.0, &unreliable));
+    const uint64_t others = counts->clients_revoked + counts->evaluators + unreliable.clients;
+    const uint64_t trainers = counts->clients > others ? counts->clients - others : 0;
+    *unreported = (struct unreported){.unreliable = unreliable.clients};
+    if (trainers > 0) {
+        unreported->share = reliable.sum / (double)trainers;
+    }
+    if (unreported->share >= LEAST_SHARE && set < unreported->share / (1.0 - unreported->share)) {
+        unreported->over_selection = compensate(unreported->share);
+    }
+    return load_failing(db, unreported);
+}
+
+static const char *reason_of(uint32_t failure)
+{
+    switch (failure) {
+    case tern_TrainingFailure_FAILURE_NOT_FINITE:
+        return "its loss or a value of its update was not finite, or the update's norm was above "
+               "limits.norm: scale its columns (tern-client check names them); or lower "
+               "train.learning_rate or train.local_steps; or raise limits.norm, if updates of this "
+               "size are sound (docs/OPERATIONS.md, \"Rounds\")";
+    case tern_TrainingFailure_FAILURE_NO_DATA:
+        return "it has no row to train on (tern-client check counts them)";
+    default:
+        return "its trainer failed: `tern-client status` on the device shows why";
+    }
+}
+
+static void print_failing(const struct unreported *unreported)
+{
+    char name[TERN_TEXT];
+    uint32_t named = 0;
+    while (named < FAILING_NAMED && unreported->named[named].id != 0) {
+        const struct failing *failing = &unreported->named[named++];
+        printf("            training failed at client %" PRIu64 " (%s) in round %" PRIu32 ", %s\n",
+               failing->id, tern_text_name(failing->name, name), failing->round,
+               reason_of(failing->failure));
+    }
+    if (unreported->failing > named) {
+        printf("            and at %" PRIu64
+               " more (`tern-aggregator clients --json`: failed_round)\n",
+               unreported->failing - named);
+    }
+}
+
+static void print_unreported(const struct unreported *unreported)
+{
+    if (unreported->unreliable > 0) {
+        printf("            %" PRIu64
+               " take%s tasks but do%s not report them, so that rounds do not count "
+               "on them (`tern-aggregator clients` lists them as unreliable)\n",
+               unreported->unreliable, unreported->unreliable == 1 ? "s" : "",
+               unreported->unreliable == 1 ? "es" : "");
+    }
+    if (unreported->over_selection > 0.0) {
+        printf("            %.0f %% of the other clients' tasks are not reported: with "
+               "round.over_selection = %.2g, rounds need not wait for these\n",
+               100.0 * unreported->share, unreported->over_selection);
+    }
+    print_failing(unreported);
+}
+
+static void add_unreported(cJSON *object, const struct unreported *unreported)
+{
+    tern_json_u64(object, "clients_unreliable", unreported->unreliable);
+    cJSON_AddNumberToObject(object, "tasks_unreported", unreported->share);
+    cJSON_AddNumberToObject(object, "advised_over_selection", unreported->over_selection);
+    tern_json_u64(object, "clients_failing", unreported->failing);
+    cJSON *list = cJSON_AddArrayToObject(object, "training_failed");
+    for (uint32_t i = 0; i < FAILING_NAMED && unreported->named[i].id != 0; i++) {
+        cJSON *failing = cJSON_CreateObject();
+        tern_json_u64(failing, "client", unreported->named[i].id);
+        tern_json_u64(failing, "round", unreported->named[i].round);
+        cJSON_AddStringToObject(failing, "why", reason_of(unreported->named[i].failure));
+        cJSON_AddItemToArray(list, failing);
+    }
+}
+
+// --- What the federation waits for
+
+#define SHOWN 5 // most clients listed
+
+static uint32_t shown_of(const struct tern_waiting *waiting)
+{
+    return waiting->shown < SHOWN ? waiting->shown : SHOWN;
+}
+
+static void print_waiting(const struct tern_waiting *waiting, uint64_t now_ms)
+{
+    printf("Now         %s\n", waiting->sentence);
+    if (waiting->advice[0] != '\0') {
+        printf("            %s\n", waiting->advice);
+    }
+    for (uint32_t i = 0; i < shown_of(waiting); i++) {
+        const struct tern_db_client *client = &waiting->members[i].client;
+        char name[TERN_TEXT];
+        char seen[TERN_TEXT];
+        const bool spent = client->budgeted && client->budget_left <= client->budget_spent;
+        printf("            client %" PRIu64 " (%s), last seen %s%s", client->id,
+               tern_text_name(client->name, name),
+               tern_text_ago(client->last_seen_ms, now_ms, seen),
+               spent ? ", its byte budget is spent" : "");
+        if (waiting->members[i].tries > 1) {
+            printf(", fetched its task %" PRIu32 " times or more", waiting->members[i].tries);
+        }
+        putchar('\n');
+    }
+    if (waiting->missing > shown_of(waiting)) {
+        printf("            and %" PRIu32 " more\n", waiting->missing - shown_of(waiting));
+    }
+}
+
+static void add_waiting(cJSON *object, const struct tern_waiting *waiting)
+{
+    cJSON_AddStringToObject(object, "now", waiting->sentence);
+    cJSON_AddStringToObject(object, "advice", waiting->advice);
+    tern_json_u64(object, "waits_for", waiting->missing);
+    cJSON *ids = cJSON_AddArrayToObject(object, "silent_longest");
+    for (uint32_t i = 0; i < shown_of(waiting); i++) {
+        cJSON_AddItemToArray(ids, cJSON_CreateNumber((double)waiting->members[i].client.id));
+    }
+}
+
+static void add_other_columns(cJSON *object, const struct tern_other_columns *columns)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "other_column_names");
+    for (uint32_t i = 0; i < columns->named; i++) {
+        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)columns->clients[i].id));
+    }
+}
+
+// --- How good the model is
+
+static void print_classes(const struct tern_quality *quality)
+{
+    double f1;
+    if (quality->newest.no_accuracy || !tern_accuracy_value(&quality->newest, "f1_macro", &f1)) {
+        return;
+    }
+    printf("            macro F1 %.4f", f1);
+    const struct tern_worst_class *worst = &quality->worst;
+    if (worst->clients > 0) {
+        const char *name = quality->worst_name;
+        printf("; worst class: %s%s%" PRIu32 " (from 0), with recall %.4f",
+               name != NULL ? name : "", name != NULL ? ", number " : "", worst->class_number,
+               worst->recall);
+    }
+    if (worst->of_clients > 1) {
+        printf(" at %" PRIu32 " of %" PRIu32 " %s", worst->clients, worst->of_clients,
+               quality->clients > 0 ? "clients" : "evaluators");
+    }
+    printf("\n");
+}
+
+static void print_trend(const struct tern_quality *quality, bool finished)
+{
+    if (quality->trend == TERN_QUALITY_FLAT) {
+        printf(
+            "            no longer improving: the last %u versions are no better than the previous "
+            "%u\n",
+            TERN_TREND_WINDOW, TERN_TREND_WINDOW);
+    } else if (quality->trend == TERN_QUALITY_IMPROVING) {
+        printf("            still improving: %s by %.2g a round%s\n", quality->trend_of,
+               quality->gain_per_round, finished ? "; raise round.rounds to continue" : "");
+    }
+}
+
+// Prints how many evaluators reported the pending version, if there is one.
+static void print_pending(const struct tern_quality *quality)
+{
+    const struct tern_reported_version *pending = &quality->pending;
+    if (pending->reports > 0) {
+        printf("            %s of version %" PRIu32 ": %" PRIu32 " of %" PRIu32
+               " evaluators reported; half must report\n",
+               pending->model == TERN_EVALUATED_GLOBAL ? "global model" : "replica",
+               pending->version, pending->reports, pending->expected);
+    }
+}
+
+// Prints the worst class, the warning about guessing, and the trend. finished: no round will follow.
+static void print_quality(const struct tern_quality *quality, bool finished)
+{
+    if (quality->newest.num_examples == 0) {
+        return;
+    }
+    print_classes(quality);
+    if (quality->newest.version == 0) {
+        printf("            version 0 is the model before the first round\n");
+    } else if (quality->guess != NULL) {
+        printf("            WARNING: the model is no better than %s", quality->guess);
+        if (quality->guess_accuracy > 0) {
+            printf(" (accuracy %.4f)", quality->guess_accuracy);
+        }
+        printf("\n");
+    }
+    print_trend(quality, finished);
+}
+
+static void add_pending(cJSON *json, const struct tern_reported_version *pending)
+{
+    if (pending->reports == 0) {
+        cJSON_AddNullToObject(json, "pending");
+        return;
+    }
+    cJSON *object = cJSON_AddObjectToObject(json, "pending");
+    tern_json_u64(object, "version", pending->version);
+    tern_json_text(object, "model", tern_evaluated_name(pending->model));
+    tern_json_u64(object, "evaluators", pending->reports);
+    tern_json_u64(object, "evaluators_expected", pending->expected);
+}
+
+static void add_quality(cJSON *object, const struct tern_quality *quality)
+{
+    cJSON *json = cJSON_AddObjectToObject(object, "quality");
+    const bool known = quality->newest.num_examples > 0;
+    tern_json_text(json, "by", !known ? "" : quality->clients > 0 ? "clients" : "evaluators");
+    tern_json_u64(json, "clients", quality->clients);
+    tern_json_u64(json, "evaluators", quality->newest.evaluators);
+    tern_json_u64(json, "evaluators_expected", quality->newest.expected);
+    add_pending(json, &quality->pending);
+    if (quality->trend == TERN_QUALITY_UNKNOWN) {
+        cJSON_AddNullToObject(json, "improving");
+    } else {
+        cJSON_AddBoolToObject(json, "improving", quality->trend == TERN_QUALITY_IMPROVING);
+    }
+    cJSON_AddNumberToObject(json, "a_round", quality->gain_per_round);
+    if (quality->guess != NULL) {
+        tern_json_text(json, "no_better_than", quality->guess);
+    } else {
+        cJSON_AddNullToObject(json, "no_better_than");
+    }
+    if (quality->worst.clients > 0) {
+        tern_json_u64(json, "worst_class", quality->worst.class_number);
+        tern_json_text(json, "worst_class_name",
+                       quality->worst_name != NULL ? quality->worst_name : "");
+        cJSON_AddNumberToObject(json, "worst_recall", quality->worst.recall);
+    } else {
+        cJSON_AddNullToObject(json, "worst_class");
+        cJSON_AddNullToObject(json, "worst_class_name");
+        cJSON_AddNullToObject(json, "worst_recall");
+    }
+    tern_json_u64(json, "worst_class_clients", quality->worst.clients);
+}
+
+// Writes the evaluated model for people: "replica of version 4", "global model of version 5". Returns text.
+#define MODEL_OF_MAX 48
+static const char *model_of(const struct tern_accuracy *accuracy, char text[MODEL_OF_MAX])
+{
+    snprintf(text, MODEL_OF_MAX, "%s of version %" PRIu32,
+             accuracy->model == TERN_EVALUATED_GLOBAL ? "global model" : "replica",
+             accuracy->version);
+    return text;
+}
+
+// Adds "accuracy", "accuracy_model" ("replica" or "global"), "evaluated_loss" and "metrics", an object of all metrics by
+// name. "accuracy" is null if the model has no classes. accuracy: NULL: adds the first two as null.
+static void add_accuracy(cJSON *object, const struct tern_accuracy *accuracy)
+{
+    if (accuracy == NULL) {
+        cJSON_AddNullToObject(object, "accuracy");
+        cJSON_AddNullToObject(object, "accuracy_model");
+        return;
+    }
+    if (accuracy->no_accuracy) {
+        cJSON_AddNullToObject(object, "accuracy");
+    } else {
+        tern_json_float(object, "accuracy", (float)accuracy->accuracy);
+    }
+    cJSON_AddStringToObject(object, "accuracy_model", tern_evaluated_name(accuracy->model));
+    tern_json_float(object, "evaluated_loss", (float)accuracy->loss);
+    cJSON *metrics = cJSON_AddObjectToObject(object, "metrics");
+    for (uint32_t i = 0; i < accuracy->metric_count; i++) {
+        tern_json_float(metrics, accuracy->metrics[i].name, (float)accuracy->metrics[i].value);
+    }
+}
+
 // --- The status
 
 struct status {
@@ -95,7 +430,7 @@ struct status {
     struct tern_best models[TERN_BEST_MODELS]; // of the newest version
     uint64_t now_ms;
     struct tern_waiting waiting;
-    struct tern_unreported unreported;
+    struct unreported unreported;
     struct tern_other_columns other_columns;
     struct tern_db_node nodes[TERN_STANDBY_NODES];
     size_t node_count;
@@ -118,7 +453,7 @@ static enum tern_result load(struct tern_cli *cli, struct tern_db *db, struct st
         tern_status_leave_out_follower(&status->store);
     }
     TERN_TRY(tern_cli_waiting_load(cli, db, &status->store, status->now_ms, &status->waiting));
-    TERN_TRY(tern_unreported_load(cli, db, &status->store.counts, &status->unreported));
+    TERN_TRY(load_unreported(cli, db, &status->store.counts, &status->unreported));
     TERN_TRY(tern_other_columns_load(db, &status->other_columns));
     TERN_TRY(tern_db_nodes(db, status->nodes, TERN_STANDBY_NODES, &status->node_count));
     TERN_TRY(tern_shared_settings_load(db, status->nodes, status->node_count, status->settings));
@@ -185,25 +520,25 @@ static void print_accuracy(const struct status *status)
                tern_model_spec_loss(status->federation.model_spec) == TERN_LOSS_CROSS_ENTROPY
                    ? "Accuracy "
                    : "Evaluated");
-        tern_quality_print_pending(&status->quality);
+        print_pending(&status->quality);
         return;
     }
-    char of[TERN_ACCURACY_OF_MAX];
+    char of[MODEL_OF_MAX];
     char clients[TERN_TEXT];
     if (newest->no_accuracy) {
-        print_metrics(newest, tern_accuracy_of(newest, of), whose(status, clients));
+        print_metrics(newest, model_of(newest, of), whose(status, clients));
     } else {
         printf("Accuracy    %.4f, %s (%" PRIu64 " held-out examples%s, loss %.4f)\n",
-               newest->accuracy, tern_accuracy_of(newest, of), newest->num_examples,
-               whose(status, clients), newest->loss);
+               newest->accuracy, model_of(newest, of), newest->num_examples, whose(status, clients),
+               newest->loss);
     }
     if (tern_best_prefers_replica(status->models)) {
         const struct tern_best *replica = &status->models[TERN_EVALUATED_REPLICA];
         printf("            the replica is better (%s %.4f): `export` writes it\n",
                replica->by == TERN_BEST_BY_ACCURACY ? "accuracy" : "loss", replica->value);
     }
-    tern_quality_print_pending(&status->quality);
-    tern_quality_print(&status->quality, status->waiting.wait == TERN_WAIT_FINISHED);
+    print_pending(&status->quality);
+    print_quality(&status->quality, status->waiting.wait == TERN_WAIT_FINISHED);
     if (status->quality.clients > 0 && tern_model_spec_inputs(status->federation.model_spec) > 0) {
         printf("            `tern-client compare` on a device: is a model of its rows alone as "
                "good?\n");
@@ -376,12 +711,12 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
     tern_gateway_print(cli);
     print_version(status);
     print_round(status);
-    tern_cli_waiting_print(&status->waiting, status->now_ms);
+    print_waiting(&status->waiting, status->now_ms);
     printf("Clients     %" PRIu64 " enrolled, %" PRIu64 " of them revoked, %" PRIu64
            " evaluator%s; join codes for %" PRIu64 " more\n",
            counts->clients, counts->clients_revoked, counts->evaluators,
            counts->evaluators == 1 ? "" : "s", counts->code_uses_left);
-    tern_unreported_print(&status->unreported);
+    print_unreported(&status->unreported);
     print_other_columns(status);
     tern_text_bytes((double)counts->update_bytes, text);
     tern_text_bytes((double)counts->file_bytes, size);
@@ -442,15 +777,15 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     tern_json_u64(object, "seed", status->federation.seed);
     tern_json_hash(object, "model_hash", status->federation.model_hash);
     tern_json_u64(object, "checked_ms", status->federation.checked_ms);
-    tern_accuracy_json(object, newest);
+    add_accuracy(object, newest);
     if (newest != NULL) {
         tern_json_u64(object, "accuracy_version", newest->version);
     }
-    tern_quality_json(object, &status->quality);
+    add_quality(object, &status->quality);
     tern_json_status(object, &status->store);
-    tern_cli_waiting_json(object, &status->waiting);
-    tern_unreported_json(object, &status->unreported);
-    tern_other_columns_json(object, &status->other_columns);
+    add_waiting(object, &status->waiting);
+    add_unreported(object, &status->unreported);
+    add_other_columns(object, &status->other_columns);
     add_nodes(object, status);
     tern_gateway_json(cli, object);
     tern_json_u64(object, "float32_payload", 4 * (uint64_t)status->values);
@@ -491,16 +826,16 @@ static void write_line(const void *ctx, char text[WATCH_LINE_MAX])
     const struct status *status = ctx;
     const struct tern_accuracy *newest = newest_accuracy(status);
     const struct tern_db_round *round = &status->store.round;
-    char of[TERN_ACCURACY_OF_MAX];
+    char of[MODEL_OF_MAX];
     char rounds[96] = "no round open";
-    char accuracy[TERN_ACCURACY_OF_MAX + 32] = "accuracy not known";
+    char accuracy[MODEL_OF_MAX + 32] = "accuracy not known";
     if (tern_status_is_open(&status->store)) {
         snprintf(rounds, sizeof rounds, "round %" PRIu32 ": %" PRIu32 " of %" PRIu32 " updates",
                  round->round, status->store.reported, round->target);
     }
     if (newest != NULL) {
         snprintf(accuracy, sizeof accuracy, "accuracy %.4f, %s", newest->accuracy,
-                 tern_accuracy_of(newest, of));
+                 model_of(newest, of));
     }
     snprintf(text, WATCH_LINE_MAX, "%" PRIu64 " committed, %s; %s; %" PRIu64 " clients",
              status->store.counts.rounds_committed, rounds, accuracy, status->store.counts.clients);

@@ -5,13 +5,10 @@
 #include "cli/serve_config.h"
 #include "cli/shared_database.h"
 #include "hosted/files.h"
-#include "rounds/reliability.h"
-#include "wire/wire.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,120 +126,6 @@ const char *tern_readiness_advice(const char *why)
                : "free space, or check the disk (dmesg) and the log; then it continues by itself";
 }
 
-// --- Clients that take tasks and do not report them
-
-#define LEAST_SHARE 0.02 // of unreported tasks, for advice
-#define STEP 0.05        // between advised values
-
-// Returns the over-selection s that compensates for unreported tasks: of 1 + s selected clients, (1 + s) * (1 - share)
-// report.
-static double compensate(double share)
-{
-    return ceil(share / (1.0 - share) / STEP) * STEP;
-}
-
-static enum tern_result load_failing(struct tern_db *db, struct tern_unreported *unreported)
-{
-    struct tern_db_client client;
-    uint32_t named = 0;
-    TERN_TRY(tern_db_count_failing(db, &unreported->failing));
-    struct tern_db_rows *rows = tern_db_failing(db, TERN_FAILING_NAMED);
-    while (tern_db_next(rows, &client)) {
-        struct tern_failing *failing = &unreported->named[named++];
-        *failing = (struct tern_failing){
-            .id = client.id, .round = client.failed_round, .failure = client.failure};
-        memcpy(failing->name, client.name, sizeof failing->name);
-    }
-    return tern_db_end(rows);
-}
-
-enum tern_result tern_unreported_load(const struct tern_cli *cli, struct tern_db *db,
-                                      const struct tern_db_counts *counts,
-                                      struct tern_unreported *unreported)
-{
-    const double set = tern_state_settings(cli)->round_over_selection;
-    const double bound = (double)TERN_UNRELIABLE;
-    struct tern_db_unreported reliable;
-    struct tern_db_unreported unreliable;
-    TERN_TRY(tern_db_unreported(db, 0.0, bound, &reliable));
-    TERN_TRY(tern_db_unreported(db, bound, 2.0, &unreliable));
-    const uint64_t others = counts->clients_revoked + counts->evaluators + unreliable.clients;
-    const uint64_t trainers = counts->clients > others ? counts->clients - others : 0;
-    *unreported = (struct tern_unreported){.unreliable = unreliable.clients};
-    if (trainers > 0) {
-        unreported->share = reliable.sum / (double)trainers;
-    }
-    if (unreported->share >= LEAST_SHARE && set < unreported->share / (1.0 - unreported->share)) {
-        unreported->over_selection = compensate(unreported->share);
-    }
-    return load_failing(db, unreported);
-}
-
-static const char *reason_of(uint32_t failure)
-{
-    switch (failure) {
-    case tern_TrainingFailure_FAILURE_NOT_FINITE:
-        return "its loss or a value of its update was not finite, or the update's norm was above "
-               "limits.norm: scale its columns (tern-client check names them); or lower "
-               "train.learning_rate or train.local_steps; or raise limits.norm, if updates of this "
-               "size are sound (docs/OPERATIONS.md, \"Rounds\")";
-    case tern_TrainingFailure_FAILURE_NO_DATA:
-        return "it has no row to train on (tern-client check counts them)";
-    default:
-        return "its trainer failed: `tern-client status` on the device shows why";
-    }
-}
-
-static void print_failing(const struct tern_unreported *unreported)
-{
-    char name[TERN_TEXT];
-    uint32_t named = 0;
-    while (named < TERN_FAILING_NAMED && unreported->named[named].id != 0) {
-        const struct tern_failing *failing = &unreported->named[named++];
-        printf("            training failed at client %" PRIu64 " (%s) in round %" PRIu32 ", %s\n",
-               failing->id, tern_text_name(failing->name, name), failing->round,
-               reason_of(failing->failure));
-    }
-    if (unreported->failing > named) {
-        printf("            and at %" PRIu64
-               " more (`tern-aggregator clients --json`: failed_round)\n",
-               unreported->failing - named);
-    }
-}
-
-void tern_unreported_print(const struct tern_unreported *unreported)
-{
-    if (unreported->unreliable > 0) {
-        printf("            %" PRIu64
-               " take%s tasks but do%s not report them, so that rounds do not count "
-               "on them (`tern-aggregator clients` lists them as unreliable)\n",
-               unreported->unreliable, unreported->unreliable == 1 ? "s" : "",
-               unreported->unreliable == 1 ? "es" : "");
-    }
-    if (unreported->over_selection > 0.0) {
-        printf("            %.0f %% of the other clients' tasks are not reported: with "
-               "round.over_selection = %.2g, rounds need not wait for these\n",
-               100.0 * unreported->share, unreported->over_selection);
-    }
-    print_failing(unreported);
-}
-
-void tern_unreported_json(cJSON *object, const struct tern_unreported *unreported)
-{
-    tern_json_u64(object, "clients_unreliable", unreported->unreliable);
-    cJSON_AddNumberToObject(object, "tasks_unreported", unreported->share);
-    cJSON_AddNumberToObject(object, "advised_over_selection", unreported->over_selection);
-    tern_json_u64(object, "clients_failing", unreported->failing);
-    cJSON *list = cJSON_AddArrayToObject(object, "training_failed");
-    for (uint32_t i = 0; i < TERN_FAILING_NAMED && unreported->named[i].id != 0; i++) {
-        cJSON *failing = cJSON_CreateObject();
-        tern_json_u64(failing, "client", unreported->named[i].id);
-        tern_json_u64(failing, "round", unreported->named[i].round);
-        cJSON_AddStringToObject(failing, "why", reason_of(unreported->named[i].failure));
-        cJSON_AddItemToArray(list, failing);
-    }
-}
-
 // --- Clients whose tables have other columns
 
 // The model identifies a column by its position, so a client with another order of columns trains on the wrong columns.
@@ -288,22 +171,7 @@ bool tern_other_columns_describe(const struct tern_other_columns *columns,
     return columns->named > 0;
 }
 
-void tern_other_columns_json(cJSON *object, const struct tern_other_columns *columns)
-{
-    cJSON *list = cJSON_AddArrayToObject(object, "other_column_names");
-    for (uint32_t i = 0; i < columns->named; i++) {
-        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)columns->clients[i].id));
-    }
-}
-
 // --- Why there is no progress
-
-#define SHOWN 5 // most clients listed
-
-static uint32_t shown_of(const struct tern_waiting *waiting)
-{
-    return waiting->shown < SHOWN ? waiting->shown : SHOWN;
-}
 
 static void copy_text(const cJSON *json, const char *name, char *text, size_t size)
 {
@@ -427,40 +295,4 @@ enum tern_result tern_cli_waiting_load(const struct tern_cli *cli, struct tern_d
     TERN_TRY(tern_waiting_load(db, &rules, status, now_ms, waiting));
     add_service_state(cli, db, waiting);
     return TERN_OK;
-}
-
-void tern_cli_waiting_print(const struct tern_waiting *waiting, uint64_t now_ms)
-{
-    printf("Now         %s\n", waiting->sentence);
-    if (waiting->advice[0] != '\0') {
-        printf("            %s\n", waiting->advice);
-    }
-    for (uint32_t i = 0; i < shown_of(waiting); i++) {
-        const struct tern_db_client *client = &waiting->members[i].client;
-        char name[TERN_TEXT];
-        char seen[TERN_TEXT];
-        const bool spent = client->budgeted && client->budget_left <= client->budget_spent;
-        printf("            client %" PRIu64 " (%s), last seen %s%s", client->id,
-               tern_text_name(client->name, name),
-               tern_text_ago(client->last_seen_ms, now_ms, seen),
-               spent ? ", its byte budget is spent" : "");
-        if (waiting->members[i].tries > 1) {
-            printf(", fetched its task %" PRIu32 " times or more", waiting->members[i].tries);
-        }
-        putchar('\n');
-    }
-    if (waiting->missing > shown_of(waiting)) {
-        printf("            and %" PRIu32 " more\n", waiting->missing - shown_of(waiting));
-    }
-}
-
-void tern_cli_waiting_json(cJSON *object, const struct tern_waiting *waiting)
-{
-    cJSON_AddStringToObject(object, "now", waiting->sentence);
-    cJSON_AddStringToObject(object, "advice", waiting->advice);
-    tern_json_u64(object, "waits_for", waiting->missing);
-    cJSON *ids = cJSON_AddArrayToObject(object, "silent_longest");
-    for (uint32_t i = 0; i < shown_of(waiting); i++) {
-        cJSON_AddItemToArray(ids, cJSON_CreateNumber((double)waiting->members[i].client.id));
-    }
 }

@@ -27,34 +27,6 @@ enum tern_readiness tern_readiness_ask(const struct tern_aggregator_settings *se
 // Returns what to do about a reason that tern_readiness_ask() gave.
 const char *tern_readiness_advice(const char *why);
 
-#define TERN_FAILING_NAMED 5
-
-// A client whose last training failed.
-struct tern_failing {
-    uint64_t id;
-    char name[TERN_DB_NAME_MAX];
-    uint32_t round;
-    uint32_t failure; // tern_TrainingFailure
-};
-
-// Clients that take tasks and do not report them.
-struct tern_unreported {
-    uint64_t unreliable; // clients that rounds do not count on (rounds/reliability.h)
-    double share;        // estimated share of the other clients' tasks that are not reported
-    // round.over_selection that would compensate for them; 0: the setting suffices
-    double over_selection;
-    uint64_t failing;                              // clients whose last training failed
-    struct tern_failing named[TERN_FAILING_NAMED]; // the newest of these
-};
-
-// Returns errors of the store; tern_db_error() has the reason.
-TERN_MUST_USE enum tern_result tern_unreported_load(const struct tern_cli *cli, struct tern_db *db,
-                                                    const struct tern_db_counts *counts,
-                                                    struct tern_unreported *unreported);
-
-void tern_unreported_print(const struct tern_unreported *unreported);
-void tern_unreported_json(cJSON *object, const struct tern_unreported *unreported);
-
 #define TERN_OTHER_COLUMNS_ADVICE                                                                  \
     "give all tables the same columns in the same order; such a client also logs other-columns"
 
@@ -78,15 +50,9 @@ TERN_MUST_USE enum tern_result tern_other_columns_load(struct tern_db *db,
 bool tern_other_columns_describe(const struct tern_other_columns *columns,
                                  char text[TERN_OTHER_COLUMNS_TEXT]);
 
-// Adds other_column_names: the first clients with other columns, by id.
-void tern_other_columns_json(cJSON *object, const struct tern_other_columns *columns);
-
 // Returns errors of the store; tern_db_error() has the reason.
 TERN_MUST_USE enum tern_result tern_cli_waiting_load(const struct tern_cli *cli, struct tern_db *db,
                                                      const struct tern_status *status,
                                                      uint64_t now_ms, struct tern_waiting *waiting);
-
-void tern_cli_waiting_print(const struct tern_waiting *waiting, uint64_t now_ms);
-void tern_cli_waiting_json(cJSON *object, const struct tern_waiting *waiting);
 
 #endif
