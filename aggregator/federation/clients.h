@@ -10,76 +10,10 @@
 #include "rounds/selection.h"
 #include "rounds/steps.h"
 
-// A client's update in the open round.
-struct drift {
-    // sum of its squared values; after the merge, of the values as scaled by the mean
-    double square;
-    float loss;
-    uint32_t num_examples;
-    uint32_t local_steps;
-};
-
-struct client {
-    struct tern_db_client row;
-    uint8_t stored_replica[TERN_SHA256_SIZE]; // row.replica as the store has it
-    bool dirty;                               // the row is newer than the store's
-    bool waiting;                             // its check-in is held
-    bool gone; // result of the last check of the open round's members: do not wait for this one
-    struct tern_searches searches;
-    struct tern_steps_smoothed done; // local steps since the start, to measure its speed
-    // Indexed by enum tern_db_evaluated (replica or global model): the newest version that the client evaluated, and
-    // the newest that it was asked to evaluate a second time; there is no third time.
-    uint32_t evaluated[TERN_LAST_evaluated + 1];
-    uint32_t asked[TERN_LAST_evaluated + 1];
-    uint64_t round_bytes; // bytes that its schedule expects a round to take
-    uint64_t least_bytes; // the fewest bytes that a round can take
-    struct drift drift;
-    struct tern_error_suspicion doubt; // about its error buffer
-    uint64_t absent_ms;       // overdue since this time: rounds do not count on it; 0 = not overdue
-    bool has_statistics;      // its statistics of columns are stored
-    uint32_t unscaled;        // consecutive tasks that it was denied for lack of the scaling
-    uint64_t metric_names;    // digest of its last set of metric names, if all were kept; 0 = none
-    uint32_t metrics_dropped; // metrics dropped for too many names, since the start
-    uint32_t statistics_refused; // statistics that were refused since the start
-    uint32_t other_columns;    // reports of columns that differ from most clients', since the start
-    uint32_t anomalies_logged; // bit i: anomaly i was logged since anomalies_logged_ms
-    uint64_t anomalies_logged_ms;
-    uint32_t refusals; // refused requests since its last accepted update
-    uint32_t refused;  // refused updates since the start
-    uint32_t failed;   // trainings that it reported as failed, since the start
-    // 1 + the last cohort draw that led to an update refused for its values; 0 = none
-    uint32_t refused_in;
-};
-
-struct clients {
-    struct client *list; // indexed by id - 1
-    uint32_t count;
-    uint32_t revoked;
-    uint32_t evaluators;
-    uint32_t unreliable;
-    uint32_t capacity;
-    uint64_t *eligible;              // scratch: `capacity` ids
-    struct tern_tagged_client *lots; // scratch: `capacity` entries
-    bool changed;                    // a client enrolled or was revoked: members may need replacing
-    struct tern_column_names column_names; // column names of the clients that are not revoked
-};
-
-static inline struct client *client_of(const struct tern_federation *federation, uint64_t id)
-{
-    const struct clients *clients = federation->clients;
-    return id == 0 || id > clients->count ? NULL : &clients->list[id - 1];
-}
-
 // --- In memory and in the store
 
-// Empties *clients; NULL: allocates it, and free() frees an empty one. Only allocating can fail. TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result tern_clients_reset(struct clients **clients);
-// Adds or updates a client from its row in the store.
-TERN_MUST_USE enum tern_result tern_clients_put_row(struct tern_federation *federation,
-                                                    const struct tern_db_client *row);
+// Loads all clients, the versions that they have evaluated, and the bytes of their last schedules.
 TERN_MUST_USE enum tern_result tern_clients_load(struct tern_federation *federation);
-// Loads which versions clients have evaluated, and the bytes of their last schedules. Called after tern_clients_load().
-TERN_MUST_USE enum tern_result tern_clients_load_records(struct tern_federation *federation);
 // Writes a client's row. After an error the row no longer counts as newer than the store's.
 TERN_MUST_USE enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t id);
 
@@ -110,19 +44,6 @@ static inline bool tern_clients_lacks_scaling(const struct client *client)
 }
 // Records that the client checked in or sent an update.
 void tern_clients_mark_seen(struct client *client, uint64_t now);
-// The next four write client ids in ascending order to clients->eligible and return their number. All clients that may
-// be selected:
-uint32_t tern_clients_list_selectable(struct tern_federation *federation, uint64_t now);
-// Reliable clients that may be selected; all drawable ones where too few are reliable.
-uint32_t tern_clients_list_reliable(struct tern_federation *federation, uint64_t now);
-// Eligible clients that are not absent.
-uint32_t tern_clients_list_responsive(struct tern_federation *federation, uint64_t now);
-// Unreliable clients that may be selected and are not absent.
-uint32_t tern_clients_list_unreliable(struct tern_federation *federation, uint64_t now);
-// Applies the configured selection to clients->eligible[0..count), which is ascending: moves the selected ids to its
-// start and returns their number. wanted: clients that the round invites; updates: updates that it needs.
-uint32_t tern_clients_select(struct tern_federation *federation, uint32_t count, uint32_t round,
-                             uint32_t attempt, uint32_t wanted, uint32_t updates, uint64_t now);
 
 // --- Epochs (strategy qsvrg)
 
@@ -141,7 +62,6 @@ TERN_MUST_USE enum tern_result tern_epoch_store_anchor(struct tern_federation *f
 TERN_MUST_USE enum tern_result tern_members_store(struct tern_federation *federation,
                                                   struct tern_member *member);
 TERN_MUST_USE enum tern_result tern_members_store_all(struct tern_federation *federation);
-TERN_MUST_USE enum tern_result tern_members_load(struct tern_federation *federation);
 
 // --- Reliability
 
@@ -159,10 +79,6 @@ TERN_MUST_USE enum tern_result tern_reliability_count_missed(struct tern_federat
 TERN_MUST_USE enum tern_result tern_reliability_count_report(struct tern_federation *federation,
                                                              uint64_t client, uint64_t tasked_ms,
                                                              uint64_t now);
-// Processes a client's report that its training of `round` failed, and drops the client from the open round.
-TERN_MUST_USE enum tern_result tern_reliability_count_failure(struct tern_federation *federation,
-                                                              uint64_t client, uint32_t round,
-                                                              tern_TrainingFailure failure);
 // Drops a client whose update of `round` was refused for its values.
 TERN_MUST_USE enum tern_result tern_reliability_drop_member(struct tern_federation *federation,
                                                             uint64_t client, uint32_t round,
@@ -170,24 +86,24 @@ TERN_MUST_USE enum tern_result tern_reliability_drop_member(struct tern_federati
 // Whether the member's training of the open round failed.
 bool tern_reliability_has_failed(const struct tern_federation *federation,
                                  const struct tern_member *member);
-// Counts that the member fetches its task again. Too many tries count as a missed task.
-TERN_MUST_USE enum tern_result tern_reliability_count_try(struct tern_federation *federation,
-                                                          struct tern_member *member);
-// Whether the member has used up its tries and the round can end without it.
-bool tern_reliability_is_given_up(const struct tern_federation *federation,
-                                  const struct tern_member *member);
 // Counts the members that should have reported before the round was extended or closed.
 TERN_MUST_USE enum tern_result tern_reliability_count_unreported(struct tern_federation *federation,
                                                                  uint64_t now);
 
-// --- Byte budgets
+// --- Refusals
 
-// Whether the schedule or the selection uses the clients' byte budgets.
-bool tern_budgets_are_used(const struct tern_federation *federation);
-// Returns the client's budget for one round: the bytes left, divided by the rounds until budgets are renewed. It
-// depends on stored values only, so that a restart does not change it.
-struct tern_budget tern_budgets_of_client(const struct tern_federation *federation,
-                                          const struct client *client, uint64_t now);
+// Sets the refusal; sentence NULL: the usual sentence of the result.
+void tern_refusal_set(struct tern_refusal *refusal, enum tern_result result, const char *sentence);
+// Sets when the client should try again, later with each refusal.
+void tern_refusals_delay_retry(struct client *client, struct tern_refusal *refusal);
+
+// --- Metrics that clients report with updates and evaluations
+
+// Replaces the client's metrics of the version. to: a row without name and value. For an evaluation that came with an
+// update, also stores its loss and accuracy, which an evaluator's row of evaluations has.
+TERN_MUST_USE enum tern_result tern_metrics_store(struct tern_federation *federation,
+                                                  const struct tern_db_metric *to,
+                                                  const tern_Evaluation *evaluation);
 
 // --- Drift: how much the open round's updates differ from each other
 

@@ -1,40 +1,22 @@
 #include "federation/federation.h"
 
 #include "federation/clients.h"
-#include "federation/ledger.h"
-#include "federation/refusals.h"
+#include "federation/closing.h"
 #include "federation/round.h"
 #include "federation/statistics.h"
-#include "federation/strategy.h"
 #include "federation/update.h"
-#include "hosted/system.h"
-#include "util/bytes.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Cached results for status pages and metrics, computed again at most once a second.
-struct recent_facts {
-    struct tern_wait_facts waits;
-    struct tern_accuracy evaluated; // the newest version that was evaluated
-    uint64_t renewed_ms;            // 0 = never
-};
-
-enum tern_result tern_federation_check_config(const struct tern_federation_config *config,
-                                              uint32_t count, char why[256])
-{
-    return tern_strategy_check_config(config, count, why) ? TERN_OK : TERN_ERR_CONFIG;
-}
-
 enum tern_result tern_federation_accepts_config(const struct tern_federation *federation,
                                                 const struct tern_federation_config *config,
                                                 char why[256])
 {
-    return tern_strategy_check_config(config, federation->merge.model.count, why) &&
-                   tern_federation_can_scale(config, federation->about.model_spec, why)
-               ? TERN_OK
-               : TERN_ERR_CONFIG;
+    TERN_TRY(tern_federation_check_config(config, federation->merge.model.count, why));
+    return tern_federation_can_scale(config, federation->about.model_spec, why) ? TERN_OK
+                                                                                : TERN_ERR_CONFIG;
 }
 
 void tern_federation_configure(struct tern_federation *federation,
@@ -44,27 +26,10 @@ void tern_federation_configure(struct tern_federation *federation,
     federation->merge.memory = config->strategy_memory;
 }
 
-// Empties the state of the other files, which is derived from the store. Only the first call allocates and can fail.
-static enum tern_result reset_rooms(struct tern_federation *federation)
-{
-    if (federation->recent == NULL) {
-        federation->recent = malloc(sizeof *federation->recent);
-    }
-    if (federation->recent == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    memset(federation->recent, 0, sizeof *federation->recent);
-    TERN_TRY(tern_clients_reset(&federation->clients));
-    TERN_TRY(tern_ledger_reset(&federation->ledger));
-    TERN_TRY(tern_statistics_reset(&federation->scaling));
-    return tern_indices_reset(&federation->indices);
-}
-
 static enum tern_result make(struct tern_federation *federation, char why[256])
 {
     const struct tern_federation_config *config = &federation->config;
     struct tern_merge *merge = &federation->merge;
-    TERN_TRY(reset_rooms(federation));
     TERN_TRY(tern_db_federation(federation->db, &federation->about));
     TERN_TRY(tern_merge_init(merge, &federation->about, &config->vectors));
     TERN_TRY(tern_federation_accepts_config(federation, config, why));
@@ -76,13 +41,18 @@ static enum tern_result make(struct tern_federation *federation, char why[256])
 static void forget(struct tern_federation *federation)
 {
     const size_t first = offsetof(struct tern_federation, catchup);
-    tern_closing_cancel(federation);
+    if (federation->closing != NULL) {
+        tern_federation_wait_for_merge(federation); // its result is dropped
+    }
     if (federation->catchup != NULL) {
         federation->searches += tern_catchup_searches(federation->catchup);
     }
     tern_catchup_free(federation->catchup);
     free(federation->machine.members);
-    (void)!reset_rooms(federation);
+    free(federation->clients.list);
+    free(federation->clients.eligible);
+    free(federation->clients.lots);
+    free(federation->scaling.body);
     memset((uint8_t *)federation + first, 0, sizeof *federation - first);
 }
 
@@ -97,7 +67,7 @@ enum tern_result tern_federation_new(const struct tern_federation_config *config
     federation->config = *config;
     federation->ports = *ports;
     federation->db = db;
-    tern_published_init(&federation->published);
+    federation->published = (struct tern_published){.lock = PTHREAD_MUTEX_INITIALIZER};
     enum tern_result result = make(federation, why);
     if (result != TERN_OK) {
         tern_federation_free(federation);
@@ -116,11 +86,6 @@ void tern_federation_free(struct tern_federation *federation)
     tern_closing_free(federation);
     tern_merge_free(&federation->merge);
     tern_published_free(&federation->published);
-    free(federation->clients);
-    free(federation->ledger);
-    free(federation->scaling);
-    free(federation->indices);
-    free(federation->recent);
     free(federation);
 }
 
@@ -150,6 +115,158 @@ static enum tern_result load_model(struct tern_federation *federation, uint64_t 
     return result;
 }
 
+// --- Loading rounds from the store
+
+static void load_round(struct tern_federation *federation, const struct tern_db_round *row)
+{
+    tern_round_restore(&federation->machine, row->round, row->target, row->quorum, row->attempts,
+                       row->opened_ms, row->deadline_ms);
+    tern_rate_round_opened(&federation->rate, row->decays);
+    if (row->state == TERN_ROUND_COMMITTED) {
+        tern_closing_apply_committed(federation, row);
+    }
+    federation->row = *row;
+}
+
+// Reports an unknown strategy or codec at the start, before updates are received for nothing. TERN_ERR_UNKNOWN
+static enum tern_result check_open_round(const struct tern_db_round *row)
+{
+    struct tern_codec codec;
+    struct tern_strategy_rule rule;
+    bool known = tern_rule_read(row, &rule) == TERN_OK &&
+                 tern_codec_parse(row->codec_up, &codec, NULL) == TERN_OK &&
+                 tern_codec_parse(row->codec_down, &codec, NULL) == TERN_OK;
+    return known ? TERN_OK : TERN_ERR_UNKNOWN;
+}
+
+static enum tern_result load_member(struct tern_federation *federation,
+                                    const struct tern_db_assignment *row)
+{
+    struct tern_member member = {.client = row->client,
+                                 .state = (enum tern_member_state)row->state,
+                                 .local_steps = row->local_steps,
+                                 .tries = row->tries,
+                                 .invited_ms = row->invited_ms,
+                                 .tasked_ms = row->tasked_ms,
+                                 .reported_ms = row->reported_ms,
+                                 .base_version = row->base_version,
+                                 .directive = row->directive,
+                                 .factor = row->factor,
+                                 .decay = row->decay,
+                                 .is_stored = true,
+                                 .stored = (enum tern_member_state)row->state};
+    memcpy(member.base, row->base, sizeof member.base);
+    memcpy(member.codec, row->codec, sizeof member.codec);
+    return tern_round_restore_member(&federation->machine, &member);
+}
+
+static enum tern_result load_members(struct tern_federation *federation)
+{
+    struct tern_db_assignment row;
+    struct tern_db_rows *rows = tern_db_assignments(federation->db, federation->machine.round);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(rows, load_member(federation, &row));
+    }
+    return tern_db_end(rows);
+}
+
+// Replaces the time of a client's last check-in. For a client that never checked in, the time stays before its
+// enrolment.
+static void set_last_seen(struct client *client, uint64_t ms)
+{
+    struct tern_db_client *row = &client->row;
+    if (row->last_seen_ms > row->created_ms) {
+        row->last_seen_ms = ms > row->created_ms ? ms : row->created_ms + 1;
+    } else {
+        row->last_seen_ms = ms < row->created_ms ? ms : row->created_ms;
+    }
+}
+
+// Moves times in the future back to now: the clock may have been set while the machine was off.
+static void bound_clock(struct tern_federation *federation, uint64_t now)
+{
+    struct clients *clients = &federation->clients;
+    tern_round_limit_times(&federation->machine, now);
+    federation->row.opened_ms = federation->machine.opened_ms;
+    federation->row.deadline_ms = federation->machine.deadline_ms;
+    for (uint32_t i = 0; i < clients->count; i++) {
+        struct client *client = &clients->list[i];
+        const uint64_t seen = client->row.last_seen_ms;
+        set_last_seen(client, seen < now ? seen : now);
+    }
+}
+
+// Measures a stored update of the open round as if it had just arrived.
+static enum tern_result remeasure(void *ctx, const struct tern_db_update *update)
+{
+    struct tern_federation *federation = ctx;
+    struct client *client = client_of(federation, update->client);
+    struct tern_codec_info info;
+    struct tern_span container;
+    tern_Update message;
+    if (client == NULL || update->body == NULL || update->round != federation->machine.round) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
+    TERN_TRY(
+        tern_container_inspect(&federation->merge.model, container.data, container.len, &info));
+    tern_clients_record_update(client, &message, info.sum_square);
+    return TERN_OK;
+}
+
+static enum tern_result load_drift(struct tern_federation *federation)
+{
+    return federation->machine.open ? tern_db_update_each(federation->db, federation->machine.round,
+                                                          remeasure, federation)
+                                    : TERN_OK;
+}
+
+static enum tern_result load_open_round(struct tern_federation *federation)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    TERN_TRY(check_open_round(&federation->row));
+    if (machine->policy.fraction > 0.0 && machine->target > machine->policy.cohort) {
+        machine->policy.cohort = machine->target; // the cohort that the round opened with
+    }
+    TERN_TRY(tern_merge_resume(&federation->merge, federation->db, &federation->row,
+                               &federation->totals));
+    machine->takes_late_updates = federation->totals.rule.strategy->accepts_late_updates;
+    tern_rounds_load_epoch(federation);
+    TERN_TRY(load_members(federation));
+    tern_round_add_late_updates(machine, federation->totals.updates - machine->reported);
+    return TERN_OK;
+}
+
+// Loads all rounds, and the members and updates of the last one if it is open.
+static enum tern_result load_rounds(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_round_policy policy = federation->config.round;
+    policy.seed = federation->about.seed;
+    federation->prune_due = true; // a prune may have been interrupted
+    federation->room_due = true;
+    tern_steps_state_init(&federation->course, &federation->config.steps);
+    tern_round_init(&federation->machine, &policy, federation->machine.members,
+                    federation->machine.member_capacity);
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        tern_round_client_joined(&federation->machine, federation->clients.list[i].row.created_ms);
+    }
+    struct tern_db_round row;
+    struct tern_db_rows *rows = tern_db_rounds(federation->db);
+    while (tern_db_next(rows, &row)) {
+        load_round(federation, &row);
+    }
+    TERN_TRY(tern_db_end(rows));
+    tern_merge_stop(&federation->merge);
+    TERN_TRY(federation->machine.open ? load_open_round(federation) : TERN_OK);
+    TERN_TRY(load_drift(federation));
+    bound_clock(federation, now);
+    // Members could not check in while the service was down.
+    federation->loaded_ms = now;
+    return TERN_OK;
+}
+
+// --- Loading all state
+
 enum tern_result tern_federation_load(struct tern_federation *federation, uint64_t now)
 {
     forget(federation);
@@ -161,8 +278,7 @@ enum tern_result tern_federation_load(struct tern_federation *federation, uint64
         return TERN_ERR_NO_MEMORY;
     }
     TERN_TRY(tern_clients_load(federation));
-    TERN_TRY(tern_clients_load_records(federation));
-    TERN_TRY(tern_rounds_load(federation, now));
+    TERN_TRY(load_rounds(federation, now));
     TERN_TRY(tern_statistics_load(federation));
     TERN_TRY(tern_indices_load(federation));
     TERN_TRY(tern_catchup_load(federation->catchup, now));
@@ -170,27 +286,52 @@ enum tern_result tern_federation_load(struct tern_federation *federation, uint64
     return TERN_OK;
 }
 
-enum tern_result tern_federation_reload_clients(struct tern_federation *federation)
+// --- Changes by the operator or of the clock
+
+// Applies a stored deadline only if it is earlier: bound_clock() may have lowered the one in memory.
+enum tern_result tern_federation_reload_round(struct tern_federation *federation)
 {
-    federation->moved = true; // answers the held check-ins of revoked clients
-    return tern_clients_load(federation);
+    struct tern_round_machine *machine = &federation->machine;
+    struct tern_db_round stored;
+    if (!machine->open) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_round_get(federation->db, machine->round, &stored));
+    if (stored.deadline_ms >= machine->deadline_ms) {
+        return TERN_OK;
+    }
+    machine->deadline_ms = stored.deadline_ms;
+    machine->quorum = stored.quorum;
+    federation->row.deadline_ms = stored.deadline_ms;
+    federation->row.quorum = stored.quorum;
+    tern_log(TERN_LOG_INFO, "round-ended-by-hand", "round=%u updates=%u", machine->round,
+             machine->reported);
+    return TERN_OK;
 }
 
-enum tern_result tern_federation_flush(struct tern_federation *federation)
+enum tern_result tern_federation_set_clock(struct tern_federation *federation, int64_t step)
 {
-    for (uint32_t i = 0; i < federation->clients->count; i++) {
-        if (federation->clients->list[i].dirty) {
-            TERN_TRY(tern_clients_store(federation, (uint64_t)i + 1));
-        }
+    struct clients *clients = &federation->clients;
+    tern_round_shift_times(&federation->machine, step);
+    federation->row.opened_ms = federation->machine.opened_ms;
+    federation->row.deadline_ms = federation->machine.deadline_ms;
+    federation->row.closed_ms = tern_time_shifted_ms(federation->row.closed_ms, step);
+    federation->retry_open_ms = 0;
+    federation->look_ms = 0;
+    federation->loaded_ms = tern_time_shifted_ms(federation->loaded_ms, step);
+    for (uint32_t i = 0; i < clients->count; i++) {
+        struct client *client = &clients->list[i];
+        set_last_seen(client, tern_time_shifted_ms(client->row.last_seen_ms, step));
+        client->absent_ms = tern_time_shifted_ms(client->absent_ms, step);
+        client->dirty = true;
     }
-    return tern_catchup_collect(federation->catchup);
-}
-
-void tern_federation_flushed(struct tern_federation *federation)
-{
-    for (uint32_t i = 0; i < federation->clients->count; i++) {
-        federation->clients->list[i].dirty = false;
+    TERN_TRY(tern_db_replicas_set_clock(federation->db, step));
+    TERN_TRY(tern_statistics_set_clock(federation, step));
+    if (federation->machine.round == 0) {
+        return TERN_OK;
     }
+    TERN_TRY(tern_db_round_put(federation->db, &federation->row));
+    return federation->machine.open ? tern_members_store_all(federation) : TERN_OK;
 }
 
 void tern_federation_begin_transaction(struct tern_federation *federation)
@@ -204,127 +345,12 @@ bool tern_federation_has_progressed(const struct tern_federation *federation)
     return federation->moved;
 }
 
-void tern_federation_publish(struct tern_federation *federation)
-{
-    struct unpublished *unpublished = &federation->unpublished;
-    if (federation->moved || unpublished->count > UNPUBLISHED_MAX) {
-        tern_published_machine(&federation->published, &federation->machine);
-    } else if (unpublished->any) {
-        tern_published_members(&federation->published, &federation->machine, unpublished->clients,
-                               unpublished->count);
-    }
-    unpublished->any = false;
-    unpublished->count = 0;
-    tern_closing_start_merge(federation);
-}
-
 const char *tern_federation_damage(const struct tern_federation *federation)
 {
     return federation->damage[0] != '\0' ? federation->damage : NULL;
 }
 
-// --- Enrolment
-
-static enum tern_result add_client(struct tern_federation *federation,
-                                   const tern_EnrollRequest *message,
-                                   const uint8_t token[TERN_WIRE_TOKEN_BYTES], uint64_t now,
-                                   struct tern_db_client *row)
-{
-    memcpy(row->name, message->name, sizeof row->name);
-    memcpy(row->platform, message->platform, sizeof row->platform);
-    tern_sha256(token, TERN_WIRE_TOKEN_BYTES, row->token_hash);
-    row->evaluator = message->evaluator;
-    row->created_ms = now;
-    row->last_seen_ms = now;
-    TERN_TRY(tern_db_client_add(federation->db, row));
-    tern_round_client_joined(&federation->machine, now);
-    return tern_clients_put_row(federation, row);
-}
-
-static void fill_reply(const struct tern_federation *federation, uint64_t id,
-                       const uint8_t token[TERN_WIRE_TOKEN_BYTES], tern_EnrollReply *reply)
-{
-    const struct tern_db_federation *about = &federation->about;
-    *reply = (tern_EnrollReply)tern_EnrollReply_init_zero;
-    reply->client_id = id;
-    tern_base64url_encode(token, TERN_WIRE_TOKEN_BYTES, reply->token);
-    reply->has_model = true;
-    memcpy(reply->model.spec, about->model_spec, sizeof reply->model.spec);
-    reply->model.seed = about->seed;
-    reply->model.hash.size = TERN_SHA256_SIZE;
-    memcpy(reply->model.hash.bytes, about->model_hash, TERN_SHA256_SIZE);
-    reply->model.manifest = (uint32_t)about->manifest_len;
-}
-
-// Checks that the join code may enrol an evaluator: evaluators determine the federation's accuracy, so the operator
-// appoints them. An invalid code is refused with the same sentence as for other clients.
-static enum tern_result check_evaluator(struct tern_federation *federation,
-                                        const uint8_t code_hash[TERN_SHA256_SIZE], uint64_t now,
-                                        struct tern_refusal *refusal)
-{
-    struct tern_db_code code;
-    const enum tern_result found = tern_db_code_get(federation->db, code_hash, &code);
-    if (found == TERN_OK && code.uses_left > 0 && code.expires_ms > now && !code.evaluator) {
-        tern_refusal_set(
-            refusal, TERN_ERR_UNAUTHORIZED,
-            "This join code does not enrol evaluators. Make a code with `tern-aggregator "
-            "enroll-code "
-            "--evaluator`, or set client.evaluator = no.");
-    }
-    return tern_db_may_miss(found);
-}
-
-enum tern_result tern_federation_enroll(struct tern_federation *federation,
-                                        const tern_EnrollRequest *message, const char *peer,
-                                        uint64_t now, tern_EnrollReply *reply,
-                                        struct tern_refusal *refusal)
-{
-    if (federation->clients->count >= federation->config.limits.clients) {
-        tern_refusal_set(refusal, TERN_ERR_BUSY,
-                         "The federation accepts no further clients (limits.clients).");
-        return TERN_OK;
-    }
-    uint8_t code_hash[TERN_SHA256_SIZE];
-    tern_join_code_hash(message->join_code, code_hash);
-    if (message->evaluator) {
-        TERN_TRY(check_evaluator(federation, code_hash, now, refusal));
-    }
-    if (refusal->result != TERN_OK) {
-        return TERN_OK;
-    }
-    enum tern_result used = tern_db_code_use(federation->db, code_hash, now);
-    if (used == TERN_ERR_NOT_FOUND) {
-        tern_refusal_set(refusal, TERN_ERR_UNAUTHORIZED, NULL);
-        return TERN_OK;
-    }
-    TERN_TRY(used);
-    uint8_t token[TERN_WIRE_TOKEN_BYTES];
-    struct tern_db_client row = {0};
-    struct tern_db_code code;
-    tern_join_code_id(code_hash, row.code);
-    TERN_TRY(tern_db_code_get(federation->db, code_hash, &code));
-    memcpy(row.tags, code.tags, sizeof row.tags);
-    snprintf(row.address, sizeof row.address, "%s", peer);
-    TERN_TRY(tern_random_fill(token, sizeof token));
-    TERN_TRY(add_client(federation, message, token, now, &row));
-    fill_reply(federation, row.id, token, reply);
-    tern_log(TERN_LOG_INFO, "enrolled", "client=%llu evaluator=%d code=%s peer=%s",
-             (unsigned long long)row.id, row.evaluator, row.code, row.address);
-    return TERN_OK;
-}
-
 // --- Downloads
-
-bool tern_federation_has_client(struct tern_federation *federation, uint64_t client)
-{
-    const struct client *known = client_of(federation, client);
-    return known != NULL && !known->row.revoked;
-}
-
-void tern_federation_set_waiting(struct tern_federation *federation, uint64_t client, bool waits)
-{
-    client_of(federation, client)->waiting = waits;
-}
 
 // Returns the model's manifest by its hash, which every client has. It is small and each client asks for it once, so
 // the cache does not keep it.
@@ -461,8 +487,8 @@ static void count_clients(const struct tern_federation *federation,
                           struct tern_wait_facts *facts)
 {
     facts->trainers = (struct tern_trainer_counts){.enrolled = 0};
-    for (uint32_t i = 0; i < federation->clients->count; i++) {
-        const struct client *client = &federation->clients->list[i];
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        const struct client *client = &federation->clients.list[i];
         const struct tern_wait_client trainer = trainer_of(client);
         if (may_train(client)) {
             tern_trainer_counts_add(&facts->trainers, rules, &trainer, now);
@@ -481,7 +507,8 @@ static void take_round(const struct tern_federation *federation, struct tern_wai
     facts->committed = machine->committed;
     facts->losses = machine->losses;
     facts->last_loss = tern_db_round_loss(&federation->row);
-    tern_statistics_fill_facts(federation, facts);
+    facts->first_statistics_ms = federation->scaling.first_ms;
+    facts->scaled = federation->scaling.body != NULL;
     facts->awaits_upstream = !tern_federation_allows_next_round(federation);
 }
 
@@ -513,8 +540,8 @@ void tern_federation_each_missing_statistics(const struct tern_federation *feder
 {
     struct tern_wait_rules rules;
     tern_federation_wait_rules(&federation->config, &rules);
-    for (uint32_t i = 0; i < federation->clients->count; i++) {
-        const struct client *client = &federation->clients->list[i];
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        const struct client *client = &federation->clients.list[i];
         const struct tern_wait_client trainer = trainer_of(client);
         if (may_train(client) && tern_wait_client_lacks_statistics(&rules, &trainer, now)) {
             take(ctx, &client->row, false, 0);
@@ -530,7 +557,7 @@ void tern_federation_each_missing_statistics(const struct tern_federation *feder
 static void renew(struct tern_federation *federation, const struct tern_wait_rules *rules,
                   uint64_t now)
 {
-    struct recent_facts *recent = federation->recent;
+    struct recent_facts *recent = &federation->recent;
     if (recent->renewed_ms != 0 && now >= recent->renewed_ms &&
         now - recent->renewed_ms < RENEWED_MS) {
         return;
@@ -552,11 +579,11 @@ static void fill_wait_facts(struct tern_federation *federation, uint64_t now,
     struct tern_wait_rules rules;
     rules_of(federation, &rules);
     renew(federation, &rules, now);
-    take_round(federation, &federation->recent->waits);
-    facts->trainers = federation->recent->waits.trainers;
-    facts->wait = tern_wait_reason(&rules, &federation->recent->waits, now);
-    facts->needs_help = tern_wait_needs_help(facts->wait, &rules, &federation->recent->waits);
-    facts->evaluated = federation->recent->evaluated;
+    take_round(federation, &federation->recent.waits);
+    facts->trainers = federation->recent.waits.trainers;
+    facts->wait = tern_wait_reason(&rules, &federation->recent.waits, now);
+    facts->needs_help = tern_wait_needs_help(facts->wait, &rules, &federation->recent.waits);
+    facts->evaluated = federation->recent.evaluated;
 }
 
 static const char *advice_of(const struct tern_federation *federation, uint32_t *refused_cohorts)
@@ -570,16 +597,16 @@ void tern_federation_facts(struct tern_federation *federation, uint64_t now,
                            struct tern_federation_facts *facts)
 {
     const uint32_t upstream =
-        federation->config.upstream_client != 0 && federation->clients->evaluators > 0;
+        federation->config.upstream_client != 0 && federation->clients.evaluators > 0;
     *facts = (struct tern_federation_facts){
         .version = federation->merge.version,
         .values = federation->merge.model.count,
         .machine = federation->machine,
         .merging = tern_federation_is_merging(federation),
-        .clients = federation->clients->count - upstream,
-        .revoked = federation->clients->revoked,
-        .evaluators = federation->clients->evaluators - upstream,
-        .unreliable = federation->clients->unreliable,
+        .clients = federation->clients.count - upstream,
+        .revoked = federation->clients.revoked,
+        .evaluators = federation->clients.evaluators - upstream,
+        .unreliable = federation->clients.unreliable,
         .last_loss = federation->last_loss,
         .replica_bytes = tern_catchup_bytes(federation->catchup),
         .replica_searches = federation->searches + tern_catchup_searches(federation->catchup),

@@ -1,7 +1,6 @@
 // A gateway's federation, which follows the model of another, upstream federation. A version from upstream is made like
 // every other: by a round, here with one stored update. So restarts, replays and downloads need no special case.
 #include "federation/clients.h"
-#include "federation/refusals.h"
 #include "federation/round.h"
 
 #include "codec/container.h"

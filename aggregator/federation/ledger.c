@@ -14,26 +14,6 @@ _Static_assert((int)TERN_DIRECTIVE_KEEP == (int)tern_ErrorDirective_ERROR_KEEP &
                "directives are sent without a conversion");
 _Static_assert(TERN_ERROR_REASON_MAX <= TERN_DB_REASON_MAX, "a reason fits into its column");
 
-// Rows cached in memory, because a round reads a row several times. Clients with the same id modulo ROWS_KEPT share a
-// slot.
-#define ROWS_KEPT 1024
-
-struct ledger {
-    struct tern_db_ledger rows[ROWS_KEPT]; // client = 0: an empty slot
-};
-
-enum tern_result tern_ledger_reset(struct ledger **ledger)
-{
-    if (*ledger == NULL) {
-        *ledger = malloc(sizeof **ledger);
-        if (*ledger == NULL) {
-            return TERN_ERR_NO_MEMORY;
-        }
-    }
-    memset(*ledger, 0, sizeof **ledger);
-    return TERN_OK;
-}
-
 // A client's anomaly of one kind is logged at most once in this time.
 #define AGAIN_MS 60000
 
@@ -46,7 +26,7 @@ static bool holds_something(const struct tern_db_ledger *row)
 
 static struct tern_db_ledger *slot_of(struct tern_federation *federation, uint64_t id)
 {
-    return &federation->ledger->rows[id % ROWS_KEPT];
+    return &federation->ledger[id % LEDGER_ROWS];
 }
 
 enum tern_result tern_ledger_read(struct tern_federation *federation, uint64_t id,

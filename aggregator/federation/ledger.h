@@ -6,10 +6,6 @@
 
 #include "federation/clients.h"
 
-// Empties *ledger, a cache of rows; NULL: allocates it, and free() frees it. Only allocating can fail.
-// TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result tern_ledger_reset(struct ledger **ledger);
-
 // Reads the client's row; an empty row for a new client.
 TERN_MUST_USE enum tern_result tern_ledger_read(struct tern_federation *federation, uint64_t id,
                                                 struct tern_db_ledger *row);

@@ -1,32 +1,10 @@
 #include "federation/statistics.h"
 
-#include "federation/refusals.h"
 #include "merge/column_scaling.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// The scaling of columns, and the state of statistics before there is one.
-struct scaling {
-    uint8_t *body; // encoded Scaling message, malloc'ed; NULL: no scaling yet
-    size_t len;
-    uint8_t sha256[TERN_SHA256_SIZE];
-    uint32_t tag;
-    uint64_t first_ms; // when the first statistics arrived; 0 = none have
-    bool awaited;      // the log has reported that rounds wait for more
-};
-
-enum tern_result tern_statistics_reset(struct scaling **scaling)
-{
-    if (*scaling == NULL) {
-        *scaling = calloc(1, sizeof **scaling);
-        return *scaling != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
-    }
-    free((*scaling)->body);
-    memset(*scaling, 0, sizeof **scaling);
-    return TERN_OK;
-}
 
 // Bytes that a Statistics or Scaling message can have besides its columns.
 #define MESSAGE_ROOM 64u
@@ -53,7 +31,7 @@ bool tern_federation_can_scale(const struct tern_federation_config *config, cons
 
 bool tern_statistics_are_awaited(const struct tern_federation *federation)
 {
-    return federation->config.statistics.enabled && federation->scaling->body == NULL &&
+    return federation->config.statistics.enabled && federation->scaling.body == NULL &&
            federation->machine.round == 0;
 }
 
@@ -61,7 +39,7 @@ bool tern_statistics_are_awaited(const struct tern_federation *federation)
 
 static enum tern_result load_statistics(struct tern_federation *federation)
 {
-    struct scaling *scaling = federation->scaling;
+    struct scaling *scaling = &federation->scaling;
     struct tern_db_statistics row;
     struct tern_db_rows *rows = tern_db_statistics(federation->db);
     while (tern_db_next(rows, &row)) {
@@ -84,7 +62,7 @@ static void name_scaling(struct scaling *scaling)
 
 enum tern_result tern_statistics_load(struct tern_federation *federation)
 {
-    struct scaling *scaling = federation->scaling;
+    struct scaling *scaling = &federation->scaling;
     const enum tern_result found =
         tern_db_scaling_get(federation->db, &scaling->body, &scaling->len);
     if (found == TERN_OK) {
@@ -168,8 +146,8 @@ static uint32_t least_clients(const struct tern_federation *federation)
 static uint32_t clients_missing_statistics(const struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < federation->clients->count; i++) {
-        const struct client *client = &federation->clients->list[i];
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        const struct client *client = &federation->clients.list[i];
         count += tern_clients_is_trainer(federation, client) &&
                  tern_clients_has_checked_in(federation, client, now) && !client->has_statistics;
     }
@@ -179,8 +157,8 @@ static uint32_t clients_missing_statistics(const struct tern_federation *federat
 static uint32_t clients_with_statistics(const struct tern_federation *federation)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < federation->clients->count; i++) {
-        const struct client *client = &federation->clients->list[i];
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        const struct client *client = &federation->clients.list[i];
         count += client->has_statistics && tern_clients_is_trainer(federation, client);
     }
     return count;
@@ -189,7 +167,7 @@ static uint32_t clients_with_statistics(const struct tern_federation *federation
 static enum tern_result take(struct tern_federation *federation, uint64_t id,
                              const struct tern_incoming_statistics *statistics, uint64_t now)
 {
-    struct scaling *scaling = federation->scaling;
+    struct scaling *scaling = &federation->scaling;
     struct tern_db_statistics row = {
         .client = id, .received_ms = now, .body = {statistics->body.data, statistics->body.len}};
     TERN_TRY(tern_db_statistics_add(federation->db, &row));
@@ -287,7 +265,7 @@ static enum tern_result gather(struct tern_federation *federation, struct gather
 static enum tern_result make(struct tern_federation *federation, const struct gathered *gathered,
                              struct tern_column_scaling_report *report)
 {
-    struct scaling *scaling = federation->scaling;
+    struct scaling *scaling = &federation->scaling;
     const uint32_t count = columns_of(federation);
     const size_t len = (size_t)count * TERN_WIRE_COLUMN_BYTES;
     const tern_Scaling message = {.clients = gathered->count,
@@ -313,7 +291,7 @@ static enum tern_result make(struct tern_federation *federation, const struct ga
 
 static enum tern_result fix(struct tern_federation *federation)
 {
-    struct scaling *scaling = federation->scaling;
+    struct scaling *scaling = &federation->scaling;
     struct gathered gathered = {0};
     struct tern_column_scaling_report report = {0};
     enum tern_result result = gather(federation, &gathered);
@@ -348,7 +326,7 @@ static void log_awaited(const struct tern_federation *federation, uint64_t now)
 enum tern_result tern_statistics_make_scaling(struct tern_federation *federation, uint64_t now,
                                               bool *settled)
 {
-    struct scaling *scaling = federation->scaling;
+    struct scaling *scaling = &federation->scaling;
     const bool first = !scaling->awaited;
     *settled = !tern_statistics_are_awaited(federation);
     scaling->awaited = !*settled;
@@ -409,7 +387,7 @@ static void fill_scaling_ref(const struct scaling *scaling, tern_CheckinReply *r
 void tern_federation_scaling_status(const struct tern_federation *federation, uint64_t id,
                                     tern_CheckinReply *reply)
 {
-    const struct scaling *scaling = federation->scaling;
+    const struct scaling *scaling = &federation->scaling;
     reply->come_back_ms = 1; // an encoded reply must not be empty
     reply->other_column_names =
         tern_clients_has_other_columns(federation, client_of(federation, id));
@@ -425,7 +403,7 @@ void tern_federation_scaling_status(const struct tern_federation *federation, ui
 bool tern_statistics_answer_checkin(struct tern_federation *federation, struct client *client,
                                     struct tern_checkin_answer *next)
 {
-    const struct scaling *scaling = federation->scaling;
+    const struct scaling *scaling = &federation->scaling;
     tern_CheckinReply *reply = &next->reply;
     if (scaling->body != NULL && client->row.scaling != scaling->tag) {
         fill_scaling_ref(scaling, reply);
@@ -444,23 +422,16 @@ bool tern_statistics_answer_checkin(struct tern_federation *federation, struct c
 
 enum tern_result tern_statistics_set_clock(struct tern_federation *federation, int64_t step)
 {
-    struct scaling *scaling = federation->scaling;
+    struct scaling *scaling = &federation->scaling;
     scaling->first_ms = tern_time_shifted_ms(scaling->first_ms, step);
     return tern_db_statistics_set_clock(federation->db, step);
-}
-
-void tern_statistics_fill_facts(const struct tern_federation *federation,
-                                struct tern_wait_facts *facts)
-{
-    facts->first_statistics_ms = federation->scaling->first_ms;
-    facts->scaled = federation->scaling->body != NULL;
 }
 
 enum tern_result tern_statistics_find_blob(const struct tern_federation *federation,
                                            const uint8_t sha256[TERN_SHA256_SIZE],
                                            struct tern_blob **blob)
 {
-    const struct scaling *scaling = federation->scaling;
+    const struct scaling *scaling = &federation->scaling;
     if (scaling->body == NULL || memcmp(sha256, scaling->sha256, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_NOT_FOUND;
     }

@@ -6,8 +6,6 @@
 
 #include "federation/clients.h"
 
-// Empties *scaling; NULL: allocates it, and free() frees an empty one. Only allocating can fail. TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result tern_statistics_reset(struct scaling **scaling);
 TERN_MUST_USE enum tern_result tern_statistics_load(struct tern_federation *federation);
 // Shifts times in memory and in the store after the clock was stepped.
 TERN_MUST_USE enum tern_result tern_statistics_set_clock(struct tern_federation *federation,
@@ -17,9 +15,6 @@ TERN_MUST_USE enum tern_result tern_statistics_make_scaling(struct tern_federati
                                                             uint64_t now, bool *settled);
 // Whether the first round still waits for a scaling.
 bool tern_statistics_are_awaited(const struct tern_federation *federation);
-// Sets facts->first_statistics_ms and facts->scaled.
-void tern_statistics_fill_facts(const struct tern_federation *federation,
-                                struct tern_wait_facts *facts);
 // Asks the client for its statistics, or sends it the scaling, if it needs to. Returns true if so: the reply then
 // contains nothing else.
 bool tern_statistics_answer_checkin(struct tern_federation *federation, struct client *client,

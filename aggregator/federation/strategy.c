@@ -202,10 +202,11 @@ static bool check_updates(const struct tern_federation_config *config, char why[
     return true;
 }
 
-bool tern_strategy_check_config(const struct tern_federation_config *config, uint32_t count,
-                                char why[256])
+enum tern_result tern_federation_check_config(const struct tern_federation_config *config,
+                                              uint32_t count, char why[256])
 {
-    return check_bounds(config, why) && check_parameters(config, why) &&
-           check_memory(config, count, why) && check_updates(config, why) &&
-           check_epochs(config, why);
+    const bool fits = check_bounds(config, why) && check_parameters(config, why) &&
+                      check_memory(config, count, why) && check_updates(config, why) &&
+                      check_epochs(config, why);
+    return fits ? TERN_OK : TERN_ERR_CONFIG;
 }

@@ -6,10 +6,6 @@
 
 #include "federation/federation.h"
 
-// Whether the strategy fits the settings and can merge every update that the limits allow, for a model of `count`
-// values. If not, sets why.
-bool tern_strategy_check_config(const struct tern_federation_config *config, uint32_t count,
-                                char why[256]);
 // Returns the largest cohort whose updates of `count` values the strategy can merge in its memory.
 uint32_t tern_strategy_largest_cohort(const struct tern_federation_config *config, uint32_t count);
 // Sets *rule to the configured strategy with its parameters; parameters that it does not use are 0.

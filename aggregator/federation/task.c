@@ -1,7 +1,7 @@
 // Processes check-ins: stores what the client reports, and decides what it does next (train, evaluate, wait or stop).
 #include "federation/clients.h"
 #include "federation/ledger.h"
-#include "federation/refusals.h"
+#include "federation/round.h"
 #include "federation/statistics.h"
 #include "federation/update.h"
 #include "merge/merge.h"
@@ -37,7 +37,7 @@ static enum tern_result take_replica(struct tern_federation *federation,
 static void take_column_names(struct tern_federation *federation, struct client *client,
                               uint32_t tag)
 {
-    struct tern_column_names *names = &federation->clients->column_names;
+    struct tern_column_names *names = &federation->clients.column_names;
     if (tag == 0 || tag == client->row.column_names) {
         return;
     }
@@ -153,7 +153,13 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
     TERN_TRY(find_model(federation, client, &row));
     TERN_TRY(is_late(federation, client, &row.late, row.version));
     TERN_TRY(tern_db_evaluation_put(federation->db, &row));
-    TERN_TRY(tern_evaluation_store_metrics(federation, &row, evaluation));
+    const struct tern_db_metric metrics = {.version = row.version,
+                                           .client = id,
+                                           .of_evaluator = true,
+                                           .late = row.late,
+                                           .model = row.model,
+                                           .num_examples = row.num_examples};
+    TERN_TRY(tern_metrics_store(federation, &metrics, evaluation));
     federation->accuracy_is_known = false;
     if (row.version > client->evaluated[row.model]) {
         client->evaluated[row.model] = row.version;
@@ -236,6 +242,37 @@ static bool claims_too_much(const struct tern_federation *federation,
     return true;
 }
 
+static const char *const failure_names[] = {
+    [tern_TrainingFailure_FAILURE_TRAINER] = "trainer",
+    [tern_TrainingFailure_FAILURE_NOT_FINITE] = "not-finite",
+    [tern_TrainingFailure_FAILURE_NO_DATA] = "no-data",
+};
+
+// Logs a client's 1st, 2nd, 4th, ... failure only, so that one client cannot fill the log.
+static void note_failed(struct tern_federation *federation, struct client *client, uint32_t round,
+                        tern_TrainingFailure failure)
+{
+    federation->counts.tasks_failed++;
+    client->failed++;
+    if (is_power_of_two(client->failed)) {
+        tern_log(TERN_LOG_WARN, "training-failed", "round=%u client=%llu failure=%s count=%u",
+                 round, (unsigned long long)client->row.id, failure_names[failure], client->failed);
+    }
+}
+
+// Processes the report that the training of `round` failed, and drops the client from the open round.
+static enum tern_result take_failure(struct tern_federation *federation, uint64_t id,
+                                     uint32_t round, tern_TrainingFailure failure)
+{
+    struct client *client = client_of(federation, id);
+    if (client->row.evaluator || round > federation->machine.round ||
+        round < client->row.failed_round) {
+        return TERN_OK;
+    }
+    note_failed(federation, client, round, failure);
+    return tern_reliability_drop_member(federation, id, round, failure);
+}
+
 static enum tern_result take_checkin(struct tern_federation *federation, uint64_t id,
                                      const tern_CheckinRequest *message, uint64_t now,
                                      struct tern_refusal *refusal)
@@ -265,8 +302,7 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
     federation->counts.checkins++;
     TERN_TRY(take_facts(federation, id, message, now));
     if (message->failed_round != 0) {
-        TERN_TRY(tern_reliability_count_failure(federation, id, message->failed_round,
-                                                message->failure));
+        TERN_TRY(take_failure(federation, id, message->failed_round, message->failure));
     }
     if (message->has_error && !client->row.evaluator) {
         TERN_TRY(tern_ledger_record_checkin(federation, id, &message->error, now));
@@ -371,13 +407,34 @@ static uint64_t or_measured(uint64_t bytes, const struct tern_steps_facts *facts
     return bytes != 0 ? bytes : facts->budget.update + facts->budget.other;
 }
 
+// Stores the tries only from the number on at which they count as a missed task, so that most check-ins write nothing.
+// An unreliable client's record does not get worse, so that a few reports make it reliable again.
+static enum tern_result count_try(struct tern_federation *federation, struct tern_member *member)
+{
+    const struct client *client = client_of(federation, member->client);
+    member->tries += member->tries < UINT32_MAX;
+    if (!tern_tries_count_as_missed(member->tries)) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_members_store(federation, member));
+    federation->look_ms = 0;
+    if (tern_is_unreliable(client->row.unreported)) {
+        return TERN_OK;
+    }
+    tern_log(TERN_LOG_WARN, "task-fails", "round=%u client=%llu tries=%u why=%s",
+             federation->machine.round, (unsigned long long)member->client, member->tries - 1,
+             TERN_LOG_TEXT("it fetches the same task again and again and sends no update: see its "
+                           "log"));
+    return tern_reliability_count_missed(federation, member->client);
+}
+
 // Decides the member's local steps and codec when it first fetches its task, and stores both with the reason. When it
 // fetches the task again, they stay the same, and another try is counted.
 static enum tern_result assign_steps(struct tern_federation *federation, struct tern_member *member,
                                      struct client *client, uint64_t now)
 {
     if (member->state == TERN_MEMBER_TASKED) {
-        return tern_reliability_count_try(federation, member);
+        return count_try(federation, member);
     }
     struct tern_steps_facts facts;
     struct tern_steps_plan plan;

@@ -2,166 +2,14 @@
 
 #include "codec/sparse_share.h"
 #include "federation/ledger.h"
-#include "federation/refusals.h"
 #include "merge/merge.h"
 #include "rounds/machine.h"
 #include "strategies/bounds.h"
 #include "util/bytes.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// The download with the indices that the open round's leader chose. It is not stored: after a restart it is made again
-// from the leader's stored update.
-struct shared_indices {
-    uint8_t sha256[TERN_SHA256_SIZE];
-    uint32_t payload;
-    bool awaited; // tasks waited for the leader's update at the last tern_indices_check_leader()
-    uint32_t refused; // round whose leader's update was refused
-};
-
-enum tern_result tern_indices_reset(struct shared_indices **indices)
-{
-    if (*indices == NULL) {
-        *indices = malloc(sizeof **indices);
-        if (*indices == NULL) {
-            return TERN_ERR_NO_MEMORY;
-        }
-    }
-    memset(*indices, 0, sizeof **indices);
-    return TERN_OK;
-}
-
-// --- Metrics that clients report with updates and evaluations
-
-// Most metric names per client, over all versions; the number of the client's worst class counts as one.
-#define CLIENT_METRICS 64
-
-static enum tern_result put_metric(struct tern_federation *federation, struct tern_db_metric *row,
-                                   const char *name, float value)
-{
-    memset(row->name, 0, sizeof row->name);
-    strncpy(row->name, name, sizeof row->name - 1);
-    row->value = value;
-    return tern_db_metric_put(federation->db, row);
-}
-
-// Whether a metric's name can be a JSON key and a table's column: it has plain characters and is none of the names that
-// the tables use themselves.
-static bool is_plain(const char *name)
-{
-    static const char *const taken[] = {"client", "clients", "invited", "model", "reported"};
-    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
-        if (strcmp(name, taken[i]) == 0) {
-            return false;
-        }
-    }
-    return name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
-}
-
-struct names {
-    char list[CLIENT_METRICS][TERN_DB_METRIC_MAX];
-    uint32_t count;
-};
-
-static bool is_known(const struct names *names, const char *name)
-{
-    for (uint32_t i = 0; i < names->count; i++) {
-        if (strcmp(names->list[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool take_name(struct names *names, const char *name)
-{
-    if (is_known(names, name)) {
-        return true;
-    }
-    if (names->count == CLIENT_METRICS) {
-        return false;
-    }
-    snprintf(names->list[names->count++], TERN_DB_METRIC_MAX, "%s", name);
-    return true;
-}
-
-static void note_dropped(struct client *client, const char *name)
-{
-    client->metrics_dropped++;
-    if (is_power_of_two(client->metrics_dropped)) {
-        tern_log(TERN_LOG_WARN, "metric-dropped", "client=%llu name=%s names=%d count=%u",
-                 (unsigned long long)client->row.id, TERN_LOG_TEXT(name), CLIENT_METRICS,
-                 client->metrics_dropped);
-    }
-}
-
-// Returns a digest of the evaluation's metric names. Clients repeat the same names, so comparing digests saves database
-// queries.
-static uint64_t digest_of(const tern_Evaluation *evaluation)
-{
-    struct tern_sha256 hash;
-    uint8_t digest[TERN_SHA256_SIZE];
-    tern_sha256_init(&hash);
-    for (pb_size_t i = 0; i < evaluation->metrics_count; i++) {
-        const char *name = evaluation->metrics[i].name;
-        tern_sha256_update(&hash, name, strlen(name) + 1);
-    }
-    tern_sha256_final(&hash, digest);
-    return tern_get_le64(digest);
-}
-
-// Sets *names to the client's known metric names and those of the evaluation that fit in the limit. *names stays empty
-// if the evaluation repeats the names of the last one.
-static enum tern_result take_names(struct tern_federation *federation, struct client *client,
-                                   const tern_Evaluation *evaluation, struct names *names)
-{
-    const uint64_t digest = digest_of(evaluation);
-    bool all = true;
-    names->count = 0;
-    if (digest != client->metric_names) {
-        TERN_TRY(tern_db_metric_names(federation->db, client->row.id, names->list, CLIENT_METRICS,
-                                      &names->count));
-    }
-    for (pb_size_t i = 0; i < evaluation->metrics_count; i++) {
-        const char *name = evaluation->metrics[i].name;
-        if (is_plain(name) && !take_name(names, name)) {
-            note_dropped(client, name);
-            all = false;
-        }
-    }
-    client->metric_names = all ? digest : 0;
-    return TERN_OK;
-}
-
-// Replaces the client's metrics of the version.
-static enum tern_result put_metrics(struct tern_federation *federation, struct tern_db_metric *row,
-                                    const tern_Evaluation *evaluation)
-{
-    struct names names;
-    TERN_TRY(tern_db_metrics_drop(federation->db, row->version, row->client));
-    TERN_TRY(take_names(federation, client_of(federation, row->client), evaluation, &names));
-    for (pb_size_t i = 0; i < evaluation->metrics_count; i++) {
-        const char *name = evaluation->metrics[i].name;
-        if (is_plain(name) && is_known(&names, name)) {
-            TERN_TRY(put_metric(federation, row, name, evaluation->metrics[i].value));
-        }
-    }
-    return TERN_OK;
-}
-
-enum tern_result tern_evaluation_store_metrics(struct tern_federation *federation,
-                                               const struct tern_db_evaluation *found,
-                                               const tern_Evaluation *evaluation)
-{
-    struct tern_db_metric row = {.version = found->version,
-                                 .client = found->client,
-                                 .of_evaluator = true,
-                                 .late = found->late,
-                                 .model = found->model,
-                                 .num_examples = found->num_examples};
-    return put_metrics(federation, &row, evaluation);
-}
 
 // Stores the evaluation that came with a member's accepted update: of the weights that it trained from, on its own held-out
 // data.
@@ -171,15 +19,12 @@ static enum tern_result store_member_metrics(struct tern_federation *federation,
 {
     bool global = false;
     TERN_TRY(tern_catchup_is_global(federation->catchup, member->base, &global));
-    struct tern_db_metric row = {.version = member->base_version,
-                                 .client = client,
-                                 .model = global ? TERN_EVALUATED_GLOBAL : TERN_EVALUATED_REPLICA,
-                                 .num_examples = evaluation->num_examples};
-    TERN_TRY(put_metrics(federation, &row, evaluation));
-    TERN_TRY(
-        put_metric(federation, &row, "loss", evaluation->loss)); // replaces a metric of this name
-    return evaluation->no_accuracy ? TERN_OK
-                                   : put_metric(federation, &row, "accuracy", evaluation->accuracy);
+    const struct tern_db_metric row = {.version = member->base_version,
+                                       .client = client,
+                                       .model =
+                                           global ? TERN_EVALUATED_GLOBAL : TERN_EVALUATED_REPLICA,
+                                       .num_examples = evaluation->num_examples};
+    return tern_metrics_store(federation, &row, evaluation);
 }
 
 // --- Indices that a round's leader chose: waiting for the leader
@@ -205,7 +50,7 @@ static uint64_t awaited_leader(const struct tern_federation *federation, uint64_
 {
     const struct tern_round_machine *machine = &federation->machine;
     struct tern_codec codec;
-    if (!find_shared_codec(federation, &codec) || federation->indices->refused == machine->round ||
+    if (!find_shared_codec(federation, &codec) || federation->indices.refused == machine->round ||
         now >= tern_round_leader_deadline_ms(machine)) {
         return 0;
     }
@@ -230,21 +75,21 @@ bool tern_indices_delay_task(const struct tern_federation *federation, uint64_t 
 
 bool tern_indices_are_awaited(const struct tern_federation *federation)
 {
-    return federation->indices->awaited;
+    return federation->indices.awaited;
 }
 
 void tern_indices_check_leader(struct tern_federation *federation, uint64_t now)
 {
     bool awaited = awaited_leader(federation, now) != 0;
-    federation->moved = federation->moved || (federation->indices->awaited && !awaited);
-    federation->indices->awaited = awaited;
+    federation->moved = federation->moved || (federation->indices.awaited && !awaited);
+    federation->indices.awaited = awaited;
 }
 
 static void note_leader_refused(struct tern_federation *federation, uint64_t id)
 {
     struct tern_codec codec;
     if (find_shared_codec(federation, &codec) && tern_round_leader(&federation->machine) == id) {
-        federation->indices->refused = federation->machine.round;
+        federation->indices.refused = federation->machine.round;
     }
 }
 
@@ -267,8 +112,8 @@ static void make_indices(struct tern_federation *federation, const struct tern_c
         return;
     }
     memcpy(blob->data, merge->buffers.blob, made.len);
-    memcpy(federation->indices->sha256, made.sha256, TERN_SHA256_SIZE);
-    federation->indices->payload = (uint32_t)made.payload;
+    memcpy(federation->indices.sha256, made.sha256, TERN_SHA256_SIZE);
+    federation->indices.payload = (uint32_t)made.payload;
     tern_published_set_indices(&federation->published, federation->machine.round, blob);
 }
 
@@ -317,7 +162,7 @@ enum tern_result tern_indices_load(struct tern_federation *federation)
 {
     const struct tern_round_machine *machine = &federation->machine;
     struct tern_codec codec;
-    federation->indices->awaited = false;
+    federation->indices.awaited = false;
     tern_published_set_indices(&federation->published, 0, NULL);
     if (!find_shared_codec(federation, &codec)) {
         return TERN_OK;
@@ -341,7 +186,7 @@ void tern_indices_add_to_task(struct tern_federation *federation, uint64_t id, t
     }
     task->has_indices = true;
     task->indices.sha256.size = TERN_SHA256_SIZE;
-    memcpy(task->indices.sha256.bytes, federation->indices->sha256, TERN_SHA256_SIZE);
+    memcpy(task->indices.sha256.bytes, federation->indices.sha256, TERN_SHA256_SIZE);
     task->indices.size = (uint32_t)blob->len;
     tern_blob_release(blob);
 }
@@ -350,7 +195,7 @@ enum tern_result tern_indices_find_blob(struct tern_federation *federation,
                                         const uint8_t sha256[TERN_SHA256_SIZE],
                                         struct tern_blob **blob, uint32_t *payload)
 {
-    const struct shared_indices *indices = federation->indices;
+    const struct shared_indices *indices = &federation->indices;
     struct tern_published *published = &federation->published;
     if (memcmp(sha256, indices->sha256, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_NOT_FOUND;
@@ -358,64 +203,6 @@ enum tern_result tern_indices_find_blob(struct tern_federation *federation,
     *payload = indices->payload;
     *blob = tern_published_indices(published, published->indices_round);
     return *blob != NULL ? TERN_OK : TERN_ERR_NOT_FOUND;
-}
-
-// --- Indices: putting them back into an update
-
-// Encodes the update again with the container that has its indices.
-static enum tern_result rebuild(struct tern_incoming_update *update, struct tern_span container)
-{
-    size_t size = container.len + TERN_WIRE_OVERHEAD;
-    size_t len = 0;
-    update->body_with_indices = malloc(size);
-    if (update->body_with_indices == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    TERN_TRY(tern_wire_encode_update(&update->message, container, update->body_with_indices, size,
-                                     &len));
-    update->body = (struct tern_span){update->body_with_indices, len};
-    tern_sha256(update->body_with_indices, len, update->sha256);
-    return tern_wire_decode_update(update->body_with_indices, len, &update->message,
-                                   &update->container);
-}
-
-static enum tern_result join(const struct tern_model *model, struct tern_span indices,
-                             struct tern_incoming_update *update)
-{
-    size_t bound = tern_sparse_join_bound(model, indices.len, update->container.len);
-    struct tern_span joined = {NULL, 0};
-    uint8_t *container = malloc(bound);
-    if (container == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
-    enum tern_result result =
-        tern_sparse_join(model, indices.data, indices.len, update->container.data,
-                         update->container.len, container, bound, &joined.len);
-    joined.data = container;
-    if (result == TERN_OK) {
-        result = rebuild(update, joined);
-    }
-    free(container);
-    return result;
-}
-
-// Puts the round's shared indices into an update that was sent without indices. Any thread.
-// TERN_ERR_STATE  its round shares no indices; TERN_ERR_CORRUPT, TERN_ERR_NO_MEMORY
-static enum tern_result join_indices(struct tern_federation *federation,
-                                     struct tern_incoming_update *update)
-{
-    tern_Download message;
-    struct tern_span indices;
-    struct tern_blob *blob = tern_published_indices(&federation->published, update->round);
-    if (blob == NULL) {
-        return TERN_ERR_STATE;
-    }
-    enum tern_result result = tern_wire_decode_download(blob->data, blob->len, &message, &indices);
-    if (result == TERN_OK) {
-        result = join(&federation->merge.model, indices, update);
-    }
-    tern_blob_release(blob);
-    return result;
 }
 
 // --- Indices: an update that is sent again after its round closed
@@ -467,6 +254,157 @@ static enum tern_result compare_without_indices(struct tern_federation *federati
     TERN_TRY(tern_db_update_each(federation->db, update->round, take_if_wanted, &wanted));
     *same = comparison.same;
     return TERN_OK;
+}
+
+// --- Refusals of updates
+
+// Consecutive draws of members without an accepted update after which the operator is warned.
+#define DRAWS_TOLD 2
+
+static const char refused_advice[] =
+    "The federation has diverged, clients' columns are not scaled (tern-client check), or "
+    "limits.norm is below the usual norm of updates. If updates of this size are sound, raise "
+    "limits.norm and send SIGHUP; else begin anew from an older version (export --version, "
+    "init --model) with scaled columns, or a lower train.learning_rate or train.local_steps.";
+
+static bool is_about_values(enum tern_result result)
+{
+    return result == TERN_ERR_NORM_LIMIT || result == TERN_ERR_NON_FINITE;
+}
+
+static void note_accepted(struct tern_federation *federation, struct client *client)
+{
+    federation->refused.accepted++;
+    client->refusals = 0;
+}
+
+static void note_refused(struct tern_federation *federation,
+                         const struct tern_incoming_update *update, enum tern_result result)
+{
+    struct client *client = client_of(federation, update->client);
+    struct refused *refused = &federation->refused;
+    federation->counts.updates_rejected++;
+    client->refused++;
+    if (is_power_of_two(client->refused)) {
+        tern_log(TERN_LOG_WARN, "update-rejected",
+                 "round=%u client=%llu reason=%s count=%u norm=%.4g limit=%.4g", update->round,
+                 (unsigned long long)update->client, tern_result_name(result), client->refused,
+                 sqrt(update->sum_square), federation->config.limits.norm);
+    }
+    if (!is_about_values(result)) {
+        return;
+    }
+    refused->updates++;
+    if (client->refused_in != refused->draw + 1) {
+        client->refused_in = refused->draw + 1;
+        refused->clients++;
+    }
+}
+
+// Writes a sentence about the update's invalid field, with its value. Checks fields in the order of
+// tern_check_update(). False: no field is outside its own range.
+static bool name_field(const struct tern_federation *federation, const tern_Update *message,
+                       char sentence[sizeof((struct tern_refusal){0}.sentence)])
+{
+    const size_t size = sizeof((struct tern_refusal){0}.sentence);
+    const uint32_t most = federation->config.limits.num_examples;
+    if (message->num_examples == 0 || message->num_examples > most) {
+        return snprintf(sentence, size,
+                        "num_examples is %u. It must be from 1 to %u (limits.num_examples).",
+                        message->num_examples, most) > 0;
+    }
+    if (message->local_steps == 0 || message->local_steps > TERN_WIRE_LOCAL_STEPS_MAX) {
+        return snprintf(sentence, size,
+                        "local_steps is %u. It must be from 1 to %u, and no more than the task's.",
+                        message->local_steps, TERN_WIRE_LOCAL_STEPS_MAX) > 0;
+    }
+    if (!isfinite(message->loss)) {
+        return snprintf(sentence, size, "loss is %g. It must be a finite number.",
+                        (double)message->loss) > 0;
+    }
+    if (message->has_decay && !(message->decay >= 0.0F && message->decay <= 1.0F)) {
+        return snprintf(sentence, size,
+                        "decay is %g. It is the fraction of the error buffer that was kept, and "
+                        "must be from 0 to 1.",
+                        (double)message->decay) > 0;
+    }
+    if (message->has_evaluation &&
+        (message->evaluation.num_examples == 0 || !isfinite(message->evaluation.loss) ||
+         !(message->evaluation.accuracy >= 0.0F && message->evaluation.accuracy <= 1.0F))) {
+        return snprintf(sentence, size,
+                        "evaluation has num_examples %u, loss %g, accuracy %g. They must be at "
+                        "least 1, finite, and from 0 to 1.",
+                        message->evaluation.num_examples, (double)message->evaluation.loss,
+                        (double)message->evaluation.accuracy) > 0;
+    }
+    if (message->has_error &&
+        !(message->error.norm >= 0.0F && isfinite(message->error.norm) &&
+          message->error.maximum >= 0.0F && isfinite(message->error.maximum))) {
+        return snprintf(sentence, size,
+                        "error has norm %g and maximum %g. Both must be finite and not negative.",
+                        (double)message->error.norm, (double)message->error.maximum) > 0;
+    }
+    return false;
+}
+
+static const char *sentence_of(const struct tern_federation *federation, const tern_Update *message,
+                               enum tern_result result,
+                               char sentence[sizeof((struct tern_refusal){0}.sentence)])
+{
+    const bool is_of_a_field = result == TERN_ERR_ARGUMENT || result == TERN_ERR_NON_FINITE;
+    if (is_of_a_field && name_field(federation, message, sentence)) {
+        return sentence;
+    }
+    if (result == TERN_ERR_ARGUMENT) {
+        return "local_steps exceeds the task's number, or another value is outside its range.";
+    }
+    if (result == TERN_ERR_STATE) {
+        return "The update contains no indices, and its round shares none. Send it with indices.";
+    }
+    return tern_result_sentence(result);
+}
+
+static void refuse_update(struct tern_federation *federation,
+                          const struct tern_incoming_update *update, enum tern_result result,
+                          struct tern_refusal *refusal)
+{
+    char sentence[sizeof refusal->sentence];
+    tern_refusal_set(refusal, result, sentence_of(federation, &update->message, result, sentence));
+    if (result == TERN_ERR_LATE) {
+        federation->counts.updates_late++;
+        return;
+    }
+    note_refused(federation, update, result);
+    tern_refusals_delay_retry(client_of(federation, update->client), refusal);
+}
+
+// --- Cohorts of which every update was refused
+
+static void next_draw(struct refused *refused)
+{
+    refused->draw++;
+    refused->accepted = 0;
+    refused->updates = 0;
+    refused->clients = 0;
+}
+
+void tern_refusals_end_cohort(struct tern_federation *federation, bool committed)
+{
+    struct refused *refused = &federation->refused;
+    const bool all = !committed && refused->accepted == 0 && refused->updates > 0;
+    refused->draws = all ? refused->draws + 1 : 0;
+    if (refused->draws >= DRAWS_TOLD && is_power_of_two(refused->draws)) {
+        tern_log(TERN_LOG_WARN, "all-updates-refused",
+                 "round=%u draws=%u updates=%u clients=%u advice=%s", federation->machine.round,
+                 refused->draws, refused->updates, refused->clients, TERN_LOG_TEXT(refused_advice));
+    }
+    next_draw(refused);
+}
+
+const char *tern_refusals_advice(const struct tern_federation *federation, uint32_t *draws)
+{
+    *draws = federation->refused.draws;
+    return federation->refused.draws >= DRAWS_TOLD ? refused_advice : NULL;
 }
 
 // --- Checking and counting updates
@@ -603,7 +541,7 @@ static enum tern_result count_update(struct tern_federation *federation,
         tern_merge_arrive(&federation->merge, &arrival);
     }
     take_report(federation, update, member, now);
-    tern_refusals_update_accepted(federation, client_of(federation, update->client));
+    note_accepted(federation, client_of(federation, update->client));
     return tern_reliability_count_report(federation, update->client, member->tasked_ms, now);
 }
 
@@ -708,7 +646,7 @@ static enum tern_result give_back(struct tern_federation *federation,
                                   struct tern_db_assignment *assignment, enum tern_result why,
                                   uint64_t now, struct tern_refusal *refusal)
 {
-    tern_refusals_refuse_update(federation, update, why, refusal);
+    refuse_update(federation, update, why, refusal);
     if (assignment->reported_ms != 0) {
         return TERN_OK;
     }
@@ -747,7 +685,7 @@ static enum tern_result take_late(struct tern_federation *federation,
     }
     const bool buffers = found == TERN_OK && find_staleness_max(&own, &most) == TERN_OK;
     if (found != TERN_OK || (!buffers && !did_task(federation, update, &assignment))) {
-        tern_refusals_refuse_update(federation, update, TERN_ERR_LATE, refusal);
+        refuse_update(federation, update, TERN_ERR_LATE, refusal);
         return TERN_OK;
     }
     if (!buffers) {
@@ -765,77 +703,6 @@ static enum tern_result take_late(struct tern_federation *federation,
     }
     return verdict == TERN_OK ? count_late(federation, update, &assignment, &member, now)
                               : give_back(federation, update, &assignment, verdict, now, refusal);
-}
-
-// --- Reading updates, on the thread that received them
-
-static enum tern_result read_values(struct tern_federation *federation,
-                                    struct tern_incoming_update *update)
-{
-    struct tern_codec_info info;
-    TERN_TRY(tern_reading_make(&federation->readings, &federation->merge.model,
-                               update->container.data, update->container.len, &info,
-                               &update->reading));
-    update->sum_square = info.sum_square;
-    return info.skipped_nonzero == 0 ? TERN_OK : TERN_ERR_CORRUPT;
-}
-
-// Parses the body, and reads the container only if the update may count. A repeated update needs only its indices put
-// back, because it is compared by its hash.
-static enum tern_result read_body(struct tern_federation *federation,
-                                  struct tern_incoming_update *update)
-{
-    struct tern_published_verdict standing =
-        tern_published_check_update(&federation->published, update->client, update->round);
-    update->container_unread = standing.verdict != TERN_OK;
-    TERN_TRY(tern_wire_decode_update(update->body.data, update->body.len, &update->message,
-                                     &update->container));
-    update->payload = (uint32_t)update->container.len;
-    if (update->message.shared_indices) {
-        bool wanted = !update->container_unread || standing.reported;
-        TERN_TRY(wanted ? join_indices(federation, update) : TERN_ERR_STATE);
-    }
-    return update->container_unread ? TERN_OK : read_values(federation, update);
-}
-
-void tern_federation_read_update(struct tern_federation *federation,
-                                 struct tern_incoming_update *update)
-{
-    update->received = (uint32_t)update->body.len;
-    tern_sha256(update->body.data, update->body.len, update->sha256);
-    update->parsed = read_body(federation, update);
-}
-
-void tern_federation_read_values(struct tern_federation *federation,
-                                 struct tern_incoming_update *update)
-{
-    if (update->parsed == TERN_OK) {
-        update->parsed = read_values(federation, update);
-    }
-}
-
-void tern_incoming_update_free(struct tern_incoming_update *update)
-{
-    free(update->body_with_indices);
-    tern_reading_free(update->reading);
-    update->body_with_indices = NULL;
-    update->reading = NULL;
-}
-
-bool tern_federation_has_opened(struct tern_federation *federation, uint32_t round)
-{
-    return tern_published_check_update(&federation->published, 0, round).verdict !=
-           TERN_ERR_UNKNOWN_ROUND;
-}
-
-enum tern_result tern_federation_expects_update(struct tern_federation *federation, uint64_t client,
-                                                uint32_t round)
-{
-    const enum tern_result verdict =
-        tern_published_check_update(&federation->published, client, round).verdict;
-    const bool is_for_nothing =
-        verdict == TERN_ERR_UNKNOWN_ROUND || verdict == TERN_ERR_NOT_IN_COHORT;
-    return is_for_nothing ? verdict : TERN_OK;
 }
 
 // --- Processing updates, on the thread that owns the store
@@ -894,7 +761,7 @@ static enum tern_result compare_stored(struct tern_federation *federation,
         return restore_base(federation, update->client, update->round);
     }
     TERN_TRY(tern_ledger_record_conflict(federation, update, now));
-    tern_refusals_refuse_update(federation, update, TERN_ERR_CONFLICT, refusal);
+    refuse_update(federation, update, TERN_ERR_CONFLICT, refusal);
     return TERN_OK;
 }
 
@@ -920,8 +787,8 @@ enum tern_result tern_federation_receive_update(struct tern_federation *federati
     }
     if (verdict != TERN_OK) {
         note_leader_refused(federation, update->client);
-        tern_refusals_refuse_update(federation, update, verdict, refusal);
-        return tern_refusals_is_about_values(verdict)
+        refuse_update(federation, update, verdict, refusal);
+        return is_about_values(verdict)
                    ? tern_reliability_drop_member(federation, update->client, update->round,
                                                   tern_TrainingFailure_FAILURE_NOT_FINITE)
                    : TERN_OK;

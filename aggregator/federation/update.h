@@ -7,15 +7,17 @@
 
 #include "federation/clients.h"
 
-// Stores the metrics of an evaluation. found: the stored row of the same evaluation.
-TERN_MUST_USE enum tern_result tern_evaluation_store_metrics(struct tern_federation *federation,
-                                                             const struct tern_db_evaluation *found,
-                                                             const tern_Evaluation *evaluation);
+// --- Refusals of updates
+
+// Ends the count of refused updates of the cohort, since the round was committed or other members are selected. Warns
+// when every update of enough consecutive cohorts was refused for its values, and again at twice as many cohorts.
+void tern_refusals_end_cohort(struct tern_federation *federation, bool committed);
+// Returns what the operator should do about cohorts of which every update was refused, or NULL. *cohorts: how many in a
+// row.
+const char *tern_refusals_advice(const struct tern_federation *federation, uint32_t *cohorts);
 
 // --- Indices that the round's leader chose
 
-// Empties *indices; NULL: allocates it, and free() frees it. Only allocating can fail. TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result tern_indices_reset(struct shared_indices **indices);
 // Makes the open round's shared indices again after the round was loaded from the store.
 TERN_MUST_USE enum tern_result tern_indices_load(struct tern_federation *federation);
 // Whether the open round's clients share indices. If so, all of them train from the newest version's replica.

@@ -77,8 +77,6 @@ TERN_MUST_USE enum tern_result tern_relay_end_downstream(struct relay_downstream
 
 // --- The gateway
 
-struct tern_relay;
-
 struct tern_relay {
     struct tern_relay_config config;
     char device[TERN_DEVICE_NAME_MAX];
@@ -107,17 +105,5 @@ struct tern_relay {
     void (*on_stopped)(void *ctx);
     void *ended_ctx;
 };
-
-// --- The client of the aggregator upstream (upstream.c)
-
-// Restores the upstream failure that an earlier process stored.
-void tern_relay_restore_link(struct tern_relay *relay);
-// Opens the records and the connection of relay->config, and creates the client.
-TERN_MUST_USE enum tern_result tern_relay_upstream_open(struct tern_relay *relay, char why[512]);
-// Allocates memory and loads the stored state.
-TERN_MUST_USE enum tern_result tern_relay_upstream_restore(struct tern_relay *relay,
-                                                           const struct tern_model *model,
-                                                           char why[512]);
-void tern_relay_upstream_close(struct tern_relay *relay);
 
 #endif

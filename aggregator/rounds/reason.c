@@ -32,30 +32,3 @@ void tern_reason_real(struct tern_reason *reason, double value)
     char decimals[4] = {'.', (char)('0' + hundredths / 10 % 10), (char)('0' + hundredths % 10), 0};
     tern_reason_text(reason, decimals);
 }
-
-void tern_reason_bytes(struct tern_reason *reason, double bytes)
-{
-    if (bytes < 1000.0) {
-        tern_reason_integer(reason, (uint64_t)bytes);
-        tern_reason_text(reason, " B");
-        return;
-    }
-    static const char *const units[] = {" KB", " MB", " GB", " TB"};
-    size_t unit = 0;
-    bytes /= 1000.0;
-    while (bytes >= 1000.0 && unit < 3) {
-        bytes /= 1000.0;
-        unit++;
-    }
-    tern_reason_real(reason, bytes);
-    tern_reason_text(reason, units[unit]);
-}
-
-void tern_reason_begin_policy(struct tern_reason *reason, const char *policy)
-{
-    if (reason->text[0] != '\0') {
-        tern_reason_text(reason, "; ");
-    }
-    tern_reason_text(reason, policy);
-    tern_reason_text(reason, ": ");
-}

@@ -15,9 +15,5 @@ void tern_reason_text(struct tern_reason *reason, const char *more);
 void tern_reason_integer(struct tern_reason *reason, uint64_t value);
 // Adds two decimals, rounded; larger values appear as 1e15.
 void tern_reason_real(struct tern_reason *reason, double value);
-// "813 B", "12.70 KB", "1.25 MB" (powers of 1000).
-void tern_reason_bytes(struct tern_reason *reason, double bytes);
-// Begins a policy's part: "deadline: ", after "; " if the text has a part already.
-void tern_reason_begin_policy(struct tern_reason *reason, const char *policy);
 
 #endif

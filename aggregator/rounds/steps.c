@@ -193,6 +193,37 @@ void tern_steps_policy_name(unsigned policy, char name[TERN_STEPS_POLICY_MAX])
     }
 }
 
+// --- Reasons
+
+// Adds "813 B", "12.70 KB" or "1.25 MB" (powers of 1000).
+static void add_bytes(struct tern_reason *reason, double bytes)
+{
+    if (bytes < 1000.0) {
+        tern_reason_integer(reason, (uint64_t)bytes);
+        tern_reason_text(reason, " B");
+        return;
+    }
+    static const char *const units[] = {" KB", " MB", " GB", " TB"};
+    size_t unit = 0;
+    bytes /= 1000.0;
+    while (bytes >= 1000.0 && unit < 3) {
+        bytes /= 1000.0;
+        unit++;
+    }
+    tern_reason_real(reason, bytes);
+    tern_reason_text(reason, units[unit]);
+}
+
+// Begins the reason of one policy with "deadline: ", after "; " if the text has a reason already.
+static void begin_policy(struct tern_reason *reason, const char *policy)
+{
+    if (reason->text[0] != '\0') {
+        tern_reason_text(reason, "; ");
+    }
+    tern_reason_text(reason, policy);
+    tern_reason_text(reason, ": ");
+}
+
 // --- Bounds
 
 // Rounds down to a whole number within [min_steps, max_steps]; the reason names the bound that applied.
@@ -253,7 +284,7 @@ static void plan_adaptive(const struct tern_steps_settings *settings,
                           const struct tern_steps_state *course, struct tern_steps_plan *plan)
 {
     struct tern_reason *reason = &plan->reason;
-    tern_reason_begin_policy(reason, "adaptive");
+    begin_policy(reason, "adaptive");
     if (course->last_loss == 0.0) {
         tern_reason_text(reason, "no interval yet");
     } else {
@@ -273,7 +304,7 @@ static uint32_t plan_deadline(const struct tern_steps_settings *settings,
                               struct tern_steps_plan *plan)
 {
     struct tern_reason *reason = &plan->reason;
-    tern_reason_begin_policy(reason, "deadline");
+    begin_policy(reason, "deadline");
     // The speed is unknown, or NaN, which a client may have reported.
     if (!(facts->steps_per_second > 0.0F)) {
         tern_reason_text(reason, "speed not known yet");
@@ -371,11 +402,11 @@ static double least_bytes(const struct tern_steps_settings *settings,
 static void explain(const struct tern_steps_facts *facts, double allowed, double bytes,
                     struct tern_reason *reason)
 {
-    tern_reason_bytes(reason, (double)facts->budget.left);
+    add_bytes(reason, (double)facts->budget.left);
     tern_reason_text(reason, " left, ");
-    tern_reason_bytes(reason, allowed);
+    add_bytes(reason, allowed);
     tern_reason_text(reason, " a round, takes ");
-    tern_reason_bytes(reason, bytes);
+    add_bytes(reason, bytes);
     if (facts->budget.update == 0 || facts->budget.other == 0) {
         tern_reason_text(reason, " (estimated)");
     }
@@ -406,7 +437,7 @@ static void plan_budget(const struct tern_steps_settings *settings,
                         struct tern_steps_plan *plan)
 {
     struct costs costs = costs_of(facts);
-    tern_reason_begin_policy(&plan->reason, "budget");
+    begin_policy(&plan->reason, "budget");
     if (!facts->budget.budgeted) {
         tern_reason_text(&plan->reason, "none");
         return;

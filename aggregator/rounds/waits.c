@@ -124,7 +124,7 @@ static bool lacks_statistics(const struct tern_wait_rules *rules,
              tern_wait_statistics_left_ms(rules, facts, now_ms) > 0));
 }
 
-// With rounds fitted to budgets, none opens for fewer clients than the quorum (federation/clients.c).
+// With rounds fitted to budgets, none opens for fewer clients than the quorum (federation/round.c).
 static bool lacks_bytes(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
                         uint64_t now_ms)
 {

@@ -1,0 +1,623 @@
+// A round closes in three steps. One transaction decides to close it; from then on no update counts. After its commit,
+// a separate thread merges the updates, while requests are served. A later transaction stores the result and closes the
+// round. The merge writes nothing itself: after a crash the round is open with the same updates, and closes again.
+//
+// At start, the newest version is computed from the last checkpoint and the updates received since.
+#include "federation/closing.h"
+
+#include "federation/clients.h"
+#include "federation/update.h"
+#include "merge/merge.h"
+#include "merge/part.h"
+#include "rounds/spread.h"
+#include "store/store.h"
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A round that closes. While the merge's thread runs, the thread owns everything here but the first two members.
+struct closing {
+    pthread_t thread;
+    bool has_thread; // the thread is started and not joined yet
+    atomic_bool has_ended;
+    struct tern_db *reader;                    // the thread's connection to the store
+    struct tern_merge *merge;                  // the federation's
+    const struct tern_federation_ports *ports; // the federation's
+    struct tern_db_round row;
+    struct tern_strategy_totals totals;
+    struct tern_merge_next next;
+    enum tern_result result; // of the merge
+    uint64_t request;        // id in the log of the request that completed the round
+};
+
+// --- History: checkpoints of the model, and updates of committed rounds for replays
+
+// Most versions from one checkpoint to the next. A start merges that many rounds again.
+#define CHECKPOINT_VERSIONS 16
+
+// A checkpoint is also due when the updates since the last one exceed a quarter of the checkpoint's bytes (weights and
+// replica), and 4 MiB: a start takes 0.3 s to merge 4 MiB of updates again. A small checkpoint does not wait for 4 MiB.
+#define CHECKPOINT_SHARE 4
+#define CHECKPOINT_UPDATE_BYTES (UINT64_C(4) << 20)
+#define CHECKPOINT_SMALL 65536u
+
+// Bytes of a checkpoint that one transaction writes. This takes about 40 ms, including the copy from SQLite's
+// write-ahead log to the database. The next round is merged once the checkpoint is complete.
+#define PIECE_BYTES (UINT64_C(8) << 20)
+
+// Bytes that one transaction drops: 16 MiB take some 20 ms.
+#define DROP_BYTES (UINT64_C(16) << 20)
+
+// The disk is low when less than 1/LOW_SHARE of it, and less than 64 MiB, is free (tern_disk_is_low()). Then half of
+// the updates kept for replays are dropped, some downloads and replicas are dropped with each version, and a checkpoint
+// is stored as soon as it frees more bytes than it takes.
+#define LOW_SHARE 8
+
+// Rows of this many newest rounds are never dropped: a late update needs its task, to measure the client's speed.
+#define LATE_ROUNDS 16
+
+// Returns how many bytes of updates make a checkpoint of `whole` bytes due.
+static uint64_t most_updates(uint64_t whole)
+{
+    const uint64_t share = whole / CHECKPOINT_SHARE;
+    return whole <= CHECKPOINT_SMALL || share > CHECKPOINT_UPDATE_BYTES ? share
+                                                                        : CHECKPOINT_UPDATE_BYTES;
+}
+
+static enum tern_result check_disk(struct tern_federation *federation)
+{
+    struct tern_db_room room;
+    uint64_t empty = 0; // within the database file
+    TERN_TRY(tern_db_room(federation->db, &room));
+    TERN_TRY(tern_db_free_bytes(federation->db, &empty));
+    const bool was_low = federation->disk_is_low;
+    federation->disk_room = room.free == UINT64_MAX ? UINT64_MAX : room.free + empty;
+    federation->disk_is_low = tern_disk_is_low(federation->disk_room, room.disk, LOW_SHARE);
+    if (federation->disk_is_low && !was_low) {
+        tern_log(TERN_LOG_WARN, "disk-low", "bytes=%" PRIu64, federation->disk_room);
+    }
+    return TERN_OK;
+}
+
+static enum tern_result is_due(struct tern_federation *federation, bool *due)
+{
+    const struct tern_merge *merge = &federation->merge;
+    const uint64_t whole = (uint64_t)merge->model.count * 2 * sizeof(float);
+    struct tern_db_version version;
+    struct tern_db_round round = {.received_bytes = 0};
+    uint64_t received = 0;
+    TERN_TRY(tern_db_version_get(federation->db, merge->checkpoint, &version));
+    TERN_TRY(tern_db_may_miss(tern_db_round_get(federation->db, version.round, &round)));
+    TERN_TRY(tern_db_received_bytes(federation->db, &received));
+    const uint64_t updates = received - round.received_bytes;
+    const bool gives_room = federation->disk_is_low && federation->config.limits.history > 0 &&
+                            updates >= whole &&
+                            federation->disk_room > whole; // both exist for a while
+    *due = merge->version > merge->checkpoint &&
+           (merge->version >= merge->checkpoint + CHECKPOINT_VERSIONS ||
+            updates >= most_updates(whole) || gives_room);
+    return TERN_OK;
+}
+
+static enum tern_result write_piece(struct tern_federation *federation)
+{
+    struct tern_merge *merge = &federation->merge;
+    uint64_t bytes = 0;
+    TERN_TRY(tern_db_step_bytes(federation->db, PIECE_BYTES, &bytes));
+    TERN_TRY(tern_merge_checkpoint(merge, federation->db, bytes));
+    federation->checkpoint_due = merge->checkpoint != merge->version;
+    return TERN_OK;
+}
+
+// Stores the first piece of a checkpoint of the newest version, if one is due.
+static enum tern_result begin_checkpoint(struct tern_federation *federation)
+{
+    bool due = false;
+    TERN_TRY(is_due(federation, &due));
+    return due ? write_piece(federation) : TERN_OK;
+}
+
+// On a low disk, drops downloads and replicas before a version is stored in the same transaction.
+static enum tern_result make_room(struct tern_federation *federation)
+{
+    uint64_t bytes = 0;
+    TERN_TRY(check_disk(federation));
+    TERN_TRY(tern_db_step_bytes(federation->db, DROP_BYTES, &bytes));
+    return federation->disk_is_low ? tern_catchup_free_disk(federation->catchup, bytes) : TERN_OK;
+}
+
+// Returns the bytes of all updates received before the newest version was made.
+static enum tern_result received_bytes(struct tern_federation *federation, uint64_t *received)
+{
+    struct tern_db_version version;
+    struct tern_db_round round = {.received_bytes = 0};
+    TERN_TRY(tern_db_version_get(federation->db, federation->merge.version, &version));
+    TERN_TRY(tern_db_may_miss(tern_db_round_get(federation->db, version.round, &round)));
+    *received = round.received_bytes;
+    return TERN_OK;
+}
+
+// Sets *most to the bytes of updates to keep (0 = no limit). received: bytes of all updates so far.
+static enum tern_result most_kept(struct tern_federation *federation, uint64_t received,
+                                  uint64_t *most)
+{
+    struct tern_db_round pruned = {.received_bytes = 0};
+    uint32_t last = 0;
+    *most = federation->config.limits.history;
+    TERN_TRY(check_disk(federation));
+    if (*most == 0 || !federation->disk_is_low) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_prune_goal(federation->db, 0, &last));
+    TERN_TRY(tern_db_may_miss(tern_db_round_get(federation->db, last, &pruned)));
+    const uint64_t half = (received - pruned.received_bytes) / 2;
+    if (half < *most && half > 0) {
+        *most = half;
+    }
+    return TERN_OK;
+}
+
+// Decides, after a commit, which rounds' updates are dropped.
+static enum tern_result decide_pruning(struct tern_federation *federation)
+{
+    uint64_t most = 0;
+    uint64_t received = 0;
+    uint32_t last = 0;
+    federation->prune_due = true; // the command `prune` may have left rows
+    TERN_TRY(received_bytes(federation, &received));
+    TERN_TRY(most_kept(federation, received, &most));
+    if (most == 0 || received <= most) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_prune_goal(federation->db, received - most, &last));
+    if (federation->config.upstream_client != 0 && last >= federation->machine.round) {
+        last =
+            federation->machine.round - 1; // the upstream update needs the newest round's updates
+    }
+    return tern_db_prune(federation->db, last);
+}
+
+// Writes the next piece of the checkpoint.
+static enum tern_result continue_checkpoint(struct tern_federation *federation)
+{
+    if (!federation->checkpoint_due) {
+        return TERN_OK;
+    }
+    TERN_TRY(write_piece(federation));
+    return federation->checkpoint_due ? TERN_OK : decide_pruning(federation);
+}
+
+// Returns for how many newest rounds late updates can arrive. Takes the strategy from the newest round's row, because
+// the totals may have none while no round is open.
+static uint32_t late_rounds(const struct tern_federation *federation)
+{
+    struct tern_strategy_rule rule;
+    const bool late =
+        tern_rule_read(&federation->row, &rule) == TERN_OK && rule.strategy->accepts_late_updates;
+    const uint32_t counts = late ? (uint32_t)rule.parameters[TERN_STRATEGY_STALENESS_MAX] + 1 : 0;
+    return counts > LATE_ROUNDS ? counts : LATE_ROUNDS;
+}
+
+// Makes room on a low disk before the next version is stored. Runs once after each load: at the start, and after a
+// failed transaction, which a full disk may have caused.
+static enum tern_result check_disk_again(struct tern_federation *federation)
+{
+    if (!federation->room_due || tern_federation_is_merging(federation)) {
+        return TERN_OK;
+    }
+    federation->room_due = false;
+    TERN_TRY(make_room(federation));
+    if (!federation->disk_is_low) {
+        return TERN_OK;
+    }
+    TERN_TRY(begin_checkpoint(federation));
+    return federation->checkpoint_due ? TERN_OK : decide_pruning(federation);
+}
+
+// Drops updates and rows that are no longer kept, a few at a time so that no request waits long.
+static enum tern_result prune_some(struct tern_federation *federation)
+{
+    bool more = false;
+    if (!federation->prune_due || federation->checkpoint_due) {
+        return TERN_OK;
+    }
+    TERN_TRY(check_disk_again(federation));
+    if (federation->checkpoint_due) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_checkpoint_drop_some(federation->db, &more));
+    if (more) {
+        return TERN_OK;
+    }
+    uint64_t bytes = 0;
+    TERN_TRY(tern_db_step_bytes(federation->db, DROP_BYTES, &bytes));
+    return tern_db_prune_some(federation->db, bytes, late_rounds(federation),
+                              &federation->prune_due);
+}
+
+// --- Updates that were scaled down in the merge
+
+static void log_bound(const struct tern_federation *federation,
+                      const struct tern_update_bound *bound, uint32_t examples, uint32_t count)
+{
+    const struct tern_merge *merge = &federation->merge;
+    const uint32_t claimed = bound->contribution.num_examples;
+    const uint32_t round = federation->row.round;
+    if (examples < claimed) {
+        tern_log(TERN_LOG_WARN, "examples-bounded",
+                 "round=%u client=%llu claims=%u counts=%u count=%u", round,
+                 (unsigned long long)bound->client, claimed, examples, count);
+    }
+    if (bound->scale < 1.0) {
+        tern_log(TERN_LOG_WARN, "update-scaled-down",
+                 "round=%u client=%llu norm=%.4g bound=%.4g count=%u", round,
+                 (unsigned long long)bound->client, bound->norm, merge->bounds.norm_max, count);
+    }
+}
+
+static enum tern_result note_scaled(struct tern_federation *federation,
+                                    const struct tern_update_bound *bound)
+{
+    struct client *client = client_of(federation, bound->client);
+    if (client == NULL) {
+        return TERN_ERR_CORRUPT;
+    }
+    const uint32_t examples =
+        tern_strategy_counted_examples(&federation->totals, bound->contribution.num_examples);
+    client->drift.square *= bound->scale * bound->scale; // the mean applied the same scale
+    client->drift.num_examples = examples;
+    client->row.scaled_down++;
+    federation->row.scaled_down++;
+    federation->counts.updates_scaled_down++;
+    if (is_power_of_two(client->row.scaled_down)) {
+        log_bound(federation, bound, examples, client->row.scaled_down);
+    }
+    return tern_clients_store(federation, bound->client);
+}
+
+// Counts the updates that the merge scaled down, per client and in the round's row. Logs a client's 1st, 2nd, 4th, ...
+static enum tern_result note_scaled_down(struct tern_federation *federation)
+{
+    const struct tern_update_bounds *bounds = &federation->merge.bounds;
+    for (uint32_t i = 0; i < bounds->count; i++) {
+        if (tern_update_is_bounded(&bounds->list[i])) {
+            TERN_TRY(note_scaled(federation, &bounds->list[i]));
+        }
+    }
+    return TERN_OK;
+}
+
+// --- Drift (how much a round's updates differ from each other), and their loss
+
+// Returns the norm of the mean update before the strategy's own step (such as momentum); NaN if the strategy takes no
+// plain mean.
+static double norm_of_mean(const struct tern_strategy *strategy,
+                           const struct tern_strategy_report *report)
+{
+    return tern_strategy_is_plain_mean(strategy) ? (double)report->mean_norm : (double)NAN;
+}
+
+static int compare_floats(const void *a, const void *b)
+{
+    const float *one = a;
+    const float *other = b;
+    return (*one > *other) - (*one < *other);
+}
+
+// Sets the median loss of the members that reported; the lower of the middle two for an even number. Each client has
+// one vote, whatever number of examples it claims. 0 when all updates were late ones of other rounds.
+static enum tern_result measure_loss(struct tern_federation *federation)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    uint32_t count = 0;
+    float *losses = malloc(((size_t)machine->member_count + 1) * sizeof losses[0]);
+    if (losses == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        if (member->state == TERN_MEMBER_REPORTED) {
+            losses[count++] = client_of(federation, member->client)->drift.loss;
+        }
+    }
+    qsort(losses, count, sizeof losses[0], compare_floats);
+    federation->row.median_loss = count > 0 ? losses[(count - 1) / 2] : 0.0F;
+    free(losses);
+    return TERN_OK;
+}
+
+// Sums in client order, so that the result's bits do not depend on the order of arrival. Each update is scaled by its
+// local steps and weighted by its examples, as in the mean.
+static void measure_variance(struct tern_federation *federation,
+                             const struct tern_strategy_report *report)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    const struct tern_strategy_totals *totals = &federation->totals;
+    double square = 0.0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct tern_member *member = &machine->members[i];
+        if (member->state != TERN_MEMBER_REPORTED) {
+            continue;
+        }
+        const struct drift *drift = &client_of(federation, member->client)->drift;
+        double factor = tern_strategy_steps_factor(totals, drift->local_steps);
+        double share = (double)drift->num_examples / (double)totals->num_examples;
+        square += share * factor * factor * drift->square;
+    }
+    federation->row.local_steps = report->effective_steps;
+    federation->row.variance =
+        tern_update_variance(square, norm_of_mean(totals->rule.strategy, report), report->updates);
+}
+
+static enum tern_result measure_drift(struct tern_federation *federation,
+                                      const struct tern_strategy_report *report)
+{
+    measure_variance(federation, report);
+    return measure_loss(federation);
+}
+
+// --- Merging
+
+// Adds other nodes' partial sums, and updates that were stored before a restart.
+static void gather(struct closing *closing)
+{
+    const struct tern_federation_ports *ports = closing->ports;
+    struct tern_gather gather;
+    if (closing->merge->deferred_count == 0) {
+        return;
+    }
+    tern_gather_begin(&gather, closing->merge, closing->reader, &closing->row);
+    tern_gather_parts(&gather);
+    for (uint32_t missing = tern_gather_missing(&gather);
+         missing > 0 && ports->await_parts != NULL &&
+         ports->await_parts(ports->ctx, closing->row.round, missing);
+         missing = tern_gather_missing(&gather)) {
+        tern_gather_parts(&gather);
+    }
+    tern_gather_rest(&gather);
+}
+
+static void *run_merge(void *arg)
+{
+    struct closing *closing = arg;
+    gather(closing);
+    closing->result = tern_merge_make(closing->merge, closing->reader, &closing->row,
+                                      &closing->totals, &closing->next);
+    atomic_store(&closing->has_ended, true);
+    closing->ports->wake(closing->ports->ctx);
+    return NULL;
+}
+
+enum tern_result tern_closing_new(struct tern_federation *federation, char why[256])
+{
+    struct closing *closing = calloc(1, sizeof *closing);
+    if (closing == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    federation->closing = closing;
+    closing->merge = &federation->merge;
+    closing->ports = &federation->ports;
+    return tern_db_open(tern_db_path(federation->db), TERN_DB_SECOND, &closing->reader, why);
+}
+
+void tern_closing_free(struct tern_federation *federation)
+{
+    if (federation->closing != NULL) {
+        tern_federation_wait_for_merge(federation);
+        tern_db_close(federation->closing->reader);
+        free(federation->closing);
+    }
+}
+
+void tern_closing_decide(struct tern_federation *federation)
+{
+    struct closing *closing = federation->closing;
+    closing->row = federation->row;
+    closing->totals = federation->totals;
+    federation->closing_step = CLOSING_DECIDED;
+    closing->request = tern_log_request();
+}
+
+// If no thread can start, the next tern_federation_advance() reports TERN_ERR_NO_MEMORY.
+static void start_merge(struct tern_federation *federation)
+{
+    struct closing *closing = federation->closing;
+    if (federation->closing_step == CLOSING_DECIDED) {
+        federation->closing_step = CLOSING_MERGING;
+        closing->result = TERN_ERR_NO_MEMORY;
+        atomic_store(&closing->has_ended, false);
+        closing->has_thread = pthread_create(&closing->thread, NULL, run_merge, closing) == 0;
+    }
+}
+
+// Whether a merge has succeeded or failed, and its result is not stored yet.
+static bool merge_has_ended(const struct tern_federation *federation)
+{
+    const struct closing *closing = federation->closing;
+    return federation->closing_step == CLOSING_MERGING &&
+           (!closing->has_thread || atomic_load(&closing->has_ended));
+}
+
+bool tern_federation_is_merging(const struct tern_federation *federation)
+{
+    return federation->closing_step != CLOSING_NOTHING;
+}
+
+void tern_federation_wait_for_merge(struct tern_federation *federation)
+{
+    struct closing *closing = federation->closing;
+    if (closing->has_thread) {
+        pthread_join(closing->thread, NULL);
+        closing->has_thread = false;
+    }
+}
+
+void tern_federation_publish(struct tern_federation *federation)
+{
+    tern_published_round(federation);
+    start_merge(federation);
+}
+
+// --- Storing the result of a merge, which closes the round
+
+// Warns when the round closes with fewer updates than its strategy needs, because no more clients are left or the
+// operator ended the round.
+static void note_few_updates(const struct tern_federation *federation)
+{
+    const struct tern_strategy_totals *totals = &federation->totals;
+    const struct tern_strategy *strategy = totals->rule.strategy;
+    if (!tern_strategy_has_enough_updates(&totals->rule, totals->updates)) {
+        tern_log(TERN_LOG_WARN, "too-few-for-strategy",
+                 "round=%u strategy=%s updates=%u needed=%u attackers=%g", federation->row.round,
+                 strategy->name, totals->updates,
+                 strategy->least_updates(&totals->rule, totals->updates),
+                 (double)totals->rule.parameters[TERN_STRATEGY_ATTACKERS]);
+    }
+}
+
+void tern_closing_apply_committed(struct tern_federation *federation,
+                                  const struct tern_db_round *row)
+{
+    tern_round_close(&federation->machine, row->closed_ms);
+    federation->last_loss = row->mean_loss;
+    tern_round_add_loss(&federation->machine, row->base_version, tern_db_round_loss(row));
+    tern_steps_state_add_loss(&federation->course, &federation->config.steps, row->median_loss);
+    tern_rate_round_committed(&federation->rate);
+}
+
+static enum tern_result store_version(struct tern_federation *federation,
+                                      const struct tern_download_made *made, uint64_t now)
+{
+    struct tern_merge *merge = &federation->merge;
+    struct tern_db *db = federation->db;
+    struct tern_db_version before;
+    TERN_TRY(tern_db_version_get(db, merge->version - 1, &before));
+    struct tern_db_version version = {
+        .version = merge->version, .round = federation->machine.round, .created_ms = now};
+    memcpy(version.replica, merge->replica_id, TERN_SHA256_SIZE);
+    memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
+    TERN_TRY(make_room(federation));
+    TERN_TRY(tern_db_version_put(db, &version));
+    TERN_TRY(tern_catchup_version(federation->catchup, made, before.replica, now));
+    return begin_checkpoint(federation);
+}
+
+static void log_round(const struct tern_federation *federation,
+                      const struct tern_strategy_report *report,
+                      const struct tern_download_made *made)
+{
+    const struct tern_db_round *row = &federation->row;
+    tern_log(
+        TERN_LOG_INFO, "round",
+        "round=%u of=%u version=%u updates=%u loss=%.4f step_norm=%.4g "
+        "learning_rate=%.4g ms=%llu download_bytes=%zu",
+        row->round, federation->config.round.rounds, federation->merge.version, report->updates,
+        (double)report->mean_loss, (double)report->step_norm, (double)row->learning_rate,
+        (unsigned long long)(row->closed_ms > row->opened_ms ? row->closed_ms - row->opened_ms : 0),
+        made->len);
+}
+
+// Logs that the losses of the rounds up to this one have ended the federation.
+static void log_ending(const struct tern_losses *losses, const struct tern_db_round *row)
+{
+    tern_log(TERN_LOG_WARN, "federation-ended",
+             "reason=%s round=%u loss=%.4g first_loss=%.4g lowest_loss=%.4g best_version=%u "
+             "advice=%s",
+             tern_ending_name(losses->ending), row->round, (double)tern_db_round_loss(row),
+             (double)losses->first, (double)losses->lowest, losses->lowest_version,
+             TERN_LOG_TEXT(tern_ending_advice(losses->ending)));
+}
+
+static bool may_pass(enum tern_result result)
+{
+    return result == TERN_OK || result == TERN_ERR_IO || result == TERN_ERR_BUSY ||
+           result == TERN_ERR_NO_MEMORY;
+}
+
+// Every accepted update can be merged (strategies/bounds.h). A merge that fails means that the stored bytes are
+// damaged: the federation halts, because leaving out an acknowledged update would be wrong.
+static void find_damage(struct tern_federation *federation)
+{
+    struct closing *closing = federation->closing;
+    if (!may_pass(closing->result)) {
+        snprintf(federation->damage, sizeof federation->damage,
+                 "the stored updates of round %u cannot be merged (%s); stop the federation and "
+                 "restore a backup",
+                 closing->row.round, tern_result_name(closing->result));
+    } else if (tern_db_damaged(closing->reader)) {
+        snprintf(federation->damage, sizeof federation->damage, "%s",
+                 tern_db_error(closing->reader));
+    }
+}
+
+// Stores the next version and closes the round.
+static enum tern_result store(struct tern_federation *federation,
+                              const struct tern_merge_next *next, uint64_t now)
+{
+    struct tern_db_round *row = &federation->row;
+    const struct tern_losses *losses = &federation->machine.losses;
+    const enum tern_ending ending_before = losses->ending;
+    note_few_updates(federation);
+    if (!federation->machine.takes_late_updates) {
+        TERN_TRY(tern_reliability_count_unreported(federation, now));
+    }
+    tern_merge_adopt(&federation->merge, next);
+    federation->totals = next->totals;
+    TERN_TRY(tern_db_received_bytes(federation->db, &row->received_bytes));
+    TERN_TRY(store_version(federation, &next->made, now));
+    row->state = TERN_ROUND_COMMITTED;
+    row->closed_ms = now;
+    row->applied = next->report.updates;
+    row->mean_loss = next->report.mean_loss;
+    TERN_TRY(note_scaled_down(federation));
+    TERN_TRY(measure_drift(federation, &next->report));
+    TERN_TRY(tern_db_round_put(federation->db, row));
+    TERN_TRY(tern_db_parts_drop(federation->db, row->round));
+    TERN_TRY(decide_pruning(federation));
+    tern_closing_apply_committed(federation, row);
+    if (losses->ending != ending_before) {
+        log_ending(losses, row);
+    }
+    federation->moved = true;
+    tern_refusals_end_cohort(federation, true);
+    log_round(federation, &next->report, &next->made);
+    return TERN_OK;
+}
+
+static enum tern_result commit_merge(struct tern_federation *federation, uint64_t now)
+{
+    struct closing *closing = federation->closing;
+    if (!merge_has_ended(federation)) {
+        return TERN_OK;
+    }
+    tern_federation_wait_for_merge(federation);
+    federation->closing_step = CLOSING_NOTHING;
+    if (closing->result != TERN_OK) {
+        find_damage(federation);
+        return closing->result;
+    }
+    // The log line of the round names the request that completed the round, not one served during the merge.
+    const uint64_t request = tern_log_request();
+    tern_log_set_request(closing->request);
+    const enum tern_result result = store(federation, &closing->next, now);
+    tern_log_set_request(request);
+    return result;
+}
+
+// --- Advancing
+
+enum tern_result tern_closing_advance(struct tern_federation *federation, uint64_t now)
+{
+    TERN_TRY(prune_some(federation));
+    TERN_TRY(continue_checkpoint(federation));
+    return commit_merge(federation, now);
+}
+
+bool tern_closing_has_work(const struct tern_federation *federation)
+{
+    return federation->prune_due || federation->checkpoint_due || merge_has_ended(federation);
+}
