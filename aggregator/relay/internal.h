@@ -42,7 +42,6 @@ TERN_MUST_USE enum tern_result tern_relay_file_write(const char *folder, const c
 // TERN_ERR_NOT_FOUND  the file is missing, damaged or of another format; *data is then unchanged
 TERN_MUST_USE enum tern_result tern_relay_file_read(const char *folder, const char *name,
                                                     uint32_t format, void *data, size_t len);
-void tern_relay_file_remove(const char *folder, const char *name);
 
 // --- Rounds of devices (downstream.c)
 

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MARK 0x314b5247u // "GRK1"
 #define MARK_SIZE 8u
@@ -152,11 +151,4 @@ enum tern_result tern_relay_file_read(const char *folder, const char *name, uint
     }
     free(file);
     return whole ? TERN_OK : TERN_ERR_NOT_FOUND;
-}
-
-void tern_relay_file_remove(const char *folder, const char *name)
-{
-    char path[PATH_MAX];
-    path_of(folder, name, path);
-    (void)unlink(path);
 }

@@ -12,6 +12,7 @@
 #include "util/text.h"
 #include "version.h"
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,13 @@ static void restore_link(struct tern_relay *relay)
     tern_service_set_upstream(relay->down.service, &relay->upstream);
 }
 
+static void remove_link_file(const struct tern_relay *relay)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", relay->config.folder, LINK_FILE);
+    (void)unlink(path);
+}
+
 static void link_answered(struct tern_relay *relay)
 {
     struct tern_service_upstream *upstream = &relay->upstream;
@@ -71,7 +79,7 @@ static void link_answered(struct tern_relay *relay)
     *upstream = (struct tern_service_upstream){.is_known = true, .answered_ms = tern_unix_ms()};
     tern_service_set_upstream(relay->down.service, upstream);
     if (silent_ms != 0) {
-        tern_relay_file_remove(relay->config.folder, LINK_FILE);
+        remove_link_file(relay);
         tern_log(TERN_LOG_INFO, "upstream-answers", "server=%s after_s=%" PRIu64,
                  TERN_LOG_TEXT(relay->config.server),
                  upstream->answered_ms > silent_ms ? (upstream->answered_ms - silent_ms) / 1000
