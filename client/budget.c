@@ -1,9 +1,9 @@
-// Counts the bytes on the link and enforces the budgets. The store counts bytes of a monthly budget as spent before they are
-// sent; a planned end gives unused bytes back.
+// Counts the bytes on the link, and enforces the budgets per round and per month. With a monthly budget, the saved meter counts bytes
+// as spent before they are sent; tern_client_end() corrects the saved count.
 #include "core.h"
 #include "util/date.h"
 
-// One save counts this many bytes ahead, so that idle check-ins do not wear out the flash.
+// A save counts at most this many further bytes as spent, so that the next check-ins need no save and do not wear out the flash.
 #define COUNT_AHEAD 16384
 
 #define NO_MONTH_YET 0
@@ -11,7 +11,7 @@
 #define DAY_MS UINT64_C(86400000)
 #define LONGEST_MONTH_MS (31 * DAY_MS)
 
-// Year * 12 + month - 1.
+// Returns year * 12 + month - 1.
 static uint32_t month_of(uint64_t unix_seconds)
 {
     // 32-bit arithmetic suffices up to the year 19,000.
@@ -19,8 +19,8 @@ static uint32_t month_of(uint64_t unix_seconds)
     return date.year * 12 + date.month;
 }
 
-// Adds the time since the last call, also by an earlier process. A monotonic clock that has gone back was restarted, and its
-// value is the elapsed time. The sum is never too large, since time without power is not counted.
+// Adds the time since the last call, which an earlier process may have made. If the monotonic clock shows less than before, it was
+// restarted, and its value is the elapsed time. The sum is never too large, because time without power is not counted.
 static void add_elapsed_time(struct tern_client *client)
 {
     struct tern_client_budget *budget = &client->budget;
@@ -29,7 +29,7 @@ static void add_elapsed_time(struct tern_client *client)
     budget->clock_ms = now_ms;
 }
 
-// Saves the elapsed time once a day: a client that waits for the next month saves little else, and may lose power.
+// Saves the elapsed time once a day, because a client that waits for the next month saves the meter for no other reason.
 static enum tern_result save_elapsed_time(struct tern_client *client)
 {
     const uint64_t unsaved_ms = client->budget.month_ms - client->month_ms_saved;
@@ -48,10 +48,9 @@ static void start_month(struct tern_client *client, uint32_t month)
     budget->month_ms = 0;
 }
 
-// Opens a new account when the month changes. A clock that goes back (a board that boots in 1970 before it gets the date, or
-// one that was ahead and is corrected) does not make the month's bytes free again: while it shows an earlier month, the next
-// account opens when 31 days have certainly passed. So the month never decreases, and a clock that was never ahead of the
-// true time opens at most one account a month.
+// Starts counting from zero when the month changes. When the clock shows an earlier month than the counted one (a board boots in 1970
+// before it gets the date, or a clock that was ahead is corrected), the count goes on; it starts from zero when 31 days have certainly
+// passed. So the counted month never decreases, and a clock that was never ahead renews the budget at most once a month.
 static void update_month(struct tern_client *client)
 {
     const struct tern_clock *clock = &client->config.ports.clock;
@@ -74,7 +73,7 @@ static uint64_t wire_bytes(const struct tern_meter *meter)
     return tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire;
 }
 
-// The first exchange after an answered round opens the next round's account.
+// Resets the round's meter at the first exchange after an answered round.
 static void start_round_account(struct tern_client *client)
 {
     if (client->round_done) {
@@ -132,26 +131,26 @@ uint64_t tern_budget_left(struct tern_client *client)
     return round < month ? round : month;
 }
 
-// Returns how many bytes to count as spent beyond those that are about to be sent, so that the next messages need no save.
+// Returns how many bytes a save counts as spent in addition to those that are about to be sent.
 static uint64_t bytes_counted_ahead(const struct tern_client *client)
 {
     const uint64_t ahead = client->config.budget_per_month / 64;
     return ahead < COUNT_AHEAD ? ahead : COUNT_AHEAD;
 }
 
-// Returns the bytes for inline downloads that leave room for the next update. With a monthly budget at most bytes_counted_ahead(): a power
-// cut may lose the count of these bytes.
+// Returns the bytes for inline downloads that leave enough for the next update. With a monthly budget at most bytes_counted_ahead():
+// a power cut may lose the count of these bytes.
 static uint64_t inline_download_bytes(struct tern_client *client, uint64_t left)
 {
     const uint64_t update = client->budget.update_mean + client->budget.update_mean / 4;
     const uint64_t kept = tern_budget_cost(update, 2);
     uint64_t bytes = update > 0 && left > kept ? left - kept : 0;
-    bytes -= bytes / TERN_PRICE_SHARE; // their own segments' headers
+    bytes -= bytes / TERN_PRICE_SHARE; // for the headers of the downloads' segments
     const bool ahead = client->config.budget_per_month > 0 && bytes > bytes_counted_ahead(client);
     return ahead ? bytes_counted_ahead(client) : bytes;
 }
 
-// A small build accepts inline downloads only without a budget.
+// Small builds accept inline downloads only if they have no budget.
 uint32_t tern_budget_inline_bytes(struct tern_client *client)
 {
     const uint64_t left = tern_budget_left(client);
@@ -162,7 +161,7 @@ uint32_t tern_budget_inline_bytes(struct tern_client *client)
     return bytes < TERN_PRICE_INLINE_MAX ? (uint32_t)bytes : TERN_PRICE_INLINE_MAX;
 }
 
-// Counts `expected` more bytes as spent in the store, unless it already does.
+// Saves a meter that counts `expected` more bytes as spent, unless the saved one already does.
 static enum tern_result count_as_spent(struct tern_client *client, uint64_t expected)
 {
     struct tern_client_budget *budget = &client->budget;
@@ -191,7 +190,7 @@ enum tern_result tern_budget_reserve(struct tern_client *client, uint64_t expect
 
 bool tern_budget_month_has_round(struct tern_client *client)
 {
-    const uint64_t left = month_bytes_left(client); // opens the month when it has turned
+    const uint64_t left = month_bytes_left(client); // also starts a new month
     return !client->month_exhausted && client->budget.round_mean <= left;
 }
 
@@ -224,7 +223,7 @@ enum tern_result tern_budget_end_round(struct tern_client *client)
 {
     struct tern_client_budget *budget = &client->budget;
     const uint64_t cost = wire_bytes(&client->meter_round);
-    // A running mean over about eight rounds follows a link or a codec that changes.
+    // A moving average over about eight rounds, which adapts when the link or the codec changes.
     budget->round_mean =
         budget->rounds == 0 ? cost : budget->round_mean - budget->round_mean / 8 + cost / 8;
     budget->rounds++;

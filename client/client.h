@@ -1,23 +1,24 @@
-// The Tern client as an embeddable library: it checks in, downloads, trains, encodes, uploads and waits, one bounded piece
-// of work per tern_client_step(). It blocks only inside a port, allocates no memory (the caller owns all of it), and reaches
-// network and storage through ports.h. Called by tern-client, gateways, tern-fleet and firmware. One client belongs to one
-// thread; clients share nothing, so a program may run any number of them.
+// The client of a federation as an embeddable library. tern-client, gateways, tern-fleet and firmware use it. Each call of
+// tern_client_step() does one bounded piece of work: a check-in, a download, a local step, an encoding, an upload, or nothing
+// until the next one is due. The library blocks only inside a port, allocates no memory (the caller provides it), and reaches
+// network, storage, trainer and clock through ports.h. A client belongs to one thread; clients share no state, so a program
+// may run any number of them.
 //
 //   tern_client_init(&client, &config);
 //   if (tern_client_identify(&client) == TERN_ERR_NOT_FOUND) {
 //       tern_client_enroll(&client, join_code);
 //   }
-//   // the identity now names the model: build it and its memory
+//   // the identity now names the model: build it, and allocate its memory
 //   tern_client_restore(&client, &workspace);
 //   for (;;) {
 //       result = tern_client_step(&client);
 //       if (result == TERN_AGAIN) sleep(tern_client_next_ms(&client));
-//       else if (result != TERN_OK) break;   // report tern_result_name(result); restore, or enrol again
+//       else if (result != TERN_OK) break;   // report tern_result_name(result); then restore, or enrol again
 //   }
 //
-// Conservation: the aggregator applies every encoded change exactly once, or the change is in the pending update or the
-// error buffer. The client saves state before its effect; after a power cut tern_client_restore() continues from the last
-// saved record.
+// No local change is lost or applied twice: the aggregator applies each encoded update exactly once, or the update is still
+// pending, or its values are in the error buffer. The client saves its state before it acts on it. After a power cut,
+// tern_client_restore() continues from the last saved records.
 #ifndef TERN_CLIENT_H
 #define TERN_CLIENT_H
 
@@ -32,7 +33,7 @@ extern "C" {
 
 // --- Events
 
-// X(symbol, name in logs)
+// All events: X(symbol, name in logs).
 #define TERN_CLIENT_EVENT_LIST(X)                                                                  \
     X(TERN_EVENT_ENROLLED, "enrolled")                                                             \
     X(TERN_EVENT_STARTED_OVER, "started-over")                                                     \
@@ -58,31 +59,32 @@ enum tern_client_event_kind {
 #undef TERN_CLIENT_EVENT_ENUM
 };
 
-// Static string.
+// Returns the event's name in logs, e.g. "uploaded": a static string.
 const char *tern_client_event_name(enum tern_client_event_kind kind);
 
-// Fields that are not listed for a kind are zero.
+// An event. Pointers are valid during the call of on_event. The fields that a kind sets; all others are zero:
 //   enrolled      client_id
-//   started-over  result, why: a record is damaged or belongs to another enrolment, and is not used
-//   task          round, version (of the base), local_steps, bytes (of the downloads to fetch)
-//   downloaded    round, version (now held), bytes (of the blob)
+//   started-over  result and why: a record is damaged, or belongs to another enrolment, and is ignored
+//   task          round, version (of the base model), local_steps, bytes (of the downloads to fetch)
+//   downloaded    round, version (of the replica, with this download applied), bytes (of the download)
 //   trained       round, version, loss, num_examples, local_steps
-//   encoded       round, version, sequence, bytes (of the whole update)
-//   statistics    num_examples, bytes (of the message): the aggregator accepted the columns' statistics
-//   scaled        bytes (of the Scaling): the columns now have the federation's scaling
+//   encoded       round, version, sequence, bytes (of the update)
+//   statistics    num_examples, bytes (of the message): the aggregator accepted the statistics of the columns
+//   scaled        bytes (of the Scaling message): the columns now have the federation's scaling
 //   other-columns this client's columns have other names, or another order, than those of most clients
-//   uploaded      round, sequence, bytes, result: TERN_OK applied, TERN_ERR_LATE given back, any
-//                 other code: rejected for this reason and given back; duplicate: it had been
-//                 accepted before; round_bytes: the round's bytes on the wire, both directions
-//   evaluated     round (of a client that evaluates its base before training; else 0), version, loss, accuracy,
-//                 num_examples; global: the model is the global model that a finished federation sends, not a replica
+//   uploaded      round, sequence, bytes, and the answer. result: TERN_OK the update was applied; TERN_ERR_LATE it came too
+//                 late; another error: it was rejected. Unless it was applied, its values are added to the error buffer
+//                 again. duplicate: the aggregator had already accepted it. round_bytes: bytes on the wire of the round, in
+//                 both directions
+//   evaluated     version, loss, accuracy, num_examples, evaluation; round: of a training client that evaluates the base of
+//                 its task, else 0; global: the model is the global model that a finished federation sends, not a replica
 //   waiting       wait_ms, why
-//   paused        why: a condition is not met; wait_ms until the next check; round of the current task; sequence of an
-//                 unsent update. Emitted once a pause.
-//   resumed       round, sequence as above; wait_ms: duration of the pause
-//   failure       result, status (HTTP, 0 without an answer), wait_ms, why: the client tries again after wait_ms
-//   budget        wait_ms, why, bytes (expected), budget_left
-//   finished      version, final_model_hash
+//   paused        why: the condition that does not allow work; wait_ms: time until the next check; round of the current
+//                 task; sequence of the pending update. Emitted once, when the pause begins.
+//   resumed       round and sequence as for `paused`; wait_ms: duration of the pause
+//   failure       result, status (of HTTP; 0: no answer), why, wait_ms: the client tries again after this time
+//   budget        wait_ms, why, bytes (that would be sent and received), budget_left (bytes)
+//   finished      version, final_model_hash (NULL: unknown)
 struct tern_client_event {
     enum tern_client_event_kind kind;
     enum tern_result result;
@@ -97,143 +99,150 @@ struct tern_client_event {
     uint64_t budget_left;
     float loss;
     float accuracy;
-    // evaluated: the complete result; valid during the call
-    const struct tern_evaluate_result *found;
+    const struct tern_evaluate_result *evaluation; // the complete result, with all metrics
     bool duplicate;
     bool global;
     int status;
     uint32_t wait_ms;
-    const char *why;                 // a sentence; valid during the call
-    const uint8_t *final_model_hash; // TERN_SHA256_SIZE bytes; valid during the call
+    const char *why;                 // a clause in English; NULL: none
+    const uint8_t *final_model_hash; // TERN_SHA256_SIZE bytes
 };
 
 // --- Configuration
 
+// The configuration. tern_client_init() copies the struct; strings and contexts must outlive the client.
 struct tern_client_config {
-    struct tern_ports ports; // tern_client_restore() sets the trainer
+    struct tern_ports ports; // all but the trainer, which tern_client_restore() sets
 
-    const char *name;     // shown by `tern-aggregator clients`; at most 63 bytes; NULL = ""
-    const char *platform; // e.g. "linux-arm64 tern-client/0.1.0"; at most 63 bytes; NULL = ""
+    const char *name;     // name that `tern-aggregator clients` shows; at most 63 bytes; NULL: ""
+    const char *platform; // e.g. "linux-arm64 tern-client/0.1.0"; at most 63 bytes; NULL: ""
     bool evaluator;       // enrol as an evaluator, which evaluates every version and never trains
 
-    // A duration of 0 means the default of defaults.h, except in wait_ms.
-    uint32_t wait_ms; // longest time that a check-in waits for a task; 0 = none
-    // cancels a request after this time without progress; a check-in gets wait_ms and at least 30,000 more
+    // Durations in milliseconds. Except for wait_ms, 0 means the default in defaults.h.
+
+    // longest time that the aggregator may delay the answer of a check-in; 0: it answers at once
+    uint32_t wait_ms;
+    // a request without progress fails after this time; a check-in after wait_ms and at least 30 s more
     uint32_t timeout_ms;
-    uint32_t retry_min_ms; // first wait after a failure; each further failure doubles it
+    uint32_t retry_min_ms; // wait after the first failure; each further failure in a row doubles it
     uint32_t retry_max_ms; // longest wait after a failure
-    // A longer update resumes after a broken attempt, which needs a request for the number of received bytes;
-    // 0 = 65,536 bytes: aggregators keep no shorter partial updates.
+    uint32_t budget_wait_ms; // time until the client checks an exhausted budget again
+    uint32_t look_again_ms;  // time until the client checks conditions again that do not allow work
+
+    // After a broken connection, the client continues an update of more bytes than this where it stopped. That needs one more
+    // request, for the number of received bytes. 0: 65,536, since aggregators keep no shorter partial updates.
     uint32_t resume_upload_above;
-    uint32_t max_local_steps; // limits the task's local steps; 0 = no limit
+    uint32_t max_local_steps; // upper limit for the local steps of a task; 0: no limit
 
-    // Bytes on the wire in both directions, including IP and TCP headers; 0 = no budget. The client does not start what
-    // would exceed a budget, so that at most the current message exceeds it. At most TERN_WIRE_BUDGET_MAX, the limit of
-    // a check-in.
+    // Budgets in bytes on the wire, both directions, with IP and TCP headers; at most TERN_WIRE_BUDGET_MAX; 0: no budget. The
+    // client starts no request that would exceed a budget, so at most one message exceeds it.
     uint64_t budget_per_round;
-    uint64_t budget_per_month; // calendar month, UTC; needs a clock with a date
-    uint32_t budget_wait_ms;   // time until the next check of an exhausted budget
+    uint64_t budget_per_month; // per calendar month in UTC; needs a clock that knows the date
 
-    uint32_t look_again_ms; // time until the next check of conditions that do not allow work
+    // Called for each event, in the thread that calls the client; may be NULL.
+    void (*on_event)(void *ctx, const struct tern_client_event *event);
+    void *ctx; // first argument of on_event and builds_model
 
-    void (*on_event)(void *ctx, const struct tern_client_event *event); // may be NULL
-    void *ctx; // argument of on_event and builds_model
-
-    // Whether this program builds the model `spec` with this hash (TERN_SHA256_SIZE bytes). Called during enrolment, before
-    // the identity is saved; NULL = only tern_client_restore() compares.
+    // Returns whether this program can build the model `spec` with this hash (TERN_SHA256_SIZE bytes). Called during
+    // enrolment, before the identity is saved. NULL: only tern_client_restore() compares hashes.
     bool (*builds_model)(void *ctx, const char *spec, const uint8_t *hash);
 
-    // This program accepts models with a manifest: after enrolment it calls tern_client_manifest().
+    // Accept a model that has a manifest, whatever builds_model returns. The program then calls tern_client_manifest().
     bool takes_manifests;
 };
 
-// The resources for training, available once the identity names the model. The caller owns all memory and keeps it until
-// the last step.
+// The model, the trainer and the memory for training. The caller owns all memory and keeps it until the last step. Sizes depend
+// on the model, which the identity names.
 struct tern_client_workspace {
-    const struct tern_model *model; // must have the hash of the identity
+    const struct tern_model *model; // its hash must be that of the identity
     struct tern_trainer trainer;
-    struct tern_column_port columns; // the trainer's data; may stay empty
-    float *weights; // model->count values: the replica, including the client's own local values
+    struct tern_column_port columns; // the columns of the trainer's data; may stay empty
+    // [model->count] the replica, including this client's own values of local tensors
+    float *weights;
 
-    // tern_error_storage_bytes() of model->coded values, aligned like float. A record in another storage is converted.
+    // tern_error_storage_bytes() of model->coded values, aligned like float. A saved error buffer in another storage is
+    // converted.
     enum tern_error_storage error_storage;
     void *error_buffer;
 
-    // model->count values for codecs with momentum, unused until such a codec is used. NULL: the client does not announce
-    // such codecs, and refuses their tasks.
+    // [model->count] used by codecs with momentum only. NULL: the client does not announce such codecs, and refuses their tasks.
     float *velocity;
 
-    // 2 * model->count values for tasks with variance reduction, unused until such a task. NULL: the client does not
-    // announce such tasks, and refuses them.
+    // [2 * model->count] used by tasks with variance reduction only. NULL: the client does not announce that it can do them, and
+    // refuses them.
     float *anchor;
 
-    // Holds the model's local values (tern_model_local()) while `weights` has others; NULL when the model has none.
+    // Memory for the values of local tensors, as many as tern_model_local() returns. NULL: the model has no local tensors.
     float *local;
 
-    uint8_t *blob; // one update or one download at a time
-    // tern_client_blob_bound() suffices for everything. With less, the client does not announce codecs
-    size_t blob_size;
-    // that do not fit, and refuses larger downloads.
+    // Holds one update or one download. tern_client_blob_bound() bytes are always enough. In a smaller blob, the client does not
+    // announce codecs whose updates might not fit, and refuses downloads that do not fit.
+    uint8_t *blob;
+    size_t blob_size; // bytes
 };
 
-// The largest size in bytes of any update or download of `model`.
+// Returns the size in bytes that holds every update and every download of `model`, with the memory to encode an update.
 size_t tern_client_blob_bound(const struct tern_model *model);
 
 // --- State
 
-#define TERN_CLIENT_TOKEN_MAX 24
-#define TERN_CLIENT_SPEC_MAX 64
+#define TERN_CLIENT_TOKEN_MAX 24 // bytes of a token with its NUL
+#define TERN_CLIENT_SPEC_MAX 64  // bytes of a model spec with its NUL
 
+// The result of enrolling: who this client is, and the federation's model.
 struct tern_client_identity {
-    uint64_t client_id;
-    char token[TERN_CLIENT_TOKEN_MAX];
-    char model_spec[TERN_CLIENT_SPEC_MAX];
-    uint64_t model_seed;
-    uint8_t model_hash[TERN_SHA256_SIZE];
-    bool evaluator;
-    // size of the model's manifest in bytes, as given at enrolment; 0: none, or unknown
+    uint64_t client_id;                    // never 0
+    char token[TERN_CLIENT_TOKEN_MAX];     // authenticates requests; a secret
+    char model_spec[TERN_CLIENT_SPEC_MAX]; // e.g. "softmax:64-6"
+    uint64_t model_seed;                   // generates the weights of version 0
+    uint8_t model_hash[TERN_SHA256_SIZE];  // of the model's tensors
+    bool evaluator;                        // this client evaluates and never trains
+    // bytes of the model's manifest; 0: the model has none, or its size is unknown
     uint32_t manifest;
 };
 
 enum tern_client_phase {
-    TERN_PHASE_NEW = 0, // no identity, or not restored yet
-    TERN_PHASE_CHECKIN,
-    TERN_PHASE_DOWNLOAD,
-    TERN_PHASE_TRAIN,
-    TERN_PHASE_ENCODE,
-    TERN_PHASE_UPLOAD,
-    TERN_PHASE_EVALUATE,
-    TERN_PHASE_STATISTICS, // sending the columns' statistics, or fetching the scaling
+    TERN_PHASE_NEW = 0,    // before tern_client_restore()
+    TERN_PHASE_CHECKIN,    // the next request asks for a task
+    TERN_PHASE_DOWNLOAD,   // fetches the task's downloads and applies them to the replica
+    TERN_PHASE_TRAIN,      // does the task's local steps
+    TERN_PHASE_ENCODE,     // compresses the local change into an update
+    TERN_PHASE_UPLOAD,     // sends the update until the aggregator answers
+    TERN_PHASE_EVALUATE,   // evaluates the replica; evaluators only
+    TERN_PHASE_STATISTICS, // sends the statistics of the columns, or fetches the federation's scaling
     TERN_PHASE_FINISHED,   // the federation has completed its rounds
     TERN_PHASE_STOPPED     // tern_client_step() has returned an error
 };
 
-// Static string: "checkin", "download", ...
+// Returns the phase's name in logs, "checkin", "download" and so on: a static string.
 const char *tern_client_phase_name(enum tern_client_phase phase);
 
+// The bytes on the wire that this client has counted against its budgets.
 struct tern_client_budget {
-    uint32_t month;       // year * 12 + month - 1, never decreases; 0 while the date is unknown
-    uint64_t month_spent; // bytes on the wire in that month
-    // month_spent in the store, which counts bytes before they are sent: >= month_spent
+    // the counted month: year * 12 + month - 1; never decreases; 0: the date is unknown
+    uint32_t month;
+    uint64_t month_spent; // bytes on the wire in the counted month
+    // month_spent as it was saved: bytes count before they are sent, so at least month_spent
     uint64_t month_reserved;
     uint64_t round_mean;  // mean bytes on the wire of a round; 0 before the first
     uint64_t update_mean; // mean bytes of an encoded update; 0 before the first
     uint64_t rounds;      // updates since enrolment that the aggregator has answered
-    uint64_t month_ms;    // time that has certainly passed since the month's account began
-    uint64_t clock_ms;    // the monotonic clock when month_ms was last updated
+    uint64_t month_ms;    // time in ms that has certainly passed since the counted month began
+    uint64_t clock_ms;    // value of the monotonic clock when month_ms was last updated
 };
 
-// The longest request except updates.
+// Bytes of the longest request body that is not an update.
 #define TERN_CLIENT_REQUEST_MAX                                                                    \
     (tern_CheckinRequest_size > tern_EnrollRequest_size ? tern_CheckinRequest_size                 \
                                                         : tern_EnrollRequest_size)
 
+// The pending update: encoded and saved, and not answered by the aggregator yet.
 struct tern_client_pending {
     uint32_t round;
     uint32_t sequence;
-    uint32_t len;       // bytes of the whole update, in workspace.blob; 0 = none
-    uint32_t sent;      // bytes of the request body
-    uint32_t container; // bytes of the container in the body: the payload
+    uint32_t len;       // bytes of the update; 0: no update is pending
+    uint32_t sent;      // bytes of its request body, which may omit indices that the aggregator has
+    uint32_t container; // bytes of the encoded tensors in the request body
 };
 
 // Owned by the caller; the fields belong to the core. Use the accessors. Small fields come first, so that microcontrollers
@@ -336,123 +345,141 @@ struct tern_client {
     uint8_t reply[TERN_WIRE_MESSAGE_MAX];     // reply body of everything but downloads
 };
 
-// --- Calls
+// --- Functions. Unless a function returns another one, errors of the store are TERN_ERR_IO (it cannot be read or written),
+// TERN_ERR_NO_SPACE (a record does not fit) and TERN_ERR_CORRUPT (a record is damaged).
 
-// Prepares *client. Copies the config, and borrows its strings and contexts.
-// TERN_ERR_ARGUMENT  a port or a string is missing or too long
+// Prepares *client, and copies *config. Sends and reads nothing.
+// TERN_ERR_ARGUMENT  a function of a port is missing, or `name` or `platform` is longer than 63 bytes
+// TERN_ERR_IO        the entropy port failed
 TERN_MUST_USE enum tern_result tern_client_init(struct tern_client *client,
                                                 const struct tern_client_config *config);
 
 // Loads the identity from the store.
-// TERN_ERR_NOT_FOUND  never enrolled
-// TERN_ERR_CORRUPT    the identity record is damaged: enrol again
+// TERN_ERR_NOT_FOUND  this client has never enrolled
+// TERN_ERR_CORRUPT    the record of the identity is damaged: enrol again
 // TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_client_identify(struct tern_client *client);
 
-// Enrols with a join code and saves the identity. It may replace an identity, whose other records are not used again.
-// TERN_AGAIN              call again with the same code (a non-blocking transport)
+// Enrols with a join code (NUL-terminated), and saves the identity. A new identity replaces an earlier one, whose other records
+// are never used again.
+// TERN_AGAIN              the transport does not block: call again with the same code
 // TERN_ERR_UNAUTHORIZED   the code is wrong, used up or expired
-// TERN_ERR_MODEL_MISMATCH this program does not build the federation's model; nothing was saved
-// TERN_ERR_NETWORK, TERN_ERR_TLS, TERN_ERR_BUSY, TERN_ERR_HTTP, TERN_ERR_CORRUPT (not a reply)
-// TERN_ERR_IO, TERN_ERR_NO_SPACE  the identity could not be saved: the code may be used up
+// TERN_ERR_MODEL_MISMATCH this program cannot build the federation's model; nothing was saved
+// TERN_ERR_ARGUMENT       the code is longer than any code
+// TERN_ERR_NETWORK, TERN_ERR_TLS, TERN_ERR_BUSY, TERN_ERR_HTTP, TERN_ERR_CORRUPT (the answer is malformed)
+// TERN_ERR_IO, TERN_ERR_NO_SPACE  the identity could not be saved; the code may be used up
 TERN_MUST_USE enum tern_result tern_client_enroll(struct tern_client *client,
                                                   const char *join_code);
 
-// Saves an identity from `tern-aggregator provision`, for example one that a factory wrote into the device: enrols without
-// a request. Copies *identity; checks and event are the same as in tern_client_enroll(). After an error an earlier identity
-// stays.
-// TERN_ERR_ARGUMENT       no client id, the token is not 22 characters of base64url, or no model
-// TERN_ERR_MODEL_MISMATCH this program does not build that model
-// TERN_ERR_STATE          an exchange is under way
+// Enrols without a request: saves an identity that `tern-aggregator provision` has printed, for example one that a factory has
+// written to the device. Copies *identity. Emits the same event as tern_client_enroll(). After an error, an earlier identity
+// remains valid.
+// TERN_ERR_ARGUMENT       client_id is 0, the token is not 22 characters of base64url, or the model spec is empty
+// TERN_ERR_MODEL_MISMATCH this program cannot build the model
+// TERN_ERR_STATE          a request is in progress
 // TERN_ERR_IO, TERN_ERR_NO_SPACE  the identity could not be saved
 TERN_MUST_USE enum tern_result tern_client_provision(struct tern_client *client,
                                                      const struct tern_client_identity *identity);
 
-// Reads the manifest of the identity's model into dst[0..size): from the store, or when the store has none of this model,
-// from the aggregator (GET /v1/downloads/), and then saves it. TERN_MANIFEST_MAX bytes hold every manifest. The byte budgets
-// apply, with a round's account for this request alone; the call loads the meter first if necessary, and saves it.
-// TERN_AGAIN              call again with the same arguments (a non-blocking transport)
-// TERN_ERR_STATE          no identity yet
+// Reads the manifest of the identity's model into dst[0..size), and sets *len to its length in bytes. Reads the store or, if it
+// has no manifest of this model, asks the aggregator (GET /v1/downloads/) and saves the answer. TERN_MANIFEST_MAX bytes hold every
+// manifest. The request counts against both budgets.
+// TERN_AGAIN              the transport does not block: call again with the same arguments
+// TERN_ERR_STATE          there is no identity
 // TERN_ERR_MODEL_MISMATCH the aggregator has no manifest of this model
-// TERN_ERR_CORRUPT        the answer belongs to another model
-// TERN_ERR_TOO_LARGE      more than `size` bytes, or clearly more than the enrolment announced
-// TERN_ERR_BUDGET         it does not fit into a byte budget (TERN_EVENT_BUDGET names it)
-// TERN_ERR_NETWORK        the next call with the same arguments and an unchanged dst continues after the received bytes
+// TERN_ERR_CORRUPT        the answer does not match the model's hash
+// TERN_ERR_TOO_LARGE      the manifest is longer than `size`, or clearly longer than the aggregator announced at enrolment
+// TERN_ERR_BUDGET         the request does not fit into a budget (the event `budget` has the sentence)
+// TERN_ERR_NETWORK        the connection broke; a call with the same arguments and an unchanged dst fetches the missing bytes
 // TERN_ERR_TLS, TERN_ERR_BUSY, TERN_ERR_HTTP, TERN_ERR_UNAUTHORIZED
 // TERN_ERR_IO, TERN_ERR_NO_SPACE  the manifest or the meter could not be saved
 TERN_MUST_USE enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst,
                                                     size_t size, size_t *len);
 
-// Reads the manifest from the store alone.
-// TERN_ERR_NOT_FOUND  the store has no manifest of this model
+// Reads the manifest of the identity's model from the store only; arguments as in tern_client_manifest().
+// TERN_ERR_NOT_FOUND  the store has no manifest of this model, or one that is damaged or longer than `size`
+// TERN_ERR_STATE (no identity), TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t *dst,
                                                            size_t size, size_t *len);
 
-// Reads this client's Scaling message from the store, for programs that run the model on its data.
-// TERN_ERR_NOT_FOUND  there is none for this enrolment
-// TERN_ERR_NO_SPACE   it has *len bytes, more than `size`
+// Reads the stored Scaling message of the federation into dst[0..size), and sets *len to its length in bytes. Programs that run
+// the model on new data need its means and deviations.
+// TERN_ERR_NOT_FOUND  the store has none for this enrolment
+// TERN_ERR_NO_SPACE   the message is longer than `size`; *len has its length
 // TERN_ERR_CORRUPT, TERN_ERR_STATE (no identity), TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_client_stored_scaling(const struct tern_client *client,
                                                           uint8_t *dst, size_t size, size_t *len);
 
-// Sets the model, trainer and memory, and loads replica, error buffer, pending update and meter. A damaged replica starts
-// from the seed again, a damaged upload record starts a new generation of the error buffer from zero, and both emit
-// TERN_EVENT_STARTED_OVER. May be called again after an error.
-// TERN_ERR_STATE           no identity yet
-// TERN_ERR_MODEL_MISMATCH  the model is not the one the client enrolled for
-// TERN_ERR_ARGUMENT        the error storage is not built in
+// Copies *workspace, and loads replica, error buffer, pending update and meter into it. May be called again, e.g. after
+// tern_client_step() has failed. If the replica's record is damaged, the replica starts from the seed again; if that of the error
+// buffer is damaged, the buffer starts a new generation of zeros. Both emit TERN_EVENT_STARTED_OVER.
+// TERN_ERR_STATE           there is no identity; or the trainer's data has another scaling than the federation
+// TERN_ERR_MODEL_MISMATCH  the model is not the one that this client enrolled for
+// TERN_ERR_ARGUMENT        the error storage is not in this build; or `local` is NULL although the model has local tensors
 // TERN_ERR_NO_SPACE        the pending update does not fit into the blob
 // TERN_ERR_IO              the store cannot be read
 TERN_MUST_USE enum tern_result tern_client_restore(struct tern_client *client,
                                                    const struct tern_client_workspace *workspace);
 
-// Does the next piece of work: one request, one local step, one save, one evaluation.
-// TERN_OK     a piece of work is complete: call again
-// TERN_AGAIN  nothing to do before tern_client_next_ms(); also when finished
-// Network errors, invalid answers and diverging training are events, and the client tries again later. A returned error
-// stops the client until tern_client_restore():
-// TERN_ERR_UNAUTHORIZED             the token is unknown or revoked; a pending update is kept
-// TERN_ERR_IO, TERN_ERR_NO_SPACE    a record could not be saved; nothing was sent after it
-// TERN_ERR_MODEL_MISMATCH           the trainer is for another model
-// TERN_ERR_NOT_FOUND                an evaluator without evaluation data
-// TERN_ERR_STATE                    not restored
+// Does the next piece of work: one request, one local step, one encoding, one evaluation.
+// TERN_OK     the piece is done: call again
+// TERN_AGAIN  nothing is due before tern_client_next_ms() milliseconds; also when the federation has finished
+// Network errors, malformed answers and diverging training are no errors of this function: the client emits an event and tries
+// again later. An error stops the client until tern_client_restore():
+// TERN_ERR_UNAUTHORIZED             the aggregator does not know the token, or has revoked it; a pending update stays saved
+// TERN_ERR_IO, TERN_ERR_NO_SPACE    a record could not be saved; nothing was sent after that
+// TERN_ERR_MODEL_MISMATCH           the trainer was made for another model
+// TERN_ERR_NOT_FOUND                an evaluator has no evaluation data
+// TERN_ERR_CONFIG                   the column port refuses the federation's scaling
+// TERN_ERR_STATE                    tern_client_restore() was not called, or the aggregator has lost a scaling
 TERN_MUST_USE enum tern_result tern_client_step(struct tern_client *client);
 
-// Milliseconds until tern_client_step() has something to do; 0 = now.
+// Returns the milliseconds until tern_client_step() has something to do; 0: now; UINT32_MAX: the federation has finished.
 uint32_t tern_client_next_ms(const struct tern_client *client);
 
-// Saves the meter now; the client itself saves it once a round. Call it before a planned end.
+// Saves the meter at once; the client itself saves it once a round.
 TERN_MUST_USE enum tern_result tern_client_save_meter(struct tern_client *client);
 
-// Closes the connection, counts its last bytes, and saves the meter: a planned end.
+// Ends as planned: closes the connection, counts its last bytes, and saves the meter.
 TERN_MUST_USE enum tern_result tern_client_end(struct tern_client *client);
 
-// Loads the meter and budget counters without a workspace, for programs that show them.
+// Loads the meter and the budget counters without a workspace, for programs that only show them.
 // TERN_ERR_NOT_FOUND (nothing was counted yet), TERN_ERR_CORRUPT, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_client_load_meter(struct tern_client *client);
 
+// --- Reading the state. Returned pointers point into *client or the workspace, and stay valid as long as these.
+
 enum tern_client_phase tern_client_phase(const struct tern_client *client);
 
-// NULL before tern_client_identify() or tern_client_enroll() has succeeded.
+// Returns NULL before tern_client_identify(), tern_client_enroll() or tern_client_provision() has succeeded.
 const struct tern_client_identity *tern_client_identity(const struct tern_client *client);
 
-// Bytes of the current or last round, and since enrolment.
+// Returns the bytes of the current round, or of the last one until the next one begins.
 const struct tern_meter *tern_client_meter_round(const struct tern_client *client);
+
+// Returns all bytes since enrolment.
 const struct tern_meter *tern_client_meter_all(const struct tern_client *client);
 
-// Up and down, since enrolment: bytes of purposes that only another build of this client has. Zero unless an older version
-// replaced a newer one.
+// Returns the bytes since enrolment, up and down, that a newer version of this program counted for purposes that this version does
+// not know. Zero unless an older version replaced a newer one.
 const struct tern_bytes *tern_client_meter_other(const struct tern_client *client);
+
+// Returns the counters of the budgets.
 const struct tern_client_budget *tern_client_budget(const struct tern_client *client);
 
-// The replica: id of TERN_SHA256_SIZE bytes, version, and its weights (workspace memory).
+// Returns the replica's id, TERN_SHA256_SIZE bytes.
 const uint8_t *tern_client_replica(const struct tern_client *client);
+
+// Returns the version of the global model that the replica follows.
 uint32_t tern_client_version(const struct tern_client *client);
+
+// Returns the replica's weights, in the workspace.
 const float *tern_client_weights(const struct tern_client *client);
-// Whether the weights include local values that this client has trained.
+
+// Returns whether the weights include values of local tensors that this client has trained.
 bool tern_client_is_personal(const struct tern_client *client);
 
-// The encoded update without an answer; len 0 = none.
+// Returns the pending update; its len is 0 if there is none.
 const struct tern_client_pending *tern_client_pending(const struct tern_client *client);
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-// The internal interface between the files of the client core. Programs include client.h only. Threads: as in client.h.
+// The internal interface between the files of the client core (client/*.c and client/phases). Programs include client.h only.
+// Threads: as in client.h.
 #ifndef TERN_CLIENT_CORE_H
 #define TERN_CLIENT_CORE_H
 
@@ -10,70 +11,72 @@
 #error "records hold float32 values in the processor's byte order, which must be little-endian"
 #endif
 
-// Features of some codecs, which the compiler removes from builds without them.
+// Whether this build has a codec with momentum, and one whose clients share indices. The compiler removes code that a false
+// constant disables.
 #define TERN_CLIENT_MOMENTUM TERN_CODEC_BUILT(TERN_CODEC_DGC)
 #define TERN_CLIENT_SHARING TERN_CODEC_BUILT(TERN_CODEC_SCALECOM)
 
-// The reason in an event; empty in builds without TERN_FOR_PEOPLE.
+// The text of `why` in an event; "" in builds without TERN_FOR_PEOPLE.
 #define TERN_WHY(sentence) (TERN_FOR_PEOPLE ? (sentence) : "")
 
-// Calls go one way: step.c calls the phases; the phases and assignment.c, which reads answers for them, call exchange.c,
-// budget.c, partial.c, anchor.c and wait.c; these call records.c, and all of them call workspace.c and events.c. A phase
-// never calls another phase: it sets client->phase.
+// Calls have one direction: step.c calls the phases; the phases and assignment.c, which handles the aggregator's assignments for
+// them, call exchange.c, budget.c, partial.c, anchor.c and wait.c; those call records.c; and every file calls workspace.c and
+// events.c. A phase never calls another phase: it sets client->phase.
 
 // --- Events and waiting (events.c, phases/wait.c)
 
-// An address translator has probably dropped a connection that idles longer; a new connection with a ticket costs less than
-// detecting that by a timeout.
+// A connection is closed when it will be idle for this long. Address translators drop such connections silently; opening another
+// one with a session ticket costs less than waiting for a timeout.
 #define TERN_CLIENT_CLOSE_AFTER_MS 600000
 
 void tern_client_emit(const struct tern_client *client, const struct tern_client_event *event);
 
 uint64_t tern_client_now_ms(const struct tern_client *client);
 
-// Returns `ms` plus a random part up to `most`, so that clients with the same answer do not return together.
+// Returns `ms` plus a random time of at most `most` ms, so that clients with the same answer do not all return at once.
 uint32_t tern_client_add_jitter(struct tern_client *client, uint32_t ms, uint32_t most);
 
-// Reads client->conditions and decides whether they allow the next piece of work. TERN_AGAIN: not now; the next check is
-// after config.look_again_ms. Emits an event when a pause begins and when it ends.
+// Updates client->conditions from the condition port. Returns TERN_OK if they allow work, and TERN_AGAIN if not; the next check is
+// then due after config.look_again_ms. Emits an event when a pause begins, and when it ends.
 TERN_MUST_USE enum tern_result tern_client_check_conditions(struct tern_client *client);
 
-// Waits for `ms` (at least 100, at most a day) and emits the reason. Returns TERN_AGAIN.
+// Makes the next step due after `ms` (at least 100 ms, at most a day), and emits TERN_EVENT_WAITING. Returns TERN_AGAIN.
 TERN_MUST_USE enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms,
                                                 const char *why);
 
-// Schedules another attempt after a failure, by exponential backoff with jitter or by Retry-After, and emits
+// Makes the next step due after exponential backoff with jitter or, if that is longer, after the response's Retry-After. Emits
 // TERN_EVENT_FAILURE. Returns TERN_AGAIN.
 TERN_MUST_USE enum tern_result tern_client_retry_later(struct tern_client *client,
                                                        enum tern_result result, const char *why);
 
-// The same, and drops the task: the client continues with a check-in.
+// Drops the current task, so that the client continues with a check-in, after the time of tern_client_retry_later().
 TERN_MUST_USE enum tern_result tern_client_drop_task(struct tern_client *client,
                                                      enum tern_result result, const char *why);
 
-// The same for training without an update: the next check-in reports the failure.
+// Drops the current task like tern_client_drop_task(), and reports in the next check-in that training failed.
 TERN_MUST_USE enum tern_result tern_client_fail_task(struct tern_client *client,
                                                      enum tern_result result, const char *why);
 
 // --- Requests (exchange.c)
 
-// Prepares client->request and client->response; the reply goes to client->reply.
+// Prepares client->request and client->response. The response's body goes to client->reply unless the caller changes that.
 void tern_client_request(struct tern_client *client, enum tern_purpose purpose, const char *method,
                          const char *path);
 
-// Runs the prepared exchange and counts its bytes. TERN_AGAIN while it is incomplete.
-// TERN_OK: an answer arrived. Otherwise an error of tern_transport.exchange.
+// Runs the prepared exchange, and counts its bytes. Returns TERN_AGAIN while the exchange is incomplete, TERN_OK when a response
+// has arrived, otherwise an error of tern_transport.exchange.
 TERN_MUST_USE enum tern_result tern_client_exchange(struct tern_client *client);
 
-// Converts the answer to a result.
-// TERN_OK                2xx
-// TERN_ERR_UNAUTHORIZED  401, 403
-// TERN_ERR_BUSY          429, 503
-// TERN_ERR_HTTP          5xx, and any answer that is not one of Tern's
-// another code           refused, by the name in its Error body
+// Converts the response to a result:
+// TERN_OK                status 2xx
+// TERN_ERR_UNAUTHORIZED  status 401 or 403
+// TERN_ERR_BUSY          status 429 or 503
+// TERN_ERR_HTTP          another status, without an Error message of an aggregator
+// another error          status 4xx: the error that the Error message names
 TERN_MUST_USE enum tern_result tern_client_answer_result(const struct tern_client *client);
 
-// Whether the received body starts at the requested offset; it does not when the aggregator ignores the Range header.
+// Returns whether the response's body starts at the requested offset. It does not if the aggregator or a proxy has ignored the Range
+// header.
 static inline bool tern_client_body_continues(const struct tern_client *client)
 {
     const int status = client->response.status;
@@ -82,46 +85,47 @@ static inline bool tern_client_body_continues(const struct tern_client *client)
 
 // --- Downloads (phases/download.c, partial.c)
 
-// The indices of the task's values, if any, follow the downloads for the replica.
+// Returns whether the current download has the indices of the task's values, which follow the downloads for the replica.
 static inline bool tern_client_is_at_indices(const struct tern_client *client)
 {
     return TERN_CLIENT_SHARING && client->download_index == client->task.downloads_count;
 }
 
-// The task's current download.
+// Returns the task's current download.
 static inline const tern_DownloadRef *tern_client_download(const struct tern_client *client)
 {
     return tern_client_is_at_indices(client) ? &client->task.indices
                                              : &client->task.downloads[client->download_index];
 }
 
-// The replica is saved when a kill would lose more applied bytes of downloads than UNSAVED_MIN, and more than 1 / UNSAVED_SHARE
-// of the replica's record.
+// During the downloads of one task, the replica is saved when the applied downloads that its record lacks have more than
+// UNSAVED_MIN bytes, and more than 1 / UNSAVED_SHARE of the record's size. So a killed process loses little.
 #define TERN_CLIENT_UNSAVED_MIN 65536u
 #define TERN_CLIENT_UNSAVED_SHARE 16u
 
-// Whether the port for partial downloads exists (ports.h). Without it only tern_partial_drop() may be called.
+// Returns whether the program has implemented the port for partial downloads. If not, only tern_partial_drop() may be called.
 static inline bool tern_partial_exists(const struct tern_client *client)
 {
     return TERN_PARTIALS && client->config.ports.partial.open != NULL;
 }
 
-// Opens the partial download of `ref`; *have: its received bytes. Errors of tern_partial.open.
+// Opens the partial download of `ref`, and sets *have to the number of its stored bytes. Errors of tern_partial.open.
 TERN_MUST_USE enum tern_result tern_partial_open(const struct tern_client *client,
                                                  const tern_DownloadRef *ref, size_t *have);
 
-// Makes the answer to client->request, which requests the missing bytes, append to the partial download.
+// Makes the transport append the response of client->request, which requests the missing bytes, to the partial download.
 void tern_partial_receive(struct tern_client *client);
 
-// Checks that the partial download is complete and matches the SHA-256 of `ref`. TERN_ERR_CORRUPT, TERN_ERR_IO
+// Returns TERN_OK if the partial download is complete and matches the SHA-256 of `ref`, else TERN_ERR_CORRUPT or TERN_ERR_IO.
 TERN_MUST_USE enum tern_result tern_partial_check(const struct tern_client *client,
                                                   const tern_DownloadRef *ref);
 
-// Points *data at its first `len` bytes, until the next call.
+// Points *data to the first `len` bytes of the partial download, which stay valid until the next call of the port.
 TERN_MUST_USE enum tern_result tern_partial_view(const struct tern_client *client, size_t len,
                                                  const uint8_t **data);
 
-// The container of `len` bytes at offset client->container_offset, which is never in memory as a whole.
+// Returns a reader for the container of `len` bytes at offset client->container_offset of the partial download. The container is
+// never completely in memory.
 struct tern_container_source tern_partial_container(struct tern_client *client, size_t len);
 
 static inline void tern_partial_drop(struct tern_client *client)
@@ -133,77 +137,85 @@ static inline void tern_partial_drop(struct tern_client *client)
 
 // --- Variance reduction (anchor.c): only builds with TERN_VARIANCE_REDUCTION call these functions
 
-// Loads the record's anchor, if there is one. Errors of the store.
+// Loads the anchor from its record, if there is one. Errors of the store.
 TERN_MUST_USE enum tern_result tern_anchor_restore(struct tern_client *client);
+
+// Forgets the anchor in memory.
 void tern_anchor_clear(struct tern_client *client);
 
-// Called before the update of a full gradient is saved; makes its base the anchor and saves the record. Does nothing for
-// other tasks. Errors of the store.
+// Makes the base model of a full gradient's task the anchor, and saves its record; called before the update is saved. Does nothing
+// for other tasks. Errors of the store.
 TERN_MUST_USE enum tern_result tern_anchor_set(struct tern_client *client);
 
-// When the replica is the version after the anchor, saves their difference in the record. Errors of the store.
+// If the replica is the version after the anchor, computes the difference of both and saves it in the anchor's record. Errors of
+// the store.
 TERN_MUST_USE enum tern_result tern_anchor_update_step(struct tern_client *client);
 
-// Whether the client can do tasks that build on its anchor.
+// Returns whether the client can do tasks with variance reduction: it has an anchor, and knows the anchor's step or needs it later.
 bool tern_anchor_is_usable(const struct tern_client *client);
 
-// Whether the current task must train at the anchor first. begin and trained: called before and after that training.
-// TERN_ERR_WRONG_REPLICA  the client holds another anchor than the task's; errors of the store
+// Returns whether the current task must first train from the anchor, before it trains from the replica.
 static inline bool tern_anchor_must_train(const struct tern_client *client)
 {
     return TERN_VARIANCE_REDUCTION && client->task.gradient == tern_Gradient_GRADIENT_REDUCED &&
            !client->trained_at_anchor;
 }
+
+// Prepares training from the anchor.
+// TERN_ERR_WRONG_REPLICA  the client has another anchor than the task needs; errors of the store
 TERN_MUST_USE enum tern_result tern_anchor_begin(struct tern_client *client);
+
+// Subtracts the change that training from the anchor has made, client->trained, from the anchor's step.
 void tern_anchor_subtract(struct tern_client *client);
 
-// Adds the result of training at the anchor to the task's local change.
+// Adds the anchor's step minus the change at the anchor to change[0..count), the local change of the task.
 void tern_anchor_add(const struct tern_client *client, float *change, uint32_t count);
 
 // --- Records (records.c)
 
-// Each returns the store's errors; loads also TERN_ERR_NOT_FOUND, TERN_ERR_CORRUPT, and
-// TERN_ERR_STATE for a record of another enrolment or model.
+// Each function returns the store's errors. A function that loads also returns TERN_ERR_NOT_FOUND (the record was never saved),
+// TERN_ERR_CORRUPT (it is damaged) and TERN_ERR_STATE (it belongs to another enrolment or model).
 TERN_MUST_USE enum tern_result tern_record_save_identity(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_identity(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_save_manifest(struct tern_client *client,
                                                          const uint8_t *manifest, size_t len);
-// TERN_ERR_NOT_FOUND  no record of this model; TERN_ERR_TOO_LARGE  above `size` bytes
+// TERN_ERR_NOT_FOUND: there is no manifest of this model. TERN_ERR_TOO_LARGE: it is longer than `size` bytes.
 TERN_MUST_USE enum tern_result tern_record_load_manifest(struct tern_client *client, uint8_t *dst,
                                                          size_t size, size_t *len);
 TERN_MUST_USE enum tern_result tern_record_save_scaling(struct tern_client *client,
                                                         struct tern_span scaling);
-// TERN_ERR_NO_SPACE  above `size` bytes
+// TERN_ERR_NO_SPACE: the message is longer than `size` bytes.
 TERN_MUST_USE enum tern_result tern_record_load_scaling(const struct tern_client *client,
                                                         uint8_t *dst, size_t size, size_t *len);
-// Saving includes the anchor's step once the step exists; loading leaves the step in the store.
+// Saving includes the anchor's step, if it exists; tern_record_load_anchor_step() loads that step.
 TERN_MUST_USE enum tern_result tern_record_save_anchor(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_anchor(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_anchor_step(const struct tern_client *client,
                                                             float *step);
 TERN_MUST_USE enum tern_result tern_record_save_replica(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_replica(struct tern_client *client);
-// Error buffer, velocity, generation, sequence and, when pending.len > 0, the update in the blob. Loading uses the whole
-// blob; tern_client_update() then returns the update.
+// The upload record: error buffer, velocity, generation, sequence, local values and, if pending.len > 0, the update in the blob.
+// Loading may overwrite the complete blob; tern_client_update() then returns the update.
 TERN_MUST_USE enum tern_result tern_record_save_upload(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_upload(struct tern_client *client);
-// Writes the same record while the container is encoded: begin, append the container in pieces, then finish with the message
-// that precedes it, at most TERN_WIRE_OVERHEAD bytes.
+// Returns whether the store can write the upload record while the container is encoded. If so: begin it, append the container block
+// by block, then finish it with the message that precedes the container, at most TERN_WIRE_OVERHEAD bytes. If not, the functions
+// that do so must not be called.
 static inline bool tern_record_is_streamed(const struct tern_client *client)
 {
-    return TERN_PARTIALS &&
-           client->config.ports.store.begin != NULL; // false: none of these is called
+    return TERN_PARTIALS && client->config.ports.store.begin != NULL;
 }
 TERN_MUST_USE enum tern_result tern_record_begin_upload(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_append_upload(struct tern_client *client,
                                                          const uint8_t *data, size_t len);
-// Points *container at the appended len >= 1 bytes, until the next call.
+// Points *container to the first `len` >= 1 appended bytes, which stay valid until the next call.
 TERN_MUST_USE enum tern_result tern_record_view_container(const struct tern_client *client,
                                                           size_t len, const uint8_t **container);
 TERN_MUST_USE enum tern_result tern_record_finish_upload(struct tern_client *client,
                                                          struct tern_span message);
-void tern_record_drop_upload(struct tern_client *client); // instead of finishing
-// Reloads the velocity after a change that is discarded.
+// Discards the record in progress.
+void tern_record_drop_upload(struct tern_client *client);
+// Loads the velocity from the upload record again, after a local change was discarded.
 TERN_MUST_USE enum tern_result tern_record_reload_velocity(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_save_settled(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_settled(struct tern_client *client,
@@ -213,52 +225,56 @@ TERN_MUST_USE enum tern_result tern_record_load_meter(struct tern_client *client
 
 // --- Meter and budgets (budget.c)
 
-// Loads the meter. A damaged record counts from zero and emits TERN_EVENT_STARTED_OVER.
+// Loads the meter. If its record is damaged, counts from zero and emits TERN_EVENT_STARTED_OVER.
 TERN_MUST_USE enum tern_result tern_client_restore_meter(struct tern_client *client);
 
-// The most that `exchanges` requests with `bodies` bytes of bodies are expected to cost, including a new connection.
+// Returns the expected bytes on the wire of `exchanges` requests with `bodies` bytes of bodies together, including a new connection:
+// an upper estimate.
 static inline uint64_t tern_budget_cost(uint64_t bodies, uint32_t exchanges)
 {
     return tern_price(TERN_PRICE_FULL, exchanges, bodies);
 }
 
-// Adds the transport's counts to the round, the month and the total.
+// Adds the bytes that the transport has counted to the round, the month and the total.
 void tern_budget_collect(struct tern_client *client);
 
+// Adds `len` bytes of encoded tensors to the payload of a purpose.
 void tern_budget_count_payload(struct tern_client *client, enum tern_purpose purpose,
                                enum tern_direction direction, size_t len);
 
-// Bytes left in the smaller budget; UINT64_MAX without a budget.
+// Returns the remaining bytes of the budget that has fewer; UINT64_MAX without a budget.
 uint64_t tern_budget_left(struct tern_client *client);
 
-// Checks that `expected` more bytes fit into both budgets. With a monthly budget it first saves them as spent, so that a
-// power cut cannot make them free.
-// TERN_OK; TERN_ERR_BUDGET with *why; the store's errors
+// Checks that `expected` more bytes fit into both budgets. With a monthly budget, saves them as spent before they are sent, so that
+// they still count after a power cut.
+// TERN_ERR_BUDGET  they do not fit; *why is the reason; errors of the store
 TERN_MUST_USE enum tern_result tern_budget_reserve(struct tern_client *client, uint64_t expected,
                                                    const char **why);
 
-// Whether a round of mean cost fits into the monthly budget, and the budget has refused nothing this month: requesting work
-// that cannot be paid costs bytes, too.
+// Returns whether a round of mean cost fits into the monthly budget, and the budget has not refused any request this month. If not,
+// the client does not check in, because asking for work also costs bytes.
 bool tern_budget_month_has_round(struct tern_client *client);
 
-// Emits TERN_EVENT_BUDGET for `expected` bytes and waits. Returns TERN_AGAIN or the store's errors.
+// Emits TERN_EVENT_BUDGET for `expected` bytes, and makes the next step due after config.budget_wait_ms. Returns TERN_AGAIN, or an
+// error of the store.
 TERN_MUST_USE enum tern_result tern_budget_wait(struct tern_client *client, uint64_t expected,
                                                 const char *why);
 
-// The most bytes of downloads that a check-in's answer may include. They leave room in the budgets for the expected update;
-// before the first update its size is unknown.
+// Returns the most bytes of downloads that the answer of a check-in may include: what the budgets leave after the expected update. 0
+// with a budget before the first update, whose size is unknown.
 uint32_t tern_budget_inline_bytes(struct tern_client *client);
 
-// Reserves the bytes, or emits TERN_EVENT_BUDGET and waits (TERN_AGAIN). TERN_OK, TERN_AGAIN or the store's errors.
+// Reserves the bytes like tern_budget_reserve() and returns TERN_OK; or, if they do not fit, waits like tern_budget_wait() and returns
+// TERN_AGAIN. Errors of the store.
 TERN_MUST_USE enum tern_result tern_budget_reserve_or_wait(struct tern_client *client,
                                                            uint64_t expected);
 
-// Called when a round was answered: adds its cost to the mean, and saves the meter.
+// Adds the round's bytes to the mean of all rounds, and saves the meter. Called when the aggregator has answered the round's update.
 TERN_MUST_USE enum tern_result tern_budget_end_round(struct tern_client *client);
 
 // --- Training
 
-// Whether the trainer returned the local change instead of weights.
+// Returns whether client->trained has the local change instead of the trained weights.
 static inline bool tern_client_trained_is_change(const struct tern_client *client)
 {
     return client->train_result.is_change;
@@ -266,7 +282,7 @@ static inline bool tern_client_trained_is_change(const struct tern_client *clien
 
 // --- Phases (phases/)
 
-// Each does one piece of work of its phase and sets the next phase. Results of tern_client_step().
+// Each function does one piece of its phase's work, sets the next phase, and returns what tern_client_step() returns.
 TERN_MUST_USE enum tern_result tern_phase_checkin(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_phase_download(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_phase_train(struct tern_client *client);
@@ -275,24 +291,25 @@ TERN_MUST_USE enum tern_result tern_phase_upload(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_phase_evaluate(struct tern_client *client);
 
 TERN_MUST_USE enum tern_result tern_phase_statistics(struct tern_client *client);
-// Applies the store's scaling to the columns, if there is one.
+// Applies the stored scaling to the columns of the trainer's data, if there is one.
 TERN_MUST_USE enum tern_result tern_client_restore_scaling(struct tern_client *client);
 
-// Prepares the request body of the pending update in the blob: the whole update, or without its indices when the aggregator
-// has them. Sets pending.sent and pending.container.
-// TERN_ERR_NO_SPACE  the blob is too small
+// Sets *body to the request body of the pending update: the update itself or, if the aggregator already has its indices, a copy
+// without them in the blob. Sets pending.sent and pending.container.
+// TERN_ERR_NO_SPACE  the blob is too small for the copy
 TERN_MUST_USE enum tern_result tern_share_body(struct tern_client *client, struct tern_span *body);
 
-// Takes the aggregator's answer: a task, a time to return, or the end. downloads: those in the answer, which are moved into
-// the blob with the task.
+// Handles the aggregator's assignment: a task, a time to return, or the end of the federation. downloads: the downloads that the answer
+// includes, which the function moves to the blob.
 TERN_MUST_USE enum tern_result tern_client_handle_assignment(struct tern_client *client,
                                                              const tern_CheckinReply *reply,
                                                              struct tern_span downloads);
 
-// Called when the final download is complete and checked: an evaluator evaluates it, others finish.
+// Called when the global model was downloaded and checked at the end of the federation: an evaluator then evaluates it, other
+// clients finish.
 TERN_MUST_USE enum tern_result tern_client_finish_with_global(struct tern_client *client);
 
-// Whether a download was included in the task's answer: it has no name.
+// Returns whether the answer with the task includes this download; such a download has no SHA-256.
 static inline bool tern_client_is_inline(const tern_DownloadRef *ref)
 {
     return ref->sha256.size == 0;
@@ -300,55 +317,56 @@ static inline bool tern_client_is_inline(const tern_DownloadRef *ref)
 
 // --- Memory (workspace.c)
 
-// The codecs for which this client has memory: bit i for codec id i.
+// Returns the codecs for which this client has memory, as a mask: bit i is the codec with id i.
 uint32_t tern_client_codecs(const struct tern_client *client);
 
-// Whether there is memory for a codec's state beside the error buffer.
+// Returns whether the workspace has memory for the codec's velocity, if the codec needs one.
 bool tern_client_has_state_for(const struct tern_client *client, const struct tern_codec *codec);
 
-// Bytes of the blob that encoding an update of `codec` and giving it back need.
+// Returns the bytes of the blob that are needed to encode an update of `codec`, and to add a refused update to the error buffer again.
 size_t tern_client_update_bound(const struct tern_client *client, const struct tern_codec *codec);
 
-// The pending update, pending.len bytes.
+// Returns the pending update, pending.len bytes.
 static inline const uint8_t *tern_client_update(const struct tern_client *client)
 {
     const bool stored = TERN_PARTIALS && client->stored_update != NULL;
     return stored ? client->stored_update : client->work.blob;
 }
 
-// Offset in the blob after the pending update.
+// Returns the offset in the blob where the pending update ends; 0 if the update is in the store.
 static inline size_t tern_client_update_end(const struct tern_client *client)
 {
     return tern_client_update(client) == client->work.blob ? client->pending.len : 0;
 }
 
-// The blob after the pending update as values: working memory for giving it back.
+// Returns the working memory for adding a refused update to the error buffer: the blob after the pending update.
 float *tern_client_give_back_work(const struct tern_client *client);
 
-// Bytes of the blob for a pending update of `len` bytes and that working memory.
+// Returns the bytes of the blob for a pending update of `len` bytes and the working memory of tern_client_give_back_work().
 size_t tern_client_pending_bound(const struct tern_client *client, size_t len);
 
+// Returns the error buffer in the workspace.
 struct tern_error_buffer tern_client_error_buffer(const struct tern_client *client);
 
-// Like tern_client_is_personal(); false in builds without local tensors.
+// Returns whether this client has trained values of local tensors; false in builds without local tensors.
 static inline bool tern_client_has_local(const struct tern_client *client)
 {
     return TERN_MANIFESTS && client->has_local;
 }
 
-// Moves the client's own local values from the weights to work.local, so that others can take their place, and back.
+// Copies the trained values of local tensors from the weights to work.local, so that a download may overwrite them; and back.
 void tern_client_stash_local(struct tern_client *client);
 void tern_client_unstash_local(struct tern_client *client);
 
-// The facts about the error buffer in an update and a check-in.
+// Returns the facts about the error buffer that updates and check-ins report: norm, maximum, generation, sequence.
 tern_ErrorFacts tern_client_error_facts(const struct tern_client *client);
 
 // --- Starting (restore.c)
 
-// Makes the replica of version 0 in memory; without a seed the client holds no replica.
+// Sets the replica to version 0, whose weights the seed generates. A model without a seed gets zeros, and no replica id.
 void tern_client_start_from_seed(struct tern_client *client);
 
-// Replaces the replica in memory by the store's, or by the seed's. Errors of the store.
+// Loads the replica from the store or, if there is no valid record, starts from the seed. Errors of the store.
 TERN_MUST_USE enum tern_result tern_client_restore_replica(struct tern_client *client);
 
 #endif

@@ -1,5 +1,5 @@
-// Default durations of a client, as numbers for the core, whose configuration has 0 for them, and as text for the settings
-// of tern-client; and the size above which updates resume.
+// The default durations of a client, and the size above which a broken upload continues. Each duration is available as a number, for
+// tern_client_init(), and as text, for the settings of tern-client.
 #ifndef TERN_CLIENT_DEFAULTS_H
 #define TERN_CLIENT_DEFAULTS_H
 
@@ -16,7 +16,7 @@
 #define TERN_CLIENT_LOOK_AGAIN(as) as(30, s)
 #define TERN_CLIENT_BUDGET_WAIT(as) as(1, h)
 
-// An aggregator keeps partial bodies above this many bytes (docs/PROTOCOL.md).
+// Aggregators keep partial request bodies of more than this many bytes (docs/PROTOCOL.md).
 #define TERN_CLIENT_RESUME_UPLOAD_ABOVE 65536u
 
 #endif

@@ -20,7 +20,7 @@ static enum tern_result prepare(struct tern_client *client, const char *join_cod
     strncpy(message.platform, client->config.platform, sizeof message.platform - 1);
     message.evaluator = client->config.evaluator;
     tern_client_request(client, TERN_PURPOSE_ENROLL, "POST", TERN_PATH_ENROLL);
-    client->request.token = NULL; // enrolment does not use an earlier identity
+    client->request.token = NULL; // an earlier identity plays no role in enrolment
     client->request.body = client->message;
     return tern_wire_encode_enroll_request(&message, client->message, sizeof client->message,
                                            &client->request.body_len);
@@ -29,7 +29,7 @@ static enum tern_result prepare(struct tern_client *client, const char *join_cod
 _Static_assert(sizeof((tern_EnrollReply *)NULL)->token == TERN_CLIENT_TOKEN_MAX, "token");
 _Static_assert(sizeof((tern_Model *)NULL)->spec == TERN_CLIENT_SPEC_MAX, "spec");
 
-// manifest: bytes of the model's manifest, 0 = it has none.
+// Returns whether this program can build the model. manifest: bytes of the model's manifest; 0: the model has none.
 static bool can_build_model(const struct tern_client *client, const char *spec, const uint8_t *hash,
                             uint32_t manifest)
 {
@@ -40,7 +40,7 @@ static bool can_build_model(const struct tern_client *client, const char *spec, 
            client->config.builds_model(client->config.ctx, spec, hash);
 }
 
-// Replaces the identity, in the store first.
+// Saves *identity, and then makes it the identity in memory. After an error the former identity remains.
 static enum tern_result replace_identity(struct tern_client *client,
                                          const struct tern_client_identity *identity)
 {

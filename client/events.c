@@ -1,4 +1,4 @@
-// Emits the client's events; returns the names of events and phases, and the time.
+// Emits the client's events, returns the names of events and phases, and reads the clock.
 #include "core.h"
 
 const char *tern_client_event_name(enum tern_client_event_kind kind)

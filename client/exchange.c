@@ -33,12 +33,12 @@ enum tern_result tern_client_exchange(struct tern_client *client)
     }
     const int status = client->response.status;
     if (result == TERN_ERR_TOO_LARGE && status >= 300) {
-        return TERN_OK; // an error counts by its status, whether or not its body fits
+        return TERN_OK; // the status of an error response matters even if its body does not fit
     }
     return result;
 }
 
-// An unknown name in the Error body becomes TERN_ERR_UNKNOWN, which is also a refusal.
+// Returns the error that the response's Error message names. A name that this build does not know becomes TERN_ERR_UNKNOWN.
 static enum tern_result refusal_reason(const struct tern_response *response)
 {
     tern_Error error;

@@ -1,10 +1,10 @@
-// The manifest of a model that this program does not build from its spec: loaded from a record, or fetched by its hash and
-// saved. After a broken connection the received bytes stay in the caller's memory, and only the rest is requested.
+// Loads the manifest of a model that this program cannot build from its spec, or fetches it by its hash and saves it. After a broken
+// connection the received bytes stay in the caller's memory, and the next request asks for the missing ones.
 #include "core.h"
 
 #include <string.h>
 
-// The size of any Error, which must fit even when only a short rest was requested.
+// Bytes that hold any Error message. The buffer must hold one even if only a few bytes of the manifest are missing.
 #define ERROR_ROOM (sizeof(tern_Error) + 8)
 
 enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t *dst, size_t size,
@@ -14,7 +14,7 @@ enum tern_result tern_client_stored_manifest(struct tern_client *client, uint8_t
         return TERN_ERR_STATE;
     }
     const enum tern_result result = tern_record_load_manifest(client, dst, size, len);
-    // A damaged record, or one of another size, is fetched again.
+    // The caller fetches a manifest that is damaged or too long for its memory again.
     return result == TERN_ERR_CORRUPT || result == TERN_ERR_TOO_LARGE ? TERN_ERR_NOT_FOUND : result;
 }
 
@@ -23,15 +23,14 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-// The expected size of the manifest; the caller's space when the enrolment gave none.
+// Returns the size of the manifest as announced at enrolment, or the size of the caller's memory if it was not announced.
 static size_t expected_size(const struct tern_client *client, size_t size)
 {
-    const size_t said = client->identity.manifest;
-    return said > 0 ? smaller(said, size) : size;
+    const size_t announced = client->identity.manifest;
+    return announced > 0 ? smaller(announced, size) : size;
 }
 
-// Reserves the bytes in the budgets after loading the meter. Enrolling and fetching precede any round, so each request has
-// a round's account of its own.
+// Loads the meter if necessary, and reserves the bytes in the budgets. No round has begun yet, so each request counts as a round.
 static enum tern_result reserve_bytes(struct tern_client *client, uint64_t bytes)
 {
     if (!client->meter_loaded) {
@@ -48,7 +47,8 @@ static enum tern_result prepare(struct tern_client *client, uint8_t *dst, size_t
     char path[TERN_PATH_MAX];
     const size_t most = expected_size(client, size);
     if (client->manifest_received >= most) {
-        client->manifest_received = 0; // all bytes arrived, but not the end of the answer
+        client->manifest_received =
+            0; // the connection broke after the last byte: fetch the manifest again
     }
     TERN_TRY(reserve_bytes(client, most - client->manifest_received));
     tern_path_download(client->identity.model_hash, path);
@@ -59,8 +59,8 @@ static enum tern_result prepare(struct tern_client *client, uint8_t *dst, size_t
     return TERN_OK;
 }
 
-// Handles a missing or partial answer, or one that is too large because it contains the whole manifest instead of the rest.
-// The received bytes stay in the caller's memory.
+// Handles a response that is missing, incomplete, or too large because it has the complete manifest instead of the missing bytes. Keeps
+// the received bytes in the caller's memory.
 static enum tern_result handle_partial_answer(struct tern_client *client, enum tern_result result)
 {
     const bool continues = tern_client_body_continues(client);
@@ -74,7 +74,7 @@ static enum tern_result handle_partial_answer(struct tern_client *client, enum t
     return result;
 }
 
-// An older aggregator, or one of another federation, answers NOT_FOUND.
+// An older aggregator, or the aggregator of another federation, answers TERN_ERR_NOT_FOUND.
 static enum tern_result read_status(const struct tern_client *client)
 {
     const enum tern_result result = tern_client_answer_result(client);
@@ -87,7 +87,7 @@ static enum tern_result handle_answer(struct tern_client *client, const uint8_t 
     *len = client->manifest_received + client->response.body_len;
     client->manifest_received = 0;
     if (!tern_client_body_continues(client)) {
-        return TERN_ERR_HTTP; // the whole manifest instead of the requested rest
+        return TERN_ERR_HTTP; // the response has the complete manifest instead of the missing bytes
     }
     tern_sha256(dst, *len, digest);
     return memcmp(digest, client->identity.model_hash, TERN_SHA256_SIZE) == 0
@@ -111,7 +111,7 @@ enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst, 
     if (sent == TERN_AGAIN) {
         return sent;
     }
-    TERN_TRY(tern_client_save_meter(client)); // there is no round yet that would save it
+    TERN_TRY(tern_client_save_meter(client)); // outside a round nothing else saves the meter
     if (sent != TERN_OK) {
         return handle_partial_answer(client, sent);
     }

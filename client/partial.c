@@ -1,10 +1,10 @@
-// Receives a download into the store's partial download (ports.h) instead of the blob, so that a restarted client continues
-// after the received bytes.
+// Receives a download into the partial-download port (ports.h) instead of the blob. A restarted client then requests only the missing
+// bytes.
 #include "core.h"
 
 #include <string.h>
 
-#define PIECE ((size_t)1 << 20) // bytes that are hashed at once
+#define BLOCK ((size_t)1 << 20) // bytes that are mapped and hashed at once
 
 static const struct tern_partial *partial_port(const struct tern_client *client)
 {
@@ -18,7 +18,8 @@ enum tern_result tern_partial_open(const struct tern_client *client, const tern_
     return port->open(port->ctx, ref->sha256.bytes, ref->size, have);
 }
 
-// Starts again: the aggregator sent the whole download although only the rest was requested.
+// Deletes the stored bytes and starts the download again, because the response has the complete download although only the missing bytes
+// were requested.
 static enum tern_result restart_download(struct tern_client *client, const tern_DownloadRef *ref)
 {
     tern_partial_drop(client);
@@ -58,7 +59,7 @@ enum tern_result tern_partial_check(const struct tern_client *client, const tern
     tern_sha256_init(&hash);
     for (size_t at = 0; at < ref->size;) {
         const size_t left = ref->size - at;
-        const size_t n = left < PIECE ? left : PIECE;
+        const size_t n = left < BLOCK ? left : BLOCK;
         const uint8_t *data = NULL;
         TERN_TRY(port->view(port->ctx, at, n, &data));
         tern_sha256_update(&hash, data, n);

@@ -25,7 +25,7 @@
 #define HOLDS_LOCAL 2u
 #define HOLDS_KNOWN (HOLDS_VELOCITY | (TERN_MANIFESTS ? HOLDS_LOCAL : 0))
 
-// The heads of the records: fields of fixed widths, without padding.
+// The fields at the start of each record, with fixed widths and without padding.
 struct owned_head {
     uint32_t format;
     uint8_t tag[OWNER_SIZE];
@@ -37,7 +37,7 @@ struct identity_record {
     uint64_t client_id;
     uint64_t model_seed;
     uint8_t model_hash[TERN_SHA256_SIZE];
-    char token[TERN_CLIENT_TOKEN_MAX]; // the texts end with a NUL
+    char token[TERN_CLIENT_TOKEN_MAX]; // ends with a NUL, like model_spec
     char model_spec[TERN_CLIENT_SPEC_MAX];
     uint8_t evaluator;
     uint8_t zero[7];
@@ -63,7 +63,7 @@ struct upload_head {
     uint32_t generation;
     uint32_t sequence;
     uint32_t round;
-    uint32_t len; // bytes of the pending update; 0: none
+    uint32_t len; // bytes of the pending update; 0: no update is pending
     uint32_t count;
     uint32_t storage;
     uint32_t holds; // HOLDS_*
@@ -83,17 +83,17 @@ struct meter_head {
     uint64_t round_mean;
     uint64_t update_mean;
     uint64_t rounds;
-    uint32_t purposes; // entries after the first one
+    uint32_t purposes; // number of meter entries after the first one
     uint32_t zero;
 };
 
-// Counts of a purpose, up and down. The first entry of a record has the purposes that the writing build did not know, the
-// next ones have purpose 0, 1, and so on.
+// Bytes of a purpose, up and down. The first entry of a record sums the purposes that the writing build does not know; the next entries
+// are those of purpose 0, 1, and so on.
 struct meter_entry {
     struct tern_bytes bytes[TERN_DIRECTION_COUNT];
 };
 
-// Follows the entries in the meter's record.
+// Follows the meter entries in the record.
 struct meter_time {
     uint64_t month_ms;
     uint64_t clock_ms;
@@ -105,8 +105,8 @@ _Static_assert(sizeof(struct identity_record) == 152 && sizeof(struct replica_he
                    sizeof(struct meter_entry) == 64 && sizeof(struct meter_time) == 16,
                "the sizes of heads on flash must not change");
 
-// Computes the tag of the enrolment. Records of another enrolment are not used, since the fate of their pending update is
-// unknown.
+// Computes the tag of the current enrolment. Records with another tag are ignored, because nobody knows whether their pending update was
+// applied.
 static void enrolment_tag(const struct tern_client *client, uint8_t tag[OWNER_SIZE])
 {
     static const char domain[] = "tern enrolment";
@@ -137,7 +137,7 @@ static enum tern_result save(const struct tern_client *client, enum tern_record 
     return store->save(store->ctx, record, parts, part_count);
 }
 
-// The head of every record with an enrolment's tag.
+// Returns the head of a record that belongs to the current enrolment.
 static struct owned_head make_owned_head(const struct tern_client *client, uint32_t format)
 {
     struct owned_head head = {.format = format};
@@ -205,7 +205,7 @@ enum tern_result tern_record_load_identity(struct tern_client *client)
     return TERN_OK;
 }
 
-// --- Manifest: has its own format; the identity has its hash
+// --- Manifest: the record is the manifest itself; the identity has its hash
 
 enum tern_result tern_record_save_manifest(struct tern_client *client, const uint8_t *manifest,
                                            size_t len)
@@ -288,7 +288,7 @@ enum tern_result tern_record_load_replica(struct tern_client *client)
     return TERN_OK;
 }
 
-// --- Anchor: its values and, according to the head, those of its step
+// --- Anchor: the record has its values and, if has_step is 1, those of its step
 
 enum tern_result tern_record_save_anchor(struct tern_client *client)
 {
@@ -356,7 +356,8 @@ static struct upload_head upload_head(const struct tern_client *client, size_t r
     };
 }
 
-// The parts of the upload record after the update: error buffer, velocity and local values.
+// Returns the error buffer as a part of the upload record. The record's parts after the update are error buffer, velocity and local
+// values.
 static struct tern_store_part buffer_part(const struct tern_client *client)
 {
     const struct tern_client_workspace *work = &client->work;
@@ -397,7 +398,7 @@ enum tern_result tern_record_save_upload(struct tern_client *client)
     return save(client, TERN_RECORD_UPLOAD, parts, sizeof parts / sizeof parts[0]);
 }
 
-// A saved upload record and the offsets of its parts.
+// The head of a saved upload record, and the offsets of its parts in bytes.
 struct upload {
     struct upload_head head;
     enum tern_error_storage storage;
@@ -407,7 +408,7 @@ struct upload {
     size_t local_at;
 };
 
-// Returns the unused bytes before the update. Only builds that write records in pieces leave any.
+// Returns the number of unused bytes before the update. Only builds that write records block by block leave any.
 static uint32_t unused_bytes(const struct upload_head *head)
 {
     return TERN_PARTIALS ? head->room : 0;
@@ -439,7 +440,7 @@ static enum tern_result load_upload_head(const struct tern_client *client, struc
     return len == end ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Converts `count` values in the blob from another storage into the error buffer.
+// Converts `count` values in the blob from the storage `from`, and writes them to the error buffer, starting at value `first`.
 static enum tern_result convert_part(struct tern_client *client, enum tern_error_storage from,
                                      uint32_t first, uint32_t count)
 {
@@ -454,7 +455,8 @@ static enum tern_result convert_part(struct tern_client *client, enum tern_error
     return TERN_OK;
 }
 
-// Reads an error buffer in another storage through the blob, in as few parts as possible.
+// Loads an error buffer that was saved in another storage. The blob holds the saved values while they are converted, as many at a time as
+// fit.
 static enum tern_result convert_buffer(struct tern_client *client, const struct upload *upload)
 {
     const uint32_t count = client->work.model->coded;
@@ -489,7 +491,7 @@ static enum tern_result load_buffer(struct tern_client *client, const struct upl
     return tern_error_storage_check(work->error_storage, work->error_buffer, work->model->coded);
 }
 
-// Drops a velocity without memory for it: its codec is not used either.
+// Ignores a saved velocity if the workspace has no memory for it; codecs that need it are then not used either.
 static enum tern_result load_velocity(struct tern_client *client, const struct upload *upload)
 {
     const struct tern_client_workspace *work = &client->work;
@@ -504,7 +506,7 @@ static enum tern_result load_velocity(struct tern_client *client, const struct u
     return all_finite(work->velocity, work->model->count) ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Replaces the local values of the replica's record, which may be older.
+// Loads the values of local tensors. They are newer than those in the replica's record.
 static enum tern_result load_local(struct tern_client *client, const struct upload *upload)
 {
     uint32_t first = 0;
@@ -534,7 +536,7 @@ enum tern_result tern_record_reload_velocity(struct tern_client *client)
     return load_velocity(client, &upload);
 }
 
-// Makes the pending update at `offset` of the record readable.
+// Makes tern_client_update() return the pending update, which is at `offset` of the record.
 static enum tern_result read_pending_update(struct tern_client *client, size_t offset)
 {
     size_t len = 0;
@@ -549,9 +551,9 @@ static enum tern_result read_pending_update(struct tern_client *client, size_t o
     return load(client, TERN_RECORD_UPLOAD, offset, client->work.blob, client->pending.len, &len);
 }
 
-// --- Upload, in pieces
+// --- Upload record, written while the container is encoded
 
-// The bytes before the container, which is appended first: the head, and at the end the message.
+// Bytes before the container: the head, unused bytes, and the message, which ends where the container begins.
 #define FRONT (sizeof(struct upload_head) + TERN_WIRE_OVERHEAD)
 
 enum tern_result tern_record_begin_upload(struct tern_client *client)
@@ -596,7 +598,7 @@ enum tern_result tern_record_finish_upload(struct tern_client *client, struct te
     return read_pending_update(client, FRONT - message.len);
 }
 
-// Reads the pending update and checks that it can be given back.
+// Loads the pending update, and checks that it can be added to the error buffer again.
 static enum tern_result load_pending(struct tern_client *client, size_t offset)
 {
     struct tern_client_pending *pending = &client->pending;
@@ -686,7 +688,7 @@ enum tern_result tern_record_save_meter(struct tern_client *client)
     return save(client, TERN_RECORD_METER, parts, TERN_MONTH_BY_TIME ? 4 : 3);
 }
 
-// Loads the entry of `purpose`; a purpose that this build does not know counts as other.
+// Adds the entry of `purpose` to its counters, or to client->meter_other if this build does not know the purpose.
 static enum tern_result load_entry(struct tern_client *client, uint32_t purpose)
 {
     struct meter_entry entry;
@@ -702,7 +704,7 @@ static enum tern_result load_entry(struct tern_client *client, uint32_t purpose)
     return TERN_OK;
 }
 
-// A record of a build without time counts as if no time had passed.
+// Loads the time that has passed in the month. A record without it, which a small build has written, counts as no time passed.
 static enum tern_result load_time(struct tern_client *client, size_t at, size_t len)
 {
     struct meter_time time = {.clock_ms = tern_client_now_ms(client)};

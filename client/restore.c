@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-// Starts a new random generation of the error buffer with zero values.
+// Sets the error buffer to zero, and gives it a new random generation.
 static enum tern_result new_generation(struct tern_client *client)
 {
     const struct tern_entropy *entropy = &client->config.ports.entropy;
@@ -28,13 +28,13 @@ static void report_started_over(const struct tern_client *client, enum tern_resu
     tern_client_emit(client, &event);
 }
 
-// Whether the record is unusable, as opposed to an unreadable store.
+// Returns whether the record cannot be used although the store can be read.
 static bool is_unusable(enum tern_result result)
 {
     return result == TERN_ERR_CORRUPT || result == TERN_ERR_STATE;
 }
 
-// Without a seed for version 0 the client holds no replica, and its first task includes a snapshot.
+// A client without a seed has no replica at first; its first task includes a snapshot.
 void tern_client_start_from_seed(struct tern_client *client)
 {
     client->version = 0;
@@ -67,14 +67,14 @@ enum tern_result tern_client_restore_replica(struct tern_client *client)
     return TERN_OK;
 }
 
-// An update counts as pending until the settled record names it.
+// Drops the pending update if the settled record shows that the aggregator has answered it.
 static enum tern_result drop_answered_update(struct tern_client *client)
 {
     uint32_t generation = 0;
     uint32_t sequence = 0;
     const enum tern_result result = tern_record_load_settled(client, &generation, &sequence);
     if (result == TERN_ERR_NOT_FOUND || is_unusable(result)) {
-        return TERN_OK; // sent again: the aggregator answers "duplicate"
+        return TERN_OK; // the client sends the update again, and the aggregator answers "duplicate"
     }
     TERN_TRY(result);
     if (generation == client->generation && sequence >= client->pending.sequence) {
@@ -121,7 +121,7 @@ static enum tern_client_phase first_phase(const struct tern_client *client)
     if (client->pending.len > 0) {
         return TERN_PHASE_UPLOAD;
     }
-    // An evaluator may not have reported the evaluation of its version.
+    // The evaluator may have stopped before it reported the evaluation of this version.
     const bool evaluates = client->identity.evaluator && client->version > 0;
     return evaluates ? TERN_PHASE_EVALUATE : TERN_PHASE_CHECKIN;
 }
@@ -163,7 +163,8 @@ enum tern_result tern_client_restore(struct tern_client *client,
     client->failure = tern_TrainingFailure_FAILURE_TRAINER;
     memset(&client->task, 0, sizeof client->task);
     if (TERN_STATISTICS) {
-        TERN_TRY(tern_client_restore_scaling(client)); // uses the blob: before the update
+        TERN_TRY(tern_client_restore_scaling(
+            client)); // before the update is loaded, since both use the blob
     }
     TERN_TRY(tern_client_restore_replica(client));
     TERN_TRY(restore_upload(client));

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// Whether the port for partial downloads is complete or absent.
+// Returns whether the port for partial downloads has all functions or none.
 static bool partial_complete(const struct tern_ports *ports)
 {
     const struct tern_partial *partial = &ports->partial;

@@ -1,5 +1,5 @@
-// The layout of the caller's memory: the error buffer, and in the blob the update with the working memory for encoding, sending
-// and giving it back.
+// Divides the caller's memory: the blob holds the update, with working memory to encode it, to send it, and to add it to the error buffer
+// again if the aggregator refuses it.
 #include "core.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ void tern_client_unstash_local(struct tern_client *client)
     }
 }
 
-// Bytes from `len` to the next position aligned for a float, whatever the blob's own alignment.
+// Returns how many bytes after offset `len` of the blob the next address is that is aligned for a float.
 static size_t alignment_padding(const struct tern_client *client, size_t len)
 {
     const uintptr_t end = (uintptr_t)client->work.blob + len;
@@ -53,14 +53,14 @@ float *tern_client_give_back_work(const struct tern_client *client)
 
 size_t tern_client_update_bound(const struct tern_client *client, const struct tern_codec *codec)
 {
-    // The container is encoded at the blob's end and then copied after the message's fields.
+    // The container is encoded at the blob's end and then copied after the message, so the blob holds it twice.
     const size_t container = tern_container_bound(codec, client->work.model);
     const size_t encoding = TERN_WIRE_OVERHEAD + 2 * container;
     const size_t giving_back = tern_client_pending_bound(client, TERN_WIRE_OVERHEAD + container);
     return encoding > giving_back ? encoding : giving_back;
 }
 
-// The space for the second container exceeds what giving back needs in any storage.
+// The space for the second copy of the container suffices for tern_client_give_back_work(), too.
 size_t tern_client_blob_bound(const struct tern_model *model)
 {
     return TERN_WIRE_OVERHEAD + 2 * tern_container_bound_any(model);
@@ -72,7 +72,7 @@ bool tern_client_has_state_for(const struct tern_client *client, const struct te
     return entry->feedback != TERN_FEEDBACK_MOMENTUM || client->work.velocity != NULL;
 }
 
-// Computed with each codec's default parameters.
+// The bounds assume the default parameters of each codec.
 uint32_t tern_client_codecs(const struct tern_client *client)
 {
     uint32_t mask = 0;

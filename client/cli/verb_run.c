@@ -207,7 +207,7 @@ static const char *detail_of(const struct event_logger *logger, enum tern_result
 static void log_evaluated(const char *name, const struct tern_client_event *event,
                           const char *model)
 {
-    const struct tern_evaluate_result *found = event->found;
+    const struct tern_evaluate_result *found = event->evaluation;
     const bool metric = found->no_accuracy && found->metric_count > 0;
     char figure[TERN_METRIC_NAME_MAX + 32] = "";
     if (metric || !found->no_accuracy) {

@@ -1,5 +1,5 @@
-// Takes the next task from the aggregator's answer to a check-in or an upload, and refuses a task that this client cannot or
-// must not do before it fetches anything. The decoder has refused malformed answers (wire/check.h).
+// Handles the assignment in the aggregator's answer to a check-in or an upload. Refuses a task that this client cannot or must not do,
+// before it fetches anything. The decoder has already refused malformed answers (wire/check.h).
 #include "core.h"
 
 #include <string.h>
@@ -37,8 +37,8 @@ static enum tern_result check_training(const struct tern_client *client, const t
     return TERN_OK;
 }
 
-// The blob holds one download at a time, or all downloads in the task's answer. A download in the store has the same limit,
-// since the model needs no longer one.
+// Returns whether the blob can hold each download of the task, and all downloads in the answer together. Downloads that the store receives
+// have the same limit, because no valid download of the model is longer.
 static bool downloads_fit(const struct tern_client *client, const tern_Task *task,
                           struct tern_span downloads)
 {
@@ -61,7 +61,7 @@ static enum tern_result check_task(const struct tern_client *client, const tern_
         return check_training(client, task, why);
     }
     if (!client->identity.evaluator) {
-        // A training client may have no test data in memory.
+        // A training client may have opened its data without the test examples.
         *why = TERN_WHY("the task requires a training client to evaluate");
         return TERN_ERR_ARGUMENT;
     }
@@ -77,9 +77,9 @@ static uint64_t download_bytes(const tern_Task *task)
     return task->has_indices ? sum + task->indices.size : sum;
 }
 
-// Estimates the size of the first update. Ternary codecs, some with a bound of 28 bits a value, rarely need more than two
-// bits, and below a density of an eighth half as much for each halving of it. uniform needs as much at an error of a tenth,
-// and one bit more for each quarter of the error.
+// Estimates the size of the first update in bytes. Ternary codecs rarely need more than two bits a value, although the bound of some is 28
+// bits; below a density of 1/8, half as many for each halving of the density. `uniform` needs two bits a value at an error of 0.1, and one
+// bit more each time that the error is divided by four.
 static size_t estimate_first_update(const struct tern_codec *codec, const struct tern_model *model)
 {
     size_t symbols = model->coded / 4;
@@ -99,8 +99,8 @@ static size_t estimate_first_update(const struct tern_codec *codec, const struct
     return TERN_WIRE_OVERHEAD + 64 * (size_t)model->segment_count + symbols + dense;
 }
 
-// Estimates the next update's size from the mean of earlier ones with a margin, or by estimate_first_update(), up to the bound. The
-// budget is checked again after encoding.
+// Estimates the size of the next update in bytes: the mean of earlier updates plus a quarter, or estimate_first_update(), but at most the
+// codec's bound. The exact size is checked against the budgets after encoding.
 static uint64_t estimate_update(const struct tern_client *client, const tern_Task *task)
 {
     struct tern_codec codec;
@@ -115,8 +115,8 @@ static uint64_t estimate_update(const struct tern_client *client, const tern_Tas
     return likely < bound ? likely : bound;
 }
 
-// Returns the bytes of the first download that are already in the store, from a broken connection or an earlier process. Opens
-// it only when there is a budget, since the store then reserves space for the whole download.
+// Returns how many bytes of the first download the store already has, from a broken connection or an earlier process. Opens the partial
+// download only if there is a budget, because opening reserves disk space for the complete download.
 static size_t stored_download_bytes(struct tern_client *client, const tern_Task *task)
 {
     size_t have = 0;
@@ -130,16 +130,17 @@ static size_t stored_download_bytes(struct tern_client *client, const tern_Task 
     return have;
 }
 
-// Reserves the task's bytes in the budgets. Downloads that came with the task are already paid.
+// Reserves the task's bytes in the budgets. Downloads in the answer were counted with the check-in.
 static enum tern_result reserve_task(struct tern_client *client, const tern_Task *task,
                                      struct tern_span downloads)
 {
-    const bool came =
-        !TERN_SMALL && downloads.len > 0; // a small build accepts them only without a budget
-    const uint64_t there = came ? downloads.len : stored_download_bytes(client, task);
-    const uint32_t exchanges = came ? 0 : (uint32_t)task->downloads_count;
+    const bool has_inline =
+        !TERN_SMALL &&
+        downloads.len > 0; // small builds accept inline downloads only without a budget
+    const uint64_t received = has_inline ? downloads.len : stored_download_bytes(client, task);
+    const uint32_t exchanges = has_inline ? 0 : (uint32_t)task->downloads_count;
     const uint64_t cost =
-        tern_budget_cost(download_bytes(task) - there + estimate_update(client, task),
+        tern_budget_cost(download_bytes(task) - received + estimate_update(client, task),
                          exchanges + task->has_indices + 1);
     return tern_budget_reserve_or_wait(client, cost);
 }
@@ -160,8 +161,8 @@ static void begin_downloads(struct tern_client *client)
     client->phase = TERN_PHASE_DOWNLOAD;
 }
 
-// Whether the blob has room to make and send an update at the indices of the task. Without such room the client chooses
-// its own indices, which the protocol allows.
+// Returns whether the blob is large enough to encode and send an update at the task's indices. If not, the client chooses other indices,
+// which the protocol allows.
 static bool indices_fit(const struct tern_client *client, const tern_Task *task)
 {
     const size_t size = client->work.blob_size;
@@ -170,8 +171,8 @@ static bool indices_fit(const struct tern_client *client, const tern_Task *task)
         !tern_codec_entry(codec.id)->follows_leader) {
         return false;
     }
-    // First the blob has the indices at its start and the encoded container at its end. Later it has the pending update at its
-    // start, the request body after it, and the body's container at its end.
+    // While encoding, the blob has the indices at its start and the container at its end. While sending, it has the pending update at its
+    // start, the request body behind the update, and the container of that body at its end.
     const size_t container = tern_container_bound(&codec, client->work.model);
     const size_t sending = 2 * (size_t)TERN_WIRE_OVERHEAD + 3 * container;
     return task->indices.size <= size && container <= size - task->indices.size && sending <= size;
@@ -186,7 +187,8 @@ static enum tern_result accept_task(struct tern_client *client, const tern_Task 
         return tern_client_retry_later(client, result, why);
     }
     TERN_TRY(reserve_task(client, task, downloads));
-    if (downloads.len > 0) { // the answer may be in the blob, too
+    if (downloads.len >
+        0) { // source and destination may overlap, since the answer may be in the blob
         memmove(client->work.blob, downloads.data, downloads.len);
     }
     client->task = *task;
@@ -219,24 +221,24 @@ static enum tern_result finish_federation(struct tern_client *client,
     return tern_client_save_meter(client);
 }
 
-// Whether to fetch the final download. A client without budget or memory for it, or that received a mismatching one, ends
-// with its replica.
+// Sets *fetches to whether the client fetches the global model at the end of the federation. Without budget or memory for the download, or
+// after a download that did not match its hash, the client ends with its replica.
 static enum tern_result should_fetch_final(struct tern_client *client,
-                                           const tern_CheckinReply *reply, bool *takes)
+                                           const tern_CheckinReply *reply, bool *fetches)
 {
     const char *why = NULL;
-    *takes = false;
+    *fetches = false;
     if (!reply->has_final_model || reply->final_model_hash.size != TERN_SHA256_SIZE ||
         reply->final_model.size > client->work.blob_size || client->final_mismatch) {
         return TERN_OK;
     }
     const enum tern_result result =
         tern_budget_reserve(client, tern_budget_cost(reply->final_model.size, 1), &why);
-    *takes = result == TERN_OK;
+    *fetches = result == TERN_OK;
     return result == TERN_ERR_BUDGET ? TERN_OK : result;
 }
 
-// Models the final download as an evaluate task without evaluation.
+// Starts the download of the global model, as a task of kind EVALUATE without an evaluation.
 static void begin_final(struct tern_client *client, const tern_CheckinReply *reply)
 {
     memset(&client->task, 0, sizeof client->task);
@@ -259,11 +261,11 @@ enum tern_result tern_client_finish_with_global(struct tern_client *client)
 
 static enum tern_result end_federation(struct tern_client *client, const tern_CheckinReply *reply)
 {
-    bool takes = false;
+    bool fetches = false;
     if (TERN_FINAL_MODEL) {
-        TERN_TRY(should_fetch_final(client, reply, &takes));
+        TERN_TRY(should_fetch_final(client, reply, &fetches));
     }
-    if (takes) {
+    if (fetches) {
         begin_final(client, reply);
         return TERN_OK;
     }
@@ -292,7 +294,7 @@ static bool needs_statistics_phase(const struct tern_client *client, const tern_
     return wanted || new_scaling;
 }
 
-// Reports differing column names each time that they start to differ.
+// Emits TERN_EVENT_OTHER_COLUMNS when the aggregator reports that this client's column names differ, unless its last answer did, too.
 static void report_column_names(struct tern_client *client, const tern_CheckinReply *reply)
 {
     const struct tern_client_event event = {.kind = TERN_EVENT_OTHER_COLUMNS};
@@ -302,7 +304,7 @@ static void report_column_names(struct tern_client *client, const tern_CheckinRe
     client->column_names_differ = reply->other_column_names;
 }
 
-// Starts the phase that sends the statistics or fetches the scaling, before any task.
+// Starts the phase that sends the statistics or fetches the scaling. No task begins before that.
 static enum tern_result begin_statistics(struct tern_client *client, const tern_CheckinReply *reply)
 {
     if (client->work.columns.scale == NULL || client->work.columns.measure == NULL) {

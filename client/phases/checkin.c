@@ -1,12 +1,12 @@
-// Reports this client's state and abilities to the aggregator; receives a task or a time to return.
+// The check-in: reports this client's state and abilities to the aggregator, which answers with a task or a time to return.
 #include "core.h"
 
 #include <string.h>
 
-// The protocol's minimum time between the end of a long poll and abandoning its answer.
+// The protocol's minimum time that a client waits for an answer after wait_ms have passed.
 #define HELD_TIMEOUT_MIN_MS 30000
 
-// Receives the answer into the memory with room for a task and its downloads.
+// Receives the answer into the blob if it is larger than client->reply, because the answer may include the task's downloads.
 static void receive_into_blob(struct tern_client *client)
 {
     if (client->work.blob_size > client->response.body_size) {
@@ -15,7 +15,7 @@ static void receive_into_blob(struct tern_client *client)
     }
 }
 
-// The largest answer with downloads, in bytes.
+// Returns the size in bytes of the largest answer that this client accepts.
 static uint32_t reply_size_max(struct tern_client *client)
 {
     const uint32_t budget = tern_budget_inline_bytes(client);
@@ -37,19 +37,19 @@ static bool has_budget(const struct tern_client *client)
     return client->config.budget_per_round != 0 || client->config.budget_per_month != 0;
 }
 
-// The most downloads in one task; 0 (omitted) for the protocol's own limit.
+// Returns the most downloads of a task that this build accepts; 0, which the message omits, for the protocol's limit.
 static uint32_t downloads_max(void)
 {
     return TERN_WIRE_DOWNLOADS_MAX < TERN_WIRE_DOWNLOADS_LIMIT ? TERN_WIRE_DOWNLOADS_MAX : 0;
 }
 
-// The coders of this build, a bit each; 0 (omitted) for all.
+// Returns the coders of this build, one bit each; 0, which the message omits, for all coders.
 static uint32_t coder_mask(void)
 {
     return tern_codec_coders() != TERN_CODERS_ALL ? tern_codec_coders() : 0;
 }
 
-// Whether the client has a replica: before its first download only if a seed defines version 0.
+// Returns whether the client has a replica. Before its first download it has one only if a seed generates version 0.
 static bool holds_replica(const struct tern_client *client)
 {
     static const uint8_t none[TERN_SHA256_SIZE];
@@ -85,7 +85,8 @@ static tern_CheckinRequest make_checkin_request(struct tern_client *client, uint
     message.evaluation = client->evaluation;
     message.failed_round = client->failed_round;
     message.failure = client->failure;
-    if (TERN_MANIFESTS && message.replica.size == 0) { // a replica implies the model
+    if (TERN_MANIFESTS &&
+        message.replica.size == 0) { // otherwise the replica's id implies the model
         message.model_hash.size = TERN_SHA256_SIZE;
         memcpy(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE);
     }
@@ -115,7 +116,7 @@ static enum tern_result prepare(struct tern_client *client)
     if (TERN_VARIANCE_REDUCTION) {
         TERN_TRY(tern_anchor_update_step(client));
     }
-    client->round_done = true; // a round's account opens with the check-in that brings its task
+    client->round_done = true; // a round's bytes count from the check-in that brings its task
     const uint32_t room = reply_size_max(client);
     TERN_TRY(reserve_round(client, room));
     const tern_CheckinRequest message = make_checkin_request(client, room);

@@ -1,14 +1,14 @@
-// Fetches the task's downloads, one per call, and applies them to the replica. After a broken connection the client requests
-// only the missing bytes; with a partial download (ports.h) a restarted process does so, too. To spare flash the replica's
-// record is written once, after the task's last download; a power cut before that fetches the downloads again. The record is
-// written earlier when that would be many bytes and there is a partial download, which holds only one download.
+// Fetches the task's downloads, one per call, and applies them to the replica. After a broken connection the client requests only the missing
+// bytes; with the partial-download port (ports.h) it also does so after a restart. To spare flash, the replica's record is written once,
+// after the task's last download; after an earlier power cut the downloads are fetched again. With the partial-download port, which stores
+// only one download, the record is also written in between if many bytes would have to be fetched again.
 #include "codec/kernels/kernels.h"
 #include "core.h"
 
 #include <float.h>
 #include <string.h>
 
-// Receives the answer into the store when it keeps a partial download, else into the blob.
+// Receives the response into the partial-download port if there is one, else into the blob.
 static void set_destination(struct tern_client *client)
 {
     if (tern_partial_exists(client)) {
@@ -48,8 +48,8 @@ static const char *failure_reason(enum tern_result result)
     return TERN_WHY("the request for a download got no answer");
 }
 
-// Handles a missing or partial answer: keeps the received bytes and requests the rest later, unless the round has ended by
-// then.
+// Handles a response that is missing or incomplete: keeps the received bytes, and requests the missing ones later, unless the round's
+// window has passed.
 static enum tern_result handle_partial_answer(struct tern_client *client, enum tern_result result)
 {
     if (result == TERN_ERR_NETWORK && tern_client_body_continues(client) &&
@@ -67,7 +67,7 @@ static enum tern_result handle_partial_answer(struct tern_client *client, enum t
     return tern_client_retry_later(client, result, failure_reason(result));
 }
 
-// Discards an unusable download.
+// Deletes an unusable download, and drops the task.
 static enum tern_result reject_download(struct tern_client *client, enum tern_result result,
                                         const char *why)
 {
@@ -75,7 +75,7 @@ static enum tern_result reject_download(struct tern_client *client, enum tern_re
     return tern_client_drop_task(client, result, why);
 }
 
-// Handles a 2xx answer: the missing bytes, or the whole download although only the rest was requested.
+// Handles a 2xx response: it has the missing bytes or, if the Range header was ignored, the complete download.
 static enum tern_result check_answer_length(struct tern_client *client, bool fits)
 {
     if (!tern_client_body_continues(client)) {
@@ -116,15 +116,15 @@ static enum tern_result fetch(struct tern_client *client)
                                  TERN_WHY("the aggregator refused a download of the task"));
 }
 
-// Fetches the missing bytes of the current download, which did not come with the task.
+// Fetches the missing bytes of the current download, which is not in the answer with the task.
 static enum tern_result fetch_missing(struct tern_client *client)
 {
     if (tern_partial_exists(client) && !client->in_flight) {
         const enum tern_result opened =
             tern_partial_open(client, tern_client_download(client), &client->download_received);
         if (opened != TERN_OK) {
-            client->response =
-                (struct tern_response){0}; // the event must not show an earlier answer
+            client->response = (struct tern_response){
+                0}; // the event must not have the status of an earlier response
             return handle_partial_answer(client, opened);
         }
         client->download_resumed = client->download_received > 0;
@@ -132,15 +132,16 @@ static enum tern_result fetch_missing(struct tern_client *client)
     return client->download_received < tern_client_download(client)->size ? fetch(client) : TERN_OK;
 }
 
-// Whether the largest magnitudes of both sides add up to a finite float32, so that every sum does. This refuses only values
-// far beyond real models, and needs no second copy of the weights.
+// Returns whether the sum of the largest weight and `maximum`, the largest value of a delta, is a finite float32. Then every sum of a
+// weight and a value is finite. This check refuses only values far beyond real models, and needs no copy of the weights.
 static bool sum_stays_finite(const struct tern_client *client, float maximum)
 {
     const uint32_t peak = tern_kernel_peak(client->work.weights, client->work.model->count);
     return (double)tern_bits_float(peak) + (double)maximum <= (double)FLT_MAX;
 }
 
-// Finds the replica that a delta starts from: the current one, or the seed's, which a client can always make again.
+// Finds the replica to which a delta applies: the current replica, or that of the seed, which a client can always generate again. Sets id
+// to the replica's id.
 static enum tern_result find_base_replica(const struct tern_client *client,
                                           const tern_Download *delta, uint8_t id[TERN_SHA256_SIZE])
 {
@@ -153,12 +154,13 @@ static enum tern_result find_base_replica(const struct tern_client *client,
                                                                        : TERN_ERR_WRONG_REPLICA;
 }
 
-// Whether the current download is in the store instead of the blob.
+// Returns whether the current download is in the partial-download port; else it is in the blob.
 static bool is_in_store(const struct tern_client *client)
 {
     return tern_partial_exists(client) && !tern_client_is_inline(tern_client_download(client));
 }
 
+// Checks the container of a delta, and sets *peak to the largest magnitude of its values.
 static enum tern_result find_peak(struct tern_client *client, struct tern_span container,
                                   float *peak)
 {
@@ -172,7 +174,7 @@ static enum tern_result find_peak(struct tern_client *client, struct tern_span c
     return TERN_OK;
 }
 
-// Adds a container to the weights; find_peak() has checked it.
+// Adds the values of a container, which find_peak() has checked, to the weights.
 static enum tern_result add_container(struct tern_client *client, struct tern_span container)
 {
     const struct tern_model *model = client->work.model;
@@ -202,19 +204,20 @@ static enum tern_result decode_snapshot(struct tern_client *client, struct tern_
     return tern_container_decode(model, container.data, container.len, client->work.weights);
 }
 
-// Replaces the current weights by the seed's, which are small numbers, only when no error is possible any more.
+// Applies a delta. If it applies to the seed's replica, replaces the current weights by the seed's only after all checks. The seed's
+// weights are small, so they need no check with sum_stays_finite().
 static enum tern_result apply_delta(struct tern_client *client, const tern_Download *message,
                                     struct tern_span container)
 {
     float peak = 0;
     uint8_t from[TERN_SHA256_SIZE];
     TERN_TRY(find_base_replica(client, message, from));
-    const bool held = memcmp(from, client->replica, TERN_SHA256_SIZE) == 0;
+    const bool is_current = memcmp(from, client->replica, TERN_SHA256_SIZE) == 0;
     TERN_TRY(find_peak(client, container, &peak));
-    if (held ? !sum_stays_finite(client, peak) : peak > FLT_MAX / 2.0f) {
+    if (is_current ? !sum_stays_finite(client, peak) : peak > FLT_MAX / 2.0f) {
         return TERN_ERR_NON_FINITE;
     }
-    if (!held) {
+    if (!is_current) {
         tern_client_start_from_seed(client);
     }
     TERN_TRY(add_container(client, container));
@@ -230,7 +233,7 @@ static enum tern_result apply_snapshot(struct tern_client *client, const tern_Do
     return TERN_OK;
 }
 
-// Keeps the indices in the blob until values are encoded at them, which checks them.
+// Moves the indices to the start of the blob, where they stay until the update is encoded. The encoder checks them.
 static enum tern_result store_indices(struct tern_client *client, const tern_Download *message,
                                       struct tern_span container)
 {
@@ -254,8 +257,8 @@ static enum tern_result apply_to_replica(struct tern_client *client, const tern_
     return TERN_OK;
 }
 
-// Checks downloads in the task's answer, which have no names to compare with: they must be deltas that lead to the task's
-// base. Nothing is added before that.
+// Checks all downloads that the task's answer includes, before any is applied. They have no SHA-256 to compare with, so they must be deltas
+// that lead from a known replica to the task's base.
 static enum tern_result check_inline(struct tern_client *client)
 {
     const uint8_t *blob = client->work.blob;
@@ -283,7 +286,7 @@ static enum tern_result check_hash(const tern_DownloadRef *ref, const uint8_t *b
     return memcmp(digest, ref->sha256.bytes, TERN_SHA256_SIZE) == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Checks the partial download, which may differ from what an earlier connection or process received.
+// Checks the complete partial download, and points *blob to it. Its bytes may be damaged if an earlier process received some of them.
 static enum tern_result find_partial(struct tern_client *client, const uint8_t **blob)
 {
     const tern_DownloadRef *ref = tern_client_download(client);
@@ -298,13 +301,14 @@ static enum tern_result refetch_download(struct tern_client *client)
     tern_partial_drop(client);
     client->download_damaged = false;
     client->download_refetched = true;
-    client->response = (struct tern_response){0}; // the event must not show an earlier answer
+    client->response =
+        (struct tern_response){0}; // the event must not have the status of an earlier response
     return tern_client_retry_later(client, TERN_ERR_CORRUPT,
-                                   TERN_WHY("the received part of a download is damaged; the "
-                                            "client fetches the whole download again"));
+                                   TERN_WHY("the stored bytes of a download are damaged; the "
+                                            "client fetches the download again"));
 }
 
-// Finds the complete download and checks it against its name.
+// Points *blob to the complete download, and checks its SHA-256.
 static enum tern_result find_download(struct tern_client *client, const uint8_t **blob)
 {
     const tern_DownloadRef *ref = tern_client_download(client);
@@ -318,7 +322,7 @@ static enum tern_result find_download(struct tern_client *client, const uint8_t 
     return client->inline_offset == 0 ? check_inline(client) : TERN_OK;
 }
 
-// Checks the whole download before changing the replica.
+// Checks the current download, and then applies it to the replica. Sets *payload to the bytes of its container.
 static enum tern_result apply_download(struct tern_client *client, size_t *payload)
 {
     const uint8_t *blob = NULL;
@@ -327,7 +331,8 @@ static enum tern_result apply_download(struct tern_client *client, size_t *paylo
     TERN_TRY(find_download(client, &blob));
     TERN_TRY(
         tern_wire_decode_download(blob, tern_client_download(client)->size, &message, &container));
-    if (message.kind != tern_DownloadKind_DOWNLOAD_DELTA && // a delta's replica implies the model
+    if (message.kind !=
+            tern_DownloadKind_DOWNLOAD_DELTA && // the replica of a delta implies the model
         memcmp(message.model_hash.bytes, client->identity.model_hash, TERN_SHA256_SIZE) != 0) {
         return TERN_ERR_MODEL_MISMATCH;
     }
@@ -339,15 +344,15 @@ static enum tern_result apply_download(struct tern_client *client, size_t *paylo
                                              : apply_to_replica(client, &message, container);
 }
 
-// Whether the task is the final download, the global model of a finished federation. The hash of its weights is checked before
-// they are saved.
+// Returns whether the task is the download of the global model at the end of the federation. The hash of its weights is checked before they
+// are saved.
 static bool is_final(const struct tern_client *client)
 {
     return TERN_FINAL_MODEL && client->final;
 }
 
-// Applies a download, whose local values are those of version 0, and restores this client's own local values. For the final
-// download that happens after its hash was checked.
+// Applies the current download, which has version 0's values in local tensors, and then restores the values that this client has trained.
+// After the final download they are restored later, when its hash was checked.
 static enum tern_result apply_keeping_local(struct tern_client *client, size_t *payload)
 {
     tern_client_stash_local(client);
@@ -368,8 +373,8 @@ static enum tern_result save_replica(struct tern_client *client)
     return TERN_OK;
 }
 
-// The most applied bytes that a kill may lose. Writing a large replica for each small delta would cost too much flash and
-// time.
+// Returns the most bytes of applied downloads that the replica's record may lack. Saving a large replica after each small delta would wear
+// out the flash and take too long.
 static uint64_t unsaved_max(const struct tern_client *client)
 {
     const uint64_t record = (uint64_t)client->work.model->count * sizeof(float);
@@ -378,7 +383,7 @@ static uint64_t unsaved_max(const struct tern_client *client)
                : TERN_CLIENT_UNSAVED_MIN;
 }
 
-// Saves the replica if a kill would lose too many applied bytes: the store will drop the applied download for the next one.
+// Saves the replica if its record lacks too many bytes of applied downloads, because the next download overwrites the stored one.
 static enum tern_result save_if_much_is_unsaved(struct tern_client *client, uint32_t size)
 {
     if (!tern_partial_exists(client)) {
@@ -401,7 +406,7 @@ static enum tern_result apply_current_download(struct tern_client *client)
         return refetch_download(client);
     }
     if (TERN_PARTIALS && client->replica_half_updated) {
-        return TERN_ERR_IO; // the checked download has become unreadable: reload the record
+        return TERN_ERR_IO; // the download became unreadable after its check: tern_client_restore() loads the replica again
     }
     if (result != TERN_OK) {
         return reject_download(client, result,
@@ -422,7 +427,7 @@ static enum tern_result apply_current_download(struct tern_client *client)
     return save_if_much_is_unsaved(client, size);
 }
 
-// Whether the downloads have led to the task's base.
+// Returns whether the replica is now the task's base.
 static bool has_base(const struct tern_client *client)
 {
     if (is_final(client)) {

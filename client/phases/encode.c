@@ -1,12 +1,12 @@
-// Encodes the update. The sum t of error buffer and local change is made and encoded in the trainer's memory, which holds the
-// trained weights; the directive's effect, the residual error and the update's bytes then become one record. Until that record
-// is saved, the error buffer is unchanged. A change that exceeds a byte budget is saved in the error buffer without an update.
+// Encodes the update. The sum t of error buffer and local change replaces the trained weights in the trainer's memory, where it is encoded.
+// One record then saves the residual error together with the update; until it is saved, the error buffer is unchanged. If the update exceeds
+// a byte budget, its change is saved in the error buffer, and the update is discarded.
 #include "codec/kernels/kernels.h"
 #include "core.h"
 
 #include <string.h>
 
-// The client's state once the record is saved.
+// The new state of the client, which becomes valid when the upload record is saved.
 struct outcome {
     uint32_t generation;
     uint32_t sequence;
@@ -14,20 +14,21 @@ struct outcome {
     bool has_local;              // the trained local values are in work.local
     struct tern_error_next next; // the next error buffer
     struct tern_client_pending pending;
-    struct tern_span container; // in the blob; data NULL: in the record that is being written
+    struct tern_span container; // in the blob; data NULL: in the record that is in progress
     struct tern_client *client;
-    enum tern_result stored;             // the store's result for the record in pieces
-    uint8_t message[TERN_WIRE_OVERHEAD]; // precedes the container in that record
+    enum tern_result stored; // result of the store for the record in progress
+    // the message before the container in the record in progress
+    uint8_t message[TERN_WIRE_OVERHEAD];
     size_t message_len;
 };
 
-// Whether the stored error buffer already includes this round's change and its directive's effect.
+// Returns whether the error buffer already includes this round's change, and the effect of its directive.
 static bool change_is_in_buffer(const struct tern_client *client)
 {
     return client->unsent_round != 0 && client->unsent_round == client->task.round;
 }
 
-// Reads the task's directive for the error buffer. client->trained already holds the local change.
+// Applies the task's directive for the error buffer to *outcome. client->trained already has the local change.
 static enum tern_result read_directive(const struct tern_client *client,
                                        const struct tern_error_buffer *buffer,
                                        struct outcome *outcome)
@@ -35,7 +36,7 @@ static enum tern_result read_directive(const struct tern_client *client,
     const struct tern_entropy *entropy = &client->config.ports.entropy;
     switch (client->task.error_directive) {
     case tern_ErrorDirective_ERROR_KEEP:
-    case tern_ErrorDirective_ERROR_STEP_AHEAD: // leaves the whole error buffer
+    case tern_ErrorDirective_ERROR_STEP_AHEAD: // does not change the error buffer
         return TERN_OK;
     case tern_ErrorDirective_ERROR_DECAY:
         outcome->next.decay = client->task.decay;
@@ -52,7 +53,8 @@ static enum tern_result read_directive(const struct tern_client *client,
     return TERN_ERR_UNKNOWN;
 }
 
-// Applies momentum correction. The directive scales the velocity like the error buffer.
+// Applies momentum correction to client->trained and the velocity. decay: the directive's factor, which scales both error buffer and
+// velocity.
 static enum tern_result move_velocity(struct tern_client *client, const struct tern_codec *codec,
                                       float decay)
 {
@@ -64,7 +66,7 @@ static enum tern_result move_velocity(struct tern_client *client, const struct t
     return tern_error_momentum(velocity, codec->momentum * decay, client->trained, model->coded);
 }
 
-// Keeps the trained local values, which belong to this client: their change is not sent.
+// Copies the trained values of local tensors to work.local. They are never sent.
 static enum tern_result copy_trained_local(struct tern_client *client, struct outcome *outcome)
 {
     uint32_t first = 0;
@@ -90,8 +92,8 @@ static void use_trained_local(struct tern_client *client, const struct outcome *
     }
 }
 
-// Makes t = decay * error buffer + trained - replica in place of the trained weights. After a step ahead by a fraction of the
-// buffer, trained - replica already includes that fraction, so that adding the rest gives the same t.
+// Replaces the trained weights by t = decay * error buffer + trained - replica. After a step ahead, trained - replica already includes a
+// fraction of the error buffer, so only the remaining fraction, client->carried, is added.
 static enum tern_result build_sum(struct tern_client *client, const struct tern_codec *codec,
                                   struct outcome *outcome)
 {
@@ -100,7 +102,7 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
     const uint32_t trained = tern_model_trained(client->work.model);
     if (change_is_in_buffer(client)) {
         tern_error_buffer_load(&buffer, sum);
-        if (TERN_MANIFESTS) { // in other builds all values have an error buffer
+        if (TERN_MANIFESTS) { // in other builds the error buffer has all values
             memset(sum + buffer.count, 0, (trained - buffer.count) * sizeof *sum);
         }
         return TERN_OK;
@@ -127,7 +129,7 @@ static enum tern_result append_piece(void *ctx, const uint8_t *data, size_t len)
     return outcome->stored;
 }
 
-// Encodes the container into the open record, using the end of the blob.
+// Encodes the container into the record in progress. The end of the blob holds one block at a time.
 static enum tern_result encode_into_record(struct tern_client *client,
                                            const struct tern_codec *codec,
                                            const struct tern_encode_context *context,
@@ -137,7 +139,7 @@ static enum tern_result encode_into_record(struct tern_client *client,
     const size_t bound = tern_container_piece_bound(codec, work->model);
     const struct tern_container_sink sink = {
         .ctx = outcome,
-        .piece = work->blob + work->blob_size - bound, // the indices at the blob's start stay
+        .piece = work->blob + work->blob_size - bound, // the blob's start has the task's indices
         .piece_size = bound,
         .take = append_piece,
     };
@@ -148,7 +150,7 @@ static enum tern_result encode_into_record(struct tern_client *client,
                                       &outcome->container.len);
 }
 
-// Encodes the container at the end of the blob, or into the record.
+// Encodes the container at the end of the blob, or into the record in progress.
 static enum tern_result encode(struct tern_client *client, const struct tern_codec *codec,
                                struct outcome *outcome)
 {
@@ -165,7 +167,7 @@ static enum tern_result encode(struct tern_client *client, const struct tern_cod
         return encode_into_record(client, codec, &context, outcome);
     }
     const size_t bound = tern_container_bound(codec, work->model);
-    uint8_t *dst = work->blob + work->blob_size - bound; // take_task() checked that there is room
+    uint8_t *dst = work->blob + work->blob_size - bound; // accept_task() has checked the size
     outcome->container.data = dst;
     return tern_container_encode(codec, &context, work->model, client->trained, dst, bound,
                                  &outcome->container.len);
@@ -200,7 +202,7 @@ static tern_Update make_update_message(const struct tern_client *client,
     return message;
 }
 
-// Encodes the message that precedes the container: at the start of the blob, or for the record.
+// Encodes the message that precedes the container: at the start of the blob, or for the record in progress.
 static enum tern_result encode_message(struct tern_client *client, struct outcome *outcome,
                                        const tern_Update *message, size_t *len)
 {
@@ -237,7 +239,7 @@ static enum tern_result build_update(struct tern_client *client, struct outcome 
     return TERN_OK;
 }
 
-// Replaces the client's error buffer by the outcome's, and saves the record.
+// Makes *outcome the state of the client, and saves the upload record.
 static enum tern_result save(struct tern_client *client, const struct outcome *outcome)
 {
     struct tern_error_buffer buffer = tern_client_error_buffer(client);
@@ -280,8 +282,8 @@ static enum tern_result commit(struct tern_client *client, const struct outcome 
     return TERN_OK;
 }
 
-// Adds the update back to the sum and saves the sum. This rounds the sum again at the update's values; their velocity stays
-// cleared.
+// Adds the values of the update to the residual error again, and saves the sum in the error buffer. This rounds these values again, and
+// their velocity remains zero.
 static enum tern_result save_unsent_change(struct tern_client *client, struct outcome *outcome)
 {
     if (change_is_in_buffer(client)) {
@@ -294,7 +296,7 @@ static enum tern_result save_unsent_change(struct tern_client *client, struct ou
     TERN_TRY(tern_container_give_back(client->work.model, container.data, container.len,
                                       client->trained));
     outcome->next.filter = 1;
-    outcome->pending = client->pending; // none
+    outcome->pending = client->pending; // no update is pending
     outcome->sequence--;
     TERN_TRY(save(client, outcome));
     client->unsent_round = client->task.round;
@@ -302,7 +304,7 @@ static enum tern_result save_unsent_change(struct tern_client *client, struct ou
     return TERN_OK;
 }
 
-// Drops the unfinished record, if the store writes records in pieces.
+// Discards the record in progress, if the store writes records block by block.
 static void drop_record(struct tern_client *client)
 {
     if (tern_record_is_streamed(client)) {
@@ -310,7 +312,7 @@ static void drop_record(struct tern_client *client)
     }
 }
 
-// Keeps the change of an update that exceeds the budget; a later update carries it.
+// Saves the change of an update that exceeds the budget; a later update will contain it.
 static enum tern_result end_without_update(struct tern_client *client, struct outcome *outcome,
                                            uint64_t cost, const char *why)
 {
@@ -330,7 +332,9 @@ enum tern_result tern_phase_encode(struct tern_client *client)
     enum tern_result result = build_update(client, &outcome);
     if (result != TERN_OK) {
         drop_record(client);
-        TERN_TRY(outcome.stored); // an error of the store is no fault of the change
+        TERN_TRY(
+            outcome
+                .stored); // an error of the store stops the client; other errors concern this task only
         TERN_TRY(tern_record_reload_velocity(client));
         return tern_client_fail_task(client, result,
                                      TERN_WHY("the local change cannot be encoded"));

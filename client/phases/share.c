@@ -1,11 +1,11 @@
-// Rounds whose clients send values at the indices that one of them chose (ScaleCom, section 3). The pending update keeps its
-// indices, which are needed to add its values back to the error buffer if it is refused. The request body is made from it
-// before each attempt, and is always the same bytes.
+// Makes the request body of the pending update. In some rounds all clients send values at the indices that one of them chose (ScaleCom,
+// section 3), and the aggregator already has these indices: the body omits them. The pending update itself has them, because adding its
+// values to the error buffer again needs them. Each attempt makes the same bytes.
 #include "core.h"
 
 #include "codec/sparse_share.h"
 
-// Writes the update without its indices to the blob, after the pending update if the blob has it.
+// Writes a copy of the update without its indices to the blob, behind the pending update if that is in the blob.
 static enum tern_result strip_indices(struct tern_client *client, const tern_Update *message,
                                       struct tern_span container, struct tern_span *body)
 {

@@ -1,10 +1,10 @@
-// Sends the statistics of the columns once, or fetches the federation's scaling, saves it and applies it to the columns. Each
-// is one request; a check-in follows.
+// Sends the statistics of the columns, once; or fetches the federation's scaling, saves it, and applies it to the columns. Each is one
+// request, after which the client checks in.
 #include "core.h"
 
 #include <string.h>
 
-// Upper bound in bytes of a Statistics or Scaling message without its columns.
+// Most bytes of a Statistics or Scaling message without its columns.
 #define MESSAGE_ROOM 64
 
 static size_t columns_len(const struct tern_client *client)
@@ -12,7 +12,7 @@ static size_t columns_len(const struct tern_client *client)
     return (size_t)client->work.columns.count * TERN_WIRE_COLUMN_BYTES;
 }
 
-// Returns to the check-in after a failure.
+// Schedules a check-in after a failure.
 static enum tern_result return_to_checkin(struct tern_client *client, enum tern_result result,
                                           const char *why)
 {
@@ -41,7 +41,7 @@ static const char *why_not_measured(enum tern_result result)
                           "columns");
 }
 
-// Encodes the Statistics message at the start of the blob. The columns are measured into the blob behind it.
+// Measures the columns into the blob, and encodes the Statistics message at the start of the blob.
 static enum tern_result encode_statistics(struct tern_client *client, size_t *len)
 {
     const struct tern_column_port *columns = &client->work.columns;
@@ -57,7 +57,7 @@ static enum tern_result encode_statistics(struct tern_client *client, size_t *le
                                        client->work.blob, behind, len);
 }
 
-// Deletes the saved scaling and stops the client; a restart reads the columns unscaled.
+// Deletes the saved scaling and stops the client with TERN_ERR_STATE. After a restart the columns are unscaled.
 static enum tern_result forget_scaling(struct tern_client *client)
 {
     TERN_TRY(tern_record_save_scaling(client, (struct tern_span){NULL, 0}));
@@ -67,7 +67,8 @@ static enum tern_result forget_scaling(struct tern_client *client)
 static enum tern_result prepare_sending(struct tern_client *client)
 {
     size_t len = 0;
-    if (client->scaling != 0) { // the aggregator has lost the scaling that this client applied
+    if (client->scaling !=
+        0) { // the aggregator no longer has the scaling that this client has applied
         return forget_scaling(client);
     }
     const enum tern_result result = encode_statistics(client, &len);
@@ -84,7 +85,7 @@ static enum tern_result prepare_sending(struct tern_client *client)
     return TERN_OK;
 }
 
-// Handles the answer that the aggregator has accepted the statistics.
+// Handles the response to the statistics, which the aggregator has accepted.
 static enum tern_result handle_accepted(struct tern_client *client)
 {
     tern_UpdateReply reply;
@@ -149,7 +150,8 @@ static enum tern_result apply_scaling(struct tern_client *client, struct tern_sp
     return TERN_OK;
 }
 
-// Saves the scaling before applying it, so that one model never trains on data with two scalings.
+// Saves the received scaling, and then applies it. In the other order, a client that stops in between could train the same model on data
+// with another scaling.
 static enum tern_result handle_scaling(struct tern_client *client)
 {
     const struct tern_span scaling = {client->response.body, client->response.body_len};
@@ -210,7 +212,7 @@ enum tern_result tern_client_stored_scaling(const struct tern_client *client, ui
     return result == TERN_ERR_STATE ? TERN_ERR_NOT_FOUND : result;
 }
 
-// A scaling that is damaged or has other columns is fetched again.
+// Ignores a stored scaling that is damaged or has another number of columns: the client fetches it again.
 enum tern_result tern_client_restore_scaling(struct tern_client *client)
 {
     struct tern_span columns;

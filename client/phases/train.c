@@ -1,5 +1,5 @@
-// The phases that use the trainer: local training from the replica, one step a call, and evaluation on this client's
-// held-out data. A training client reports the evaluation of its base with the update, an evaluator with the next check-in.
+// The phases that use the trainer: local training from the replica, one step per call, and evaluation on this client's held-out data. A
+// training client reports the evaluation of its base model with the update; an evaluator reports evaluations with the next check-in.
 #include "core.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static void describe_metrics(const struct tern_evaluate_result *found, tern_Eval
 }
 #endif
 
-// version: of the evaluated model; 0 in an update, whose base implies it.
+// Makes the message about an evaluation. version: version of the evaluated model; 0 in an update, whose base model implies it.
 static tern_Evaluation make_evaluation(const struct tern_evaluate_result *found, uint32_t version)
 {
     tern_Evaluation message = {
@@ -48,7 +48,7 @@ static enum tern_result evaluate_base(struct tern_client *client)
     }
     client->base_evaluated = true;
     client->has_held_out = result == TERN_OK;
-    if (result != TERN_OK) { // no usable held-out data: train without the evaluation
+    if (result != TERN_OK) { // there is no usable held-out data: train without evaluating
         return TERN_OK;
     }
     client->held_out = make_evaluation(&found, 0);
@@ -59,7 +59,7 @@ static enum tern_result evaluate_base(struct tern_client *client)
         .loss = found.loss,
         .accuracy = found.accuracy,
         .num_examples = found.num_examples,
-        .found = &found,
+        .evaluation = &found,
     };
     tern_client_emit(client, &event);
     return TERN_OK;
@@ -90,7 +90,7 @@ enum tern_result tern_phase_evaluate(struct tern_client *client)
         .loss = found.loss,
         .accuracy = found.accuracy,
         .num_examples = found.num_examples,
-        .found = &found,
+        .evaluation = &found,
         .global = client->final,
     };
     tern_client_emit(client, &event);
@@ -108,7 +108,7 @@ static enum tern_result report_failed_training(struct tern_client *client, enum 
                                  TERN_WHY("local training failed; nothing was changed"));
 }
 
-// Moves the start of training ahead by the task's fraction of the error buffer (tern_train_task.ahead).
+// Adds the task's fraction of the error buffer to the initial weights (tern_train_task.ahead).
 static void start_ahead(void *ctx, float *weights)
 {
     struct tern_client *client = ctx;
@@ -116,13 +116,13 @@ static void start_ahead(void *ctx, float *weights)
     const float share = client->task.step_ahead;
     if (tern_error_buffer_add_to(&buffer, share, weights) == TERN_OK) {
         client->carried = 1 - share;
-    } else { // not finite: start from the replica itself
+    } else { // a sum is not finite: start from the replica
         memcpy(weights, client->work.weights, (size_t)buffer.count * sizeof *weights);
     }
 }
 
-// Whether training starts ahead. A codec with momentum does not: a step ahead would enter its velocity, which consists of
-// local changes alone.
+// Returns whether training starts ahead of the replica. With a codec that has momentum it does not, because the step ahead would become
+// part of the velocity, which must consist of local changes only.
 static bool starts_ahead(const struct tern_client *client)
 {
     struct tern_codec codec;
@@ -131,14 +131,14 @@ static bool starts_ahead(const struct tern_client *client)
            tern_codec_entry(codec.id)->feedback != TERN_FEEDBACK_MOMENTUM;
 }
 
-// The full gradient uses all examples.
+// Returns the task's batch size; a full gradient uses all examples.
 static uint32_t batch_size(const tern_Task *task)
 {
     const bool full = TERN_VARIANCE_REDUCTION && task->gradient == tern_Gradient_GRADIENT_FULL;
     return full ? TERN_TRAIN_ALL : task->batch_size;
 }
 
-// When the task's training began. A task that trains twice began with the training at the anchor.
+// Returns when the task's training began. If the task trains twice, that is the start of training from the anchor.
 static uint64_t started_ms(const struct tern_client *client)
 {
     return TERN_VARIANCE_REDUCTION && client->trained_at_anchor ? client->train_started_ms
@@ -165,7 +165,7 @@ static enum tern_result begin(struct tern_client *client, const float *base)
     };
     client->carried = 1;
     TERN_TRY(trainer->begin(trainer->ctx, &train, base, client->work.model->count));
-    client->unsent_round = 0; // the trainer's memory no longer holds that round's work
+    client->unsent_round = 0; // begin() has overwritten the weights that were trained in that round
     client->training = true;
     client->train_started_ms = started_ms(client);
     return TERN_OK;
@@ -189,7 +189,7 @@ static void finish_training(struct tern_client *client)
     tern_client_emit(client, &event);
 }
 
-// Trains at the anchor, before training at the replica.
+// Trains from the anchor, before the task trains from the replica.
 static enum tern_result train_at_anchor(struct tern_client *client)
 {
     const struct tern_trainer *trainer = &client->work.trainer;
@@ -211,7 +211,8 @@ enum tern_result tern_phase_train(struct tern_client *client)
     const struct tern_trainer *trainer = &client->work.trainer;
     enum tern_result result = TERN_OK;
     if (client->unsent_round == client->task.round) {
-        client->phase = TERN_PHASE_ENCODE; // already trained: the change must not count twice
+        client->phase =
+            TERN_PHASE_ENCODE; // the error buffer already has this round's change: train only once
         return TERN_OK;
     }
     if (TERN_HELD_OUT && client->task.evaluate && !client->base_evaluated) {

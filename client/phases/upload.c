@@ -1,11 +1,11 @@
-// Sends the pending update until the aggregator answers, then settles it: dropped when it was applied, given back to the error
-// buffer when it was not. Only an answer of the aggregator itself decides; a proxy's error page does not.
+// Sends the pending update until the aggregator answers. If the update was applied, the client drops it; if it was refused, the client adds
+// its values to the error buffer again. Only an answer of the aggregator settles an update; the error page of a proxy does not.
 #include "core.h"
 
 #include <string.h>
 
-// Whether to ask first how many bytes the aggregator has: an attempt of this or an earlier process broke off after an unknown
-// number of bytes.
+// Returns whether the client must first ask how many bytes of the update the aggregator has, because an attempt of this or an earlier
+// process was interrupted.
 static bool must_query(const struct tern_client *client, size_t len)
 {
     return TERN_PARTIALS && client->upload_interrupted && len > client->config.resume_upload_above;
@@ -31,12 +31,13 @@ static enum tern_result prepare(struct tern_client *client)
     return TERN_OK;
 }
 
-// Resets the number of bytes that the aggregator has. cut: the aggregator may have a part.
-static void reset_progress(struct tern_client *client, bool cut)
+// Resets what the client knows about the bytes that the aggregator has. interrupted: the aggregator may have more bytes than it has
+// reported; else it has none.
+static void reset_progress(struct tern_client *client, bool interrupted)
 {
     if (TERN_PARTIALS) {
-        client->upload_interrupted = cut;
-        client->upload_received = cut ? client->upload_received : 0;
+        client->upload_interrupted = interrupted;
+        client->upload_received = interrupted ? client->upload_received : 0;
     }
 }
 
@@ -58,8 +59,8 @@ static void report_uploaded(const struct tern_client *client,
     tern_client_emit(client, &event);
 }
 
-// Continues with the answer: the next task, the end, or a time to return. A client with long polling checks in at once
-// instead of sleeping until the round's deadline, since the round may end at any moment.
+// Handles the next assignment if the reply has one: a task, the end, or a time to return. A client with wait_ms checks in at once instead
+// of sleeping until the round's deadline, because the round may end at any moment.
 static enum tern_result handle_next_assignment(struct tern_client *client,
                                                const tern_UpdateReply *reply)
 {
@@ -75,7 +76,7 @@ static enum tern_result settle_applied(struct tern_client *client, const tern_Up
     TERN_TRY(tern_record_save_settled(client));
     const struct tern_client_pending pending = client->pending;
     client->pending.len = 0;
-    client->error_reported = true; // the update has reported the residual error
+    client->error_reported = true; // the update contains the facts about the error buffer
     client->failures = 0;
     client->phase = TERN_PHASE_CHECKIN;
     reset_progress(client, false);
@@ -105,10 +106,12 @@ static enum tern_result give_back(struct tern_client *client, enum tern_result r
         return TERN_OK;
     }
     return tern_client_retry_later(client, reason,
-                                   TERN_WHY("the update was rejected and given back"));
+                                   TERN_WHY("the update was rejected; its values are in the error "
+                                            "buffer again"));
 }
 
-// Whether a refusal settles the update. Errors of the network path or inside the aggregator do not.
+// Returns whether this error means that the aggregator has refused the update for good. Errors of the network or inside the aggregator do
+// not.
 static bool settles_update(enum tern_result refusal)
 {
     static const enum tern_result undecided[] = {
@@ -129,12 +132,12 @@ static enum tern_result read_reply(struct tern_client *client, tern_UpdateReply 
     const enum tern_result result =
         tern_wire_decode_update_reply(response->body, response->body_len, reply);
     return result == TERN_OK
-               ? TERN_OK // after an error the update is sent again, which is harmless
+               ? TERN_OK // after an error the client sends the update again; the aggregator applies it only once
                : tern_client_retry_later(client, result,
                                          TERN_WHY("the answer to the update is malformed"));
 }
 
-// Whether the update begins with these bytes.
+// Returns whether the first `len` bytes of the update have this SHA-256.
 static bool has_prefix_hash(struct tern_span update, size_t len,
                             const uint8_t sha256[TERN_SHA256_SIZE])
 {
@@ -146,7 +149,8 @@ static bool has_prefix_hash(struct tern_span update, size_t len,
     return memcmp(digest, sha256, TERN_SHA256_SIZE) == 0;
 }
 
-// Continues an interrupted update. Sends all of it when the aggregator has another or a damaged part.
+// Decides how to continue an interrupted update: after the bytes that the aggregator has, or from the start if these are damaged or belong
+// to another update.
 static enum tern_result resume_upload(struct tern_client *client, const tern_UpdateReply *reply)
 {
     struct tern_span body;
@@ -155,7 +159,7 @@ static enum tern_result resume_upload(struct tern_client *client, const tern_Upd
     const size_t len = unfinished ? reply->received : body.len;
     const bool same =
         reply->sha256.size == TERN_SHA256_SIZE && has_prefix_hash(body, len, reply->sha256.bytes);
-    if (same && !unfinished) { // the aggregator had accepted the update; its answer was lost
+    if (same && !unfinished) { // the aggregator has accepted the update, and its answer was lost
         tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
         return settle_applied(client, reply);
     }
@@ -166,7 +170,7 @@ static enum tern_result resume_upload(struct tern_client *client, const tern_Upd
     return TERN_OK;
 }
 
-// Handles the answer with the number of received bytes.
+// Handles the response that reports how many bytes of the update the aggregator has.
 static enum tern_result read_progress(struct tern_client *client, enum tern_result sent)
 {
     tern_UpdateReply reply;
@@ -176,7 +180,7 @@ static enum tern_result read_progress(struct tern_client *client, enum tern_resu
     }
     if (answer != TERN_OK && client->response.status >= 400 && client->response.status < 500 &&
         answer != TERN_ERR_BUSY) {
-        reset_progress(client, false); // the aggregator has nothing
+        reset_progress(client, false); // the aggregator has no byte of the update
         return TERN_OK;
     }
     if (answer != TERN_OK) {
@@ -197,14 +201,16 @@ static enum tern_result handle_answer(struct tern_client *client, enum tern_resu
     }
     tern_UpdateReply reply;
     const enum tern_result result = tern_client_answer_result(client);
-    if (client->response.status == 416) { // the aggregator has lost its part
+    if (client->response.status == 416) { // the aggregator has lost the bytes that it had received
         reset_progress(client, false);
-        return tern_client_retry_later(client, result,
-                                       TERN_WHY("the aggregator has lost its part of the update; "
-                                                "the client sends all of it"));
+        return tern_client_retry_later(
+            client, result,
+            TERN_WHY("the aggregator has lost the received bytes of the "
+                     "update; the client sends the update from the start"));
     }
     if (result == TERN_OK ||
-        settles_update(result)) { // an update counts once, however often it was sent
+        settles_update(
+            result)) { // the payload counts once, even if the update was sent several times
         tern_budget_count_payload(client, TERN_PURPOSE_UPLOAD, TERN_UP, client->pending.container);
     }
     if (result == TERN_OK) {

@@ -1,5 +1,5 @@
-// Decides when the client continues: after the time that the aggregator requested, after a failure with backoff, and while
-// the conditions do not allow work.
+// Decides when the client continues: after the time that the aggregator has requested, after a failure and its backoff, or when the
+// conditions allow work again.
 #include "core.h"
 
 #define WAIT_MIN_MS 100
@@ -24,7 +24,8 @@ uint32_t tern_client_add_jitter(struct tern_client *client, uint32_t ms, uint32_
 enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms, const char *why)
 {
     if (ms < WAIT_MIN_MS) {
-        ms = WAIT_MIN_MS; // an aggregator that requests no wait must not make the client spin
+        ms =
+            WAIT_MIN_MS; // so that an aggregator that requests no wait does not keep the client busy
     } else if (ms > WAIT_MAX_MS) {
         ms = WAIT_MAX_MS;
     }
@@ -39,7 +40,8 @@ enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms, const
     return TERN_AGAIN;
 }
 
-// Returns between half and the whole of min * 2^failures, so that clients that failed together do not return together.
+// Returns a random time between half of min * 2^failures and all of it, so that clients that failed at the same time do not return at the
+// same time.
 static uint32_t backoff(struct tern_client *client)
 {
     const uint32_t longest = client->config.retry_max_ms;
@@ -51,7 +53,7 @@ static uint32_t backoff(struct tern_client *client)
     return whole - tern_prng_below(&client->jitter, whole / 2 + 1);
 }
 
-// Returns the time of Retry-After plus up to half of it, since all clients refused together received the same time.
+// Returns the time of Retry-After plus a random time of up to half of it, because all refused clients have received the same time.
 static uint32_t retry_after_ms(struct tern_client *client)
 {
     const uint32_t seconds = client->response.retry_after_s;
@@ -109,8 +111,8 @@ enum tern_result tern_client_fail_task(struct tern_client *client, enum tern_res
 
 // --- Conditions
 
-// Called before every piece of work, so that a pause comes between two pieces: the task, the trainer's state and an unsent
-// update stay in place, and the same round continues.
+// Conditions are checked before each piece of work. So a pause loses nothing: the task, the trainer's state and the pending update
+// remain, and the client continues the same round.
 
 static uint32_t paused_ms(const struct tern_client *client)
 {
@@ -153,7 +155,7 @@ static enum tern_result pause_work(struct tern_client *client, const char *why)
 static void resume_work(struct tern_client *client)
 {
     client->paused = false;
-    client->train_started_ms += paused_ms(client); // a pause is no training time
+    client->train_started_ms += paused_ms(client); // training time does not include pauses
     report_pause(client, TERN_EVENT_RESUMED, paused_ms(client), NULL);
 }
 

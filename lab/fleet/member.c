@@ -91,9 +91,9 @@ static bool is_divergence(const struct tern_member *member, enum tern_result res
 
 static void on_evaluated(struct tern_member *member, const struct tern_client_event *event)
 {
-    const bool accuracy = member->measures && !event->found->no_accuracy;
-    if (member->measures && event->found->no_accuracy) {
-        tern_progress_figures(member->progress, event->version, event->found);
+    const bool accuracy = member->measures && !event->evaluation->no_accuracy;
+    if (member->measures && event->evaluation->no_accuracy) {
+        tern_progress_figures(member->progress, event->version, event->evaluation);
     }
     tern_progress_evaluation(member->progress, event->version,
                              accuracy ? (double)event->accuracy : NAN, (double)event->loss);
