@@ -131,7 +131,8 @@ endfunction()
 # `build/tests/PROGRAM NAME`, or `build/tests/NAME` where it is ALONE or there is no
 # tern_test_program().
 #
-# Labels that mean something: "threaded", it has threads, so that the thread sanitizer runs it, too;
+# Labels that mean something: "threaded", it has threads, so that the thread sanitizer runs it, too; "threads_long", with
+# ./tern test --long only, because other tests have the same threads;
 # "long", a sanitizer runs it with ./tern test --long only: it takes a minute there, or it repeats what another test shows;
 # "device", it tests what boards run, so that ./tern cross --static runs it in emulation (tests/CMakeLists.txt sets it);
 # "sanitized", a script that the address sanitizer runs without --long, too, as it runs every tern_test();
@@ -161,7 +162,7 @@ function(tern_test name)
   endif()
   if(NOT "long" IN_LIST T_LABELS)
     add_dependencies(tern-short-tests ${program})
-    if("threaded" IN_LIST T_LABELS)
+    if("threaded" IN_LIST T_LABELS AND NOT "threads_long" IN_LIST T_LABELS)
       add_dependencies(tern-threaded-tests ${program})
     endif()
   endif()

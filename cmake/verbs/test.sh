@@ -92,7 +92,7 @@ unpack_neighbours() { # [PACKAGE...]
 }
 
 verb_test() {
-    local extent=usual skips=yes unwatched=long
+    local extent=usual skips=yes unwatched='long|threads_long'
     while [ $# -gt 0 ]; do
         case $1 in
         --quick | --long | --all) extent=${1#--} ;;

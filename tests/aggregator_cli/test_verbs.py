@@ -815,4 +815,11 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      every_reason_names_what_to_do, a_federation_that_diverged_says_so, export_refuses_without_writing,
      export_replaces_regular_files_only, a_backup_is_a_state_of_its_own,
      prune_drops_old_updates_only, who_evaluates_later_changes_no_figure_of_the_past,
-     the_global_models_figure_goes_before_its_replicas, help_teaches)
+     the_global_models_figure_goes_before_its_replicas, help_teaches,
+     # Each verb once.
+     sanitized=(init_makes_a_private_directory, status_answers_the_two_questions_first,
+                clients_are_listed_and_cannot_steer_the_terminal, rounds_are_listed, the_byte_reports_agree,
+                the_ledger_explains_itself, texts_of_a_database_do_not_steer_a_terminal, codes_are_shown_once_and_stored_hashed,
+                provisioned_clients_are_shown_once, replicas_say_who_holds_what, tags_are_given_by_codes_and_by_hand,
+                export_writes_what_was_recorded, export_has_the_averaged_model, a_backup_is_a_state_of_its_own,
+                prune_drops_old_updates_only))

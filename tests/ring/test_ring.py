@@ -66,7 +66,7 @@ class Rings(Case):
     def test_groups_end_with_the_same_bits(self):
         """Rings of 3, 2 and 1 and one of their first members; the sum is that of all, up to its order."""
         models = {}
-        for codec, groups in (("float32", "aabbca"), ("3lc:s=1", "aabbca"), ("qsgd", "aabbca"), ("float32", None)):
+        for codec, groups in (("float32", "aabbca"), ("3lc:s=1", "aabbca"), ("float32", None)):
             with self.subTest(codec=codec, groups=groups), Ring(
                     6, groups=groups, **{"ring.codec": codec, "ring.rounds": 4}) as ring:
                 ring.start()
@@ -100,7 +100,7 @@ class Rings(Case):
 
     def test_nothing_is_lost_by_codecs_that_feed_errors_back(self):
         """What a codec leaves out of the first round is, all peers together, what it misses of float32's."""
-        for groups in (None, "aabbb", "abbbc"):
+        for groups in (None, "abbbc"):
             held, missing = {}, {}
             for codec in ("float32", "3lc:s=1"):
                 with self.subTest(groups=groups, codec=codec), Ring(5, groups=groups, **{
@@ -185,34 +185,33 @@ class Rings(Case):
     def test_one_with_other_settings_does_not_end_the_others(self):
         """Whether it is there at the start, comes later, or comes back; and it comes in once it is set as they are."""
         others = ["p0", "p1", "p3"]
-        for key, value in (("ring.seed", 9), ("ring.model", "mlp:24-16-8")):
-            with self.subTest(key=key), Ring(4, **{"ring.rounds": 100000, "ring.local_steps": 20,
-                                                   "ring.evaluate_every": 0, "ring.start_wait": "5s"}) as ring:
-                wrong = {key: value, "ring.state_dir": "wrong", "ring.start_wait": "10m"}
-                ring.start(*others)
-                said = 0
-                for _ in range(2):
-                    ring.start("p2", **wrong)
-                    ring.finish("p2", code=2)
-                    self.assertIn(f"has different settings: {key} is ", ring.log("p2"))
-                    for name in others:
-                        self.wait_for_more_rounds(ring, name)
-                    before, said = said, "".join(map(ring.log, others)).count(
-                        f'event=peer-refused name=p2 why="{key} is {value} there and ')
-                    self.assertGreater(said, before)  # whom it has not met by its end has nothing to say
-                self.assertNotIn("event=round", ring.log("p2"))
-                ring.start("p2")
-                ring.wait_for("p2", "members=4 ")
-                # It is a member now, and comes back set otherwise.
-                ring.processes["p2"].kill()
-                ring.processes["p2"].wait()
+        key, value = "ring.model", "mlp:24-16-8"
+        with Ring(4, **{"ring.rounds": 100000, "ring.local_steps": 20, "ring.evaluate_every": 0, "ring.start_wait": "5s"}) as ring:
+            wrong = {key: value, "ring.state_dir": "wrong", "ring.start_wait": "10m"}
+            ring.start(*others)
+            said = 0
+            for _ in range(2):
                 ring.start("p2", **wrong)
                 ring.finish("p2", code=2)
+                self.assertIn(f"has different settings: {key} is ", ring.log("p2"))
                 for name in others:
                     self.wait_for_more_rounds(ring, name)
-                for name in others:
-                    ring.processes[name].send_signal(signal.SIGTERM)
-                ring.finish(*others, code=5)
+                before, said = said, "".join(map(ring.log, others)).count(
+                    f'event=peer-refused name=p2 why="{key} is {value} there and ')
+                self.assertGreater(said, before)  # whom it has not met by its end has nothing to say
+            self.assertNotIn("event=round", ring.log("p2"))
+            ring.start("p2")
+            ring.wait_for("p2", "members=4 ")
+            # It is a member now, and comes back set otherwise.
+            ring.processes["p2"].kill()
+            ring.processes["p2"].wait()
+            ring.start("p2", **wrong)
+            ring.finish("p2", code=2)
+            for name in others:
+                self.wait_for_more_rounds(ring, name)
+            for name in others:
+                ring.processes[name].send_signal(signal.SIGTERM)
+            ring.finish(*others, code=5)
 
     def wait_for_more_rounds(self, ring, name):
         version = max(ring.rounds(name), default=0)

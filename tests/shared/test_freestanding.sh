@@ -12,7 +12,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/tern-freestanding.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 compile() {
-    "$cc" -std=gnu11 -O2 -ffreestanding -fno-pic -ffp-contract=off -Wall -Werror \
+    "$cc" -std=gnu11 -O0 -ffreestanding -fno-pic -ffp-contract=off -Wall -Werror \
         -I"$shared" -isystem "$generated" -I"$nanopb" -c "$1" -o "$work/$2.o"
 }
 

@@ -4,6 +4,8 @@
 // (test_kernels_neon.sh).
 #include "codec/kernels/paths.h"
 
+#include "tests/sanitized.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -420,7 +422,7 @@ static void check_version(void)
         for (size_t count = 0; count <= SMALL; count += count < SMALL / 2 ? 1 : 1 + kind % 3) {
             check_all(&in, count, kind);
         }
-        for (unsigned i = 0; i < 30; i++) {
+        for (unsigned i = 0; i < (FEWER_TRIALS ? 5 : 30); i++) {
             check_all(&in, SMALL + random_word() % (LARGEST - SMALL), kind);
         }
     }

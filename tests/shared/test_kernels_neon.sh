@@ -20,7 +20,7 @@ run_test() { # NAME SOURCE...
     name=$1
     shift
     "$cc" -std=gnu11 -O2 -static -ffp-contract=off -ffunction-sections -Wl,--gc-sections \
-        -Wall -Wextra -Werror -I"$source/shared" "$source/tests/shared/$name.c" "$@" -o "$work/$name"
+        -Wall -Wextra -Werror -DTERN_EMULATED -I"$source" -I"$source/shared" "$source/tests/shared/$name.c" "$@" -o "$work/$name"
     "$emulator" "$work/$name"
 }
 
