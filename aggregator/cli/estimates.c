@@ -15,9 +15,9 @@
 
 #define DAY_MS 86400000.0
 
-// Exchanges of a round: a check-in, whose answer holds the downloads of most models, and an update.
+// HTTP exchanges of a client in a round: a check-in, whose reply includes the downloads of most models, and an upload.
 #define EXCHANGES 2
-// Bytes of messages in these: check-in 25, task with one download 82, update 43, its answer 6 (docs/BENCHMARKS.md, "Bytes
+// Bytes of a round's protocol messages: check-in 25, task with one download 82, update 43, reply to the update 6 (docs/BENCHMARKS.md, "Bytes
 // beside the bodies").
 #define MESSAGES 156
 
@@ -36,7 +36,7 @@ static double tensor_bytes(const struct tern_model *model, const struct tern_cod
     return bits / 8;
 }
 
-// Returns the mean of all rounds, from the bytes of early and later rounds. In a federation without end, early rounds do not
+// Returns the mean bytes of a round from those of early and later rounds. In a federation without end, early rounds do not
 // count.
 static double mean_over_rounds(const struct tern_federation_config *config, double early,
                                double later)
@@ -168,13 +168,13 @@ void tern_spending_log(const struct tern_spending *spending)
 
 // --- Disk space
 
-#define EMPTY_BYTES (512.0 * 1024) // of an empty database
-#define ROUND_BYTES 600.0          // rows that pruning keeps of a round
-#define ROW_BYTES 400.0            // rows of an update and its task, without tensors
-#define ROW_ROUNDS 16.0            // rounds for which these rows are kept
+#define EMPTY_BYTES (512.0 * 1024) // bytes of an empty database
+#define ROUND_BYTES 600.0          // bytes of a round's rows that pruning keeps
+#define ROW_BYTES 400.0            // bytes of the rows of an update and its task, without tensors
+#define ROW_ROUNDS 16.0            // rounds for which rows of updates and tasks are kept
 #define REPLICA_SHARE                                                                              \
-    1.25                // clients' own replicas and their downloads (docs/OPERATIONS.md, "Sizing")
-#define LOG_FACTOR 1.25 // the log and the reserve take at most a fifth of the total
+    1.25 // bytes stored of a client's replica and downloads, per byte of the model (docs/OPERATIONS.md, "Sizing")
+#define LOG_FACTOR 1.25       // the log and the reserve take at most a fifth of the total
 #define ENDLESS_ROUNDS 1000.0 // assumed if no setting limits the rounds
 
 static double least(double a, double b)

@@ -10,12 +10,12 @@
 #include "tensor/model.h"
 #include <cjson/cJSON.h>
 
-// Bytes of a client that takes part in every round.
+// Estimated bytes of a client that takes part in every round.
 struct tern_spending {
     double up;    // tensors of an update, mean of all rounds
     double down;  // tensors of a download, mean of all rounds
     double round; // per round on the wire in both directions, with messages, TLS and headers
-    double last;  // on the wire, for the global model after the last round; 0: it is not sent
+    double last;  // on the wire, for the global model after the last round; 0: none is sent
     double day;   // most bytes per day; 0: nothing limits the number of rounds per day
     uint64_t interval_ms; // least time between the openings of two rounds
     uint32_t rounds;      // number of rounds; 0: without end
@@ -39,7 +39,7 @@ struct tern_spending_accuracies {
     struct {
         const char *accuracy;
         double round; // bytes
-        bool is_set;  // the settings have this value
+        bool is_set;  // the settings have this value of codec.accuracy
     } of[TERN_SPENDING_ACCURACIES];
 };
 

@@ -45,8 +45,8 @@ void tern_figures_print_outside(const struct tern_figures *figures, const char *
     tern_text_bytes((double)outside->up.wire, up);
     tern_text_bytes((double)outside->down.wire, down);
     printf(
-        "%sof this, in total outside of rounds (enrolment, first handshakes, idle check-ins): %s "
-        "up, %s down\n",
+        "%sincludes, in total outside of rounds (enrolment, first handshakes, idle check-ins), %s "
+        "up and %s down\n",
         indent, up, down);
 }
 

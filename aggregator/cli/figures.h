@@ -13,7 +13,8 @@ struct tern_round_bytes {
     struct tern_bytes down;
 };
 
-// A round costs a client all.up and all.down, divided by all.participants. tern-fleet computes the same from its own counts.
+// Mean bytes of a client in a round: all.up and all.down, divided by all.participants. tern-fleet computes this mean from the
+// bytes that its clients count.
 struct tern_figures {
     // Accuracy of the newest evaluated version (federation/accuracy.h): of its global model or, if only the replica was
     // evaluated, of the replica.

@@ -72,8 +72,8 @@ static enum tern_result write_rows(const struct listing *listing, struct tern_vi
 }
 
 // Closes the rows and the database, and returns an exit code.
-static int finish(const struct listing *listing, struct tern_db *db, struct tern_view_rows *rows,
-                  enum tern_result result)
+static int close_list(const struct listing *listing, struct tern_db *db,
+                      struct tern_view_rows *rows, enum tern_result result)
 {
     const enum tern_result closed = tern_view_close(rows);
     result = closed != TERN_OK ? closed : result;
@@ -87,12 +87,12 @@ static int finish(const struct listing *listing, struct tern_db *db, struct tern
 static int print_one(const struct listing *listing, struct tern_db *db, struct tern_view_rows *rows)
 {
     if (listing->csv) {
-        return finish(listing, db, rows, tern_view_write_csv(rows, stdout));
+        return close_list(listing, db, rows, tern_view_write_csv(rows, stdout));
     }
     if (tern_view_next(rows)) {
-        return finish(listing, db, rows, write_one(listing, rows));
+        return close_list(listing, db, rows, write_one(listing, rows));
     }
-    TERN_CLI_TRY(finish(listing, db, rows, TERN_OK));
+    TERN_CLI_TRY(close_list(listing, db, rows, TERN_OK));
     tern_cli_fail(listing->cli, TERN_ERR_NOT_FOUND, "client %" PRIu64 " %s", listing->query.client,
                   listing->view->nothing != NULL ? listing->view->nothing : "has no such row");
     return TERN_EXIT_NOTHING;
@@ -117,7 +117,7 @@ static int list(const struct listing *listing, struct tern_db *db)
         return tern_state_fail(listing->cli, db, result);
     }
     return listing->one ? print_one(listing, db, rows)
-                        : finish(listing, db, rows, write_rows(listing, rows));
+                        : close_list(listing, db, rows, write_rows(listing, rows));
 }
 
 // A table for people has the usual columns; a single row, CSV and JSON have all columns.
@@ -139,7 +139,7 @@ int tern_list(struct tern_cli *cli, const struct tern_view *view,
     }
     TERN_CLI_TRY(tern_list_query(cli, &listing.query));
     if (cli->verb->arguments[0] == '[') {
-        TERN_CLI_TRY(tern_state_client(cli, &client));
+        TERN_CLI_TRY(tern_state_client_argument(cli, &client));
     }
     listing.query.client = client;
     listing.one = client != 0 && view != &tern_view_client_rounds;

@@ -16,15 +16,16 @@
         "csv", NULL, "comma-separated values with a header line"                                   \
     }
 
-// Adds a verb's own lines to a list. Each function is called once, while the rows are open.
+// Functions of a verb that add totals to a list. Each one is called once, while the rows are open.
 struct tern_listing_sums {
     // Prints lines for people below the table.
     enum tern_result (*print)(struct tern_view_rows *rows);
-    // Adds members next to "rows" in JSON; NULL: --json prints only the rows.
+    // Adds JSON members beside "rows"; NULL: --json prints only the rows.
     enum tern_result (*add)(cJSON *object, struct tern_view_rows *rows);
 };
 
-// Prints the list, or the row of the client that is the verb's first argument. sums: NULL: none. Returns an exit code.
+// Prints the list, or only the row of the client that the verb's first argument names. sums: NULL: the list has no totals.
+// Returns an exit code.
 int tern_list(struct tern_cli *cli, const struct tern_view *view,
               const struct tern_listing_sums *sums);
 // Reads the options of a list. Returns an exit code.

@@ -7,7 +7,7 @@
 static const struct tern_cli_option init_options[] = {
     TERN_OPTION_STATE,
     {"model", "SPEC|FILE", "model of the federation, or a .safetensors file (federation.model)"},
-    {"rules", "RULES", "how its tensors are sent (tensors.rules)"},
+    {"rules", "RULES", "how the model's tensors are sent (tensors.rules)"},
     {"data", "FILE", "propose model, classes and scaling for this sample of the data, a CSV file"},
     {"label", "COLUMN", "the sample's column with the class or target, by name or number (the last); or none"},
     {"task", "TASK", "classification, regression or anomaly (default: by the labels)"},
@@ -43,7 +43,7 @@ static const struct tern_cli_option code_options[] = {
     TERN_OPTION_STATE,
     {"uses", "N", "how many clients can enrol with it (1)"},
     {"expires", "TIME", "how long it is valid: 30m, 24h, 7d (24h)"},
-    {"label", "TEXT", "a note for you"},
+    {"label", "TEXT", "a note that `codes` shows beside the code"},
     {"tag", "KEY=VALUE,...", "tags of the clients that enrol with it (see tag)"},
     {"evaluator", NULL, "clients with client.evaluator = yes can enrol with it"},
     {0}};
@@ -57,7 +57,7 @@ static const struct tern_cli_option revoke_options[] = {
     {0}};
 static const struct tern_cli_option provision_options[] = {
     TERN_OPTION_STATE,
-    {"name", "TEXT", "shown by `tern-aggregator clients`; numbered with --count"},
+    {"name", "TEXT", "name that `tern-aggregator clients` shows; --count adds a number"},
     {"psk", NULL, "make a pre-shared key, for devices that cannot verify certificates (tls.psk)"},
     {"count", "N", "make N clients, and print a list (1)"},
     {"evaluator", NULL, "an evaluator: it evaluates every version and never trains"},
@@ -72,7 +72,7 @@ static const struct tern_cli_option export_options[] = {
     {"format", "NAME", "f32 or safetensors (from the name of FILE)"},
     {"version", "N", "an earlier version, replayed from the stored updates"},
     {"best", NULL, "the version with the highest accuracy, or the lowest loss"},
-    {"dtype", "TYPE", "type of a safetensors file: F32 (default), F16 or BF16"},
+    {"dtype", "TYPE", "number type in a safetensors file: F32 (default), F16 or BF16"},
     {"global", NULL, "the global model, even if evaluators found the replica better"},
     {"replica", NULL, "the replica, which clients hold, not the global model"},
     {"averaged", NULL, "the average of the last versions (average_versions of round.strategy)"},
@@ -83,7 +83,7 @@ static const struct tern_cli_option restore_options[] = {
     {0}};
 static const struct tern_cli_option copy_options[] = {
     TERN_OPTION_STATE,
-    {"forget", NULL, "use a database again that was copied"},
+    {"forget", NULL, "allow serve to use a database again that was copied"},
     {0}};
 static const struct tern_cli_option prune_options[] = {
     TERN_OPTION_STATE,
@@ -247,9 +247,8 @@ static const char ledger_help[] =
     "ANOMALY is what the reports of the client show about its buffer:\n"
     "lost      A new buffer without an order: the device was reinstalled, or its record was\n"
     "          damaged. Nothing to do, unless it happens again.\n"
-    "restored  The device is in an earlier state, e.g. from a backup. It gets the order to\n"
-    "reset its buffer,\n"
-    "          of which a part was already applied.\n"
+    "restored  The device is in an earlier state, e.g. from a backup. It gets the order to reset\n"
+    "          its buffer, because a part of the buffer is already in the model.\n"
     "cloned    Two devices use one identity. Revoke it, and enrol each device by itself.\n"
     "\n"
     "  tern-aggregator ledger --state /var/lib/tern\n"

@@ -37,10 +37,10 @@ static int read_label(const struct tern_cli *cli, struct tern_proposal *proposal
     const bool given = tern_cli_flag(cli, "label");
     const bool classes = tern_cli_flag(cli, "classes");
     if (none && given && proposal->task != TERN_TASK_ANOMALY) {
-        return tern_cli_fail(
-            cli, TERN_ERR_CONFIG,
-            "--label none: only --task anomaly learns without labels: add it. (A column "
-            "named 'none' is given by its number.)");
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--label none: only --task anomaly learns without labels: add --task "
+                             "anomaly. (A column "
+                             "named 'none' is given by its number.)");
     }
     if (none && given && classes) {
         return tern_cli_fail(
@@ -71,7 +71,7 @@ static const struct tern_csv_column *label_of(const struct tern_proposal *propos
     return &proposal->profile.column[proposal->profile.columns.label];
 }
 
-// Returns lines for people on how the task was decided and what it implies; "": nothing to explain.
+// Returns text for the user: how init chose the task, and what follows for evaluation; "": nothing to explain.
 static const char *explain_task(const struct tern_proposal *proposal)
 {
     if (proposal->unlabelled) {
@@ -80,7 +80,7 @@ static const char *explain_task(const struct tern_proposal *proposal)
                "(flagged).\n"
                "AUC and F1 need --label COLUMN.\n";
     }
-    return proposal->task == TERN_TASK_REGRESSION && proposal->decided
+    return proposal->task == TERN_TASK_REGRESSION && proposal->chosen_by_sample
                ? "The labels are numbers with fractions, or have more than " DIGITS_OF(
                      TERN_CSV_VALUES_MAX) " different values: the model learns to\n"
                                           "predict a number (regression). --task classification "
@@ -95,12 +95,13 @@ static int list_classes(const struct tern_cli *cli, struct tern_proposal *propos
     char why[TERN_CSV_TASK_WHY_MAX];
     const bool chosen = tern_cli_flag(cli, "task");
     const bool anomalies = proposal->task == TERN_TASK_ANOMALY;
-    const struct tern_csv_task task = {.profile = &proposal->profile,
-                                       .data = proposal->data,
-                                       .least = anomalies ? 1 : 2, // normal rows suffice
-                                       .listed = tern_cli_option(cli, "classes", NULL),
-                                       .unique = chosen,
-                                       .mixed = chosen && !anomalies};
+    const struct tern_csv_task task = {
+        .profile = &proposal->profile,
+        .data = proposal->data,
+        .least = anomalies ? 1 : 2, // an autoencoder learns from one class, the normal one
+        .listed = tern_cli_option(cli, "classes", NULL),
+        .unique = chosen,
+        .mixed = chosen && !anomalies};
     proposal->class_count =
         task.listed != NULL ? tern_csv_list_count(task.listed) : proposal->profile.labels.count;
     return tern_csv_list_classes(&task, proposal->classes, why)
@@ -142,7 +143,9 @@ static int list_anomalies(const struct tern_cli *cli, struct tern_proposal *prop
     const int used = snprintf(proposal->classes, sizeof proposal->classes, "%s|*", normal);
     return used < TERN_CSV_CLASSES_MAX
                ? TERN_EXIT_OK
-               : tern_cli_fail(cli, TERN_ERR_CONFIG, "the labels in column '%s' are too long",
+               : tern_cli_fail(cli, TERN_ERR_CONFIG,
+                               "the normal label in column '%s' is too long for a setting: write "
+                               "shorter labels into the file",
                                label_of(proposal)->name);
 }
 
@@ -156,7 +159,7 @@ static int check_target(const struct tern_cli *cli, const struct tern_proposal *
                                              : tern_cli_fail(cli, TERN_ERR_CONFIG, "%s", why);
 }
 
-// Decides the task by the sample where --task does not, and lists the classes. Returns an exit code.
+// Chooses the task from the sample unless --task is given, and lists the classes. Returns an exit code.
 static int choose_task(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const bool listed = tern_cli_flag(cli, "classes");
@@ -168,7 +171,7 @@ static int choose_task(const struct tern_cli *cli, struct tern_proposal *proposa
     }
     if (!tern_cli_flag(cli, "task") && !listed && tern_csv_is_target(&proposal->profile)) {
         proposal->task = TERN_TASK_REGRESSION;
-        proposal->decided = true;
+        proposal->chosen_by_sample = true;
     }
     return proposal->task == TERN_TASK_REGRESSION ? check_target(cli, proposal)
            : proposal->task == TERN_TASK_ANOMALY  ? list_anomalies(cli, proposal)
@@ -195,7 +198,7 @@ void tern_proposal_choose_model(struct tern_proposal *proposal)
     }
 }
 
-bool tern_proposal_suits(const struct tern_proposal *proposal, const struct tern_model *model)
+bool tern_proposal_fits_model(const struct tern_proposal *proposal, const struct tern_model *model)
 {
     const bool number = model->loss == TERN_LOSS_MSE || model->loss == TERN_LOSS_MAE;
     switch (proposal->task) {
@@ -243,7 +246,8 @@ static const char *describe_target(const struct tern_proposal *proposal, char te
 
 #define ROUNDS_MIN 60
 #define ROUNDS_MAX 200
-#define REGRESSION_ROUNDS_MAX 300 // more, because its learning rate is half that of classification
+#define REGRESSION_ROUNDS_MAX                                                                      \
+    300 // most rounds of a regression, whose learning rate is half that of a classification
 // Server momentum for regression in federations of ROUNDS_MIN rounds or more. In federations of 10 rounds it worsens the
 // model (docs/BENCHMARKS.md, "Rounds and rates of init").
 #define REGRESSION_SERVER_MOMENTUM 0.8
@@ -387,7 +391,7 @@ static void propose_rate(const struct tern_cli *cli, uint32_t rounds,
     }
 }
 
-// Fills in proposal->settings.
+// Writes the proposed settings to proposal->settings.
 static void choose_settings(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const struct tern_aggregator_settings *settings = tern_state_settings(cli);
@@ -409,7 +413,7 @@ static void choose_settings(const struct tern_cli *cli, struct tern_proposal *pr
         "Enough rounds for one client to pass over its rows as often as training needs. Then the "
         "federation is finished; `status` reports whether the model was still improving.",
         "round.rounds=%" PRIu32, rounds);
-    if (proposal->shares) {
+    if (proposal->clients_scale) {
         propose_statistics(settings, proposal);
     }
     propose_rate(cli, rounds, proposal);
@@ -434,7 +438,9 @@ static int set_setting(const struct tern_cli *cli, const char *assignment)
 static int set_option(const struct tern_cli *cli, const char *option, const char *key,
                       const char *fallback)
 {
-    char assignment[2 * TERN_SETTING_TEXT_MAX]; // room for too long a value, which is then refused
+    char assignment
+        [2 *
+         TERN_SETTING_TEXT_MAX]; // longer than any setting may be, so that a longer value is refused and not cut
     const char *value = tern_cli_option(cli, option, fallback);
     if (value == NULL) {
         return TERN_EXIT_OK;
@@ -497,7 +503,7 @@ static void print_file(const struct tern_cli *cli, const struct tern_proposal *p
 // Loads the settings from the file alone, and checks that they are unchanged.
 static int read_settings_back(struct tern_cli *cli, const char *path)
 {
-    static struct tern_aggregator_settings wanted; // with --state
+    static struct tern_aggregator_settings wanted; // the settings in use, with --state
     const struct tern_settings *all = &tern_aggregator_settings_table;
     memcpy(&wanted, tern_state_settings(cli), sizeof wanted);
     cli->config = path;
@@ -616,7 +622,7 @@ static int refuse_long_list(const struct tern_cli *cli, const struct tern_propos
         proposal->data);
 }
 
-// Adds the columns that --drop names to proposal->drop.
+// Adds the columns that the user dropped (--drop) to proposal->drop.
 static int list_dropped(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const struct tern_csv_columns *columns = &proposal->profile.columns;
@@ -652,11 +658,11 @@ static int choose_columns(const struct tern_cli *cli, struct tern_proposal *prop
         }
     }
     if (proposal->features == 0) {
-        return tern_cli_fail(
-            cli, TERN_ERR_CONFIG,
-            "%s has no column to learn from: beside the label, columns need different "
-            "numbers",
-            proposal->data);
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "%s has no column to learn from: a feature is a column of different "
+                             "numbers, and not the "
+                             "label. Add such a column to the file",
+                             proposal->data);
     }
     return proposal->task != TERN_TASK_ANOMALY || proposal->features > 1
                ? TERN_EXIT_OK
@@ -667,7 +673,7 @@ static int choose_columns(const struct tern_cli *cli, struct tern_proposal *prop
                      proposal->data);
 }
 
-// Appends "KEY" and the value, quoted where a data spec needs it.
+// Appends a key such as ",label=" and its value, in quotes where a data spec needs them.
 static bool append_value(char source[TERN_PROPOSAL_LIST_MAX], const char *key, const char *value)
 {
     const size_t len = strlen(value);
@@ -680,7 +686,7 @@ static bool append_value(char source[TERN_PROPOSAL_LIST_MAX], const char *key, c
     return append(source, "%s", plain ? "" : "\"") && fits;
 }
 
-// Composes data.source of the clients.
+// Writes the clients' data.source to proposal->source.
 static int compose_source(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     const struct tern_csv_profile *profile = &proposal->profile;
@@ -692,8 +698,8 @@ static int compose_source(const struct tern_cli *cli, struct tern_proposal *prop
     const char *label = proposal->unlabelled
                             ? "none"
                             : tern_csv_setting_name(profile, profile->columns.label, text);
-    // Names the treatment of the first line where clients would otherwise guess it: a label's name that is no number shows
-    // that the line has names.
+    // A label that is named, and not numbered, shows clients that the first line has names. Otherwise they would have to
+    // guess, so the spec has header=yes or header=no.
     const bool shown = !proposal->unlabelled && label[strspn(label, "-0123456789")] != '\0';
     const char *header_key = !header ? ",header=no" : shown ? "" : ",header=yes";
     bool fits =
@@ -703,7 +709,7 @@ static int compose_source(const struct tern_cli *cli, struct tern_proposal *prop
         (proposal->classes[0] == '\0' || append_value(source, ",classes=", proposal->classes)) &&
         (proposal->drop[0] == '\0' || append_value(source, ",drop=", proposal->drop)) &&
         (group == NULL || append_value(source, ",group=", group)) &&
-        (proposal->shares || append_value(source, ",scale=", SCALING_CSV));
+        (proposal->clients_scale || append_value(source, ",scale=", SCALING_CSV));
     if (!fits) {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
@@ -720,8 +726,8 @@ static int check_model(const struct tern_cli *cli, const struct tern_proposal *p
     const char *spec = tern_proposal_model(cli, proposal);
     if (tern_model_from_spec(&model, spec) != TERN_OK ||
         (tern_model_spec_inputs(spec) == proposal->features &&
-         tern_proposal_suits(proposal, &model))) {
-        return TERN_EXIT_OK; // init checks other models when it reads them
+         tern_proposal_fits_model(proposal, &model))) {
+        return TERN_EXIT_OK; // a model that fits; init checks other kinds of model when it reads their files
     }
     char found[TERN_TEXT];
     return tern_cli_fail(
@@ -779,7 +785,7 @@ static int read_as_client(const struct tern_cli *cli, const char *source,
 int tern_proposal_make(const struct tern_cli *cli, struct tern_proposal *proposal)
 {
     proposal->data = tern_cli_option(cli, "data", NULL);
-    proposal->shares = strcmp(tern_state_settings(cli)->statistics_columns, "clients") == 0;
+    proposal->clients_scale = strcmp(tern_state_settings(cli)->statistics_columns, "clients") == 0;
     TERN_CLI_TRY(read_task(cli, proposal));
     TERN_CLI_TRY(read_sample(cli, proposal));
     proposal->rows = proposal->profile.rows;
@@ -875,8 +881,8 @@ static int write_client(const struct tern_cli *cli, const struct tern_proposal *
         "\n"
         "[data]\n"
         "source = %s\n",
-        proposal->shares ? "Clients compute the scaling of the columns together."
-                         : "Copy " SCALING_CSV " beside it: all clients scale by it.",
+        proposal->clients_scale ? "Clients compute the scaling of the columns together."
+                                : "Copy " SCALING_CSV " beside it: all clients scale by it.",
         tern_state_client_port(cli, port), certificate, proposal->source);
     return write_new(cli, CLIENT_INI, text, (size_t)len);
 }
@@ -884,10 +890,10 @@ static int write_client(const struct tern_cli *cli, const struct tern_proposal *
 void tern_proposal_remove_files(const struct tern_proposal *proposal)
 {
     (void)unlink(CLIENT_INI);
-    if (!proposal->shares) {
+    if (!proposal->clients_scale) {
         (void)unlink(SCALING_CSV);
     }
-    if (proposal->writes_server) {
+    if (proposal->writes_settings) {
         (void)unlink(SERVER_INI);
     }
 }
@@ -928,18 +934,18 @@ static int read_client(const struct tern_cli *cli, const struct tern_proposal *p
 
 static int write_all(struct tern_cli *cli, struct tern_proposal *proposal)
 {
-    TERN_CLI_TRY(proposal->shares ? TERN_EXIT_OK : write_scaling(cli, proposal));
+    TERN_CLI_TRY(proposal->clients_scale ? TERN_EXIT_OK : write_scaling(cli, proposal));
     TERN_CLI_TRY(write_client(cli, proposal));
     TERN_CLI_TRY(read_client(cli, proposal));
-    return proposal->writes_server ? write_server(cli, proposal, SERVER_INI) : TERN_EXIT_OK;
+    return proposal->writes_settings ? write_server(cli, proposal, SERVER_INI) : TERN_EXIT_OK;
 }
 
 int tern_proposal_write(struct tern_cli *cli, struct tern_proposal *proposal)
 {
-    proposal->writes_server = cli->config == NULL;
+    proposal->writes_settings = cli->config == NULL;
     TERN_CLI_TRY(refuse_old(cli, CLIENT_INI));
-    TERN_CLI_TRY(proposal->shares ? TERN_EXIT_OK : refuse_old(cli, SCALING_CSV));
-    TERN_CLI_TRY(proposal->writes_server ? refuse_old(cli, SERVER_INI) : TERN_EXIT_OK);
+    TERN_CLI_TRY(proposal->clients_scale ? TERN_EXIT_OK : refuse_old(cli, SCALING_CSV));
+    TERN_CLI_TRY(proposal->writes_settings ? refuse_old(cli, SERVER_INI) : TERN_EXIT_OK);
     const int code = write_all(cli, proposal);
     if (code != TERN_EXIT_OK) {
         tern_proposal_remove_files(proposal);
@@ -959,13 +965,13 @@ void tern_proposal_print(const struct tern_proposal *proposal)
            "Wrote %s%s%s.\n",
            proposal->data, proposal->rows, proposal->features, describe_target(proposal, found),
            proposal->classes[0] != '\0' ? ": " : "", proposal->classes, explain_task(proposal),
-           proposal->shares
+           proposal->clients_scale
                ? "Clients compute the scaling of the columns together (statistics.columns)."
                : "All clients scale each column by its mean and deviation in this file.",
-           !proposal->writes_server ? ""
-           : proposal->shares       ? SERVER_INI " and "
-                                    : SERVER_INI ", ",
-           CLIENT_INI, proposal->shares ? "" : " and " SCALING_CSV);
+           !proposal->writes_settings ? ""
+           : proposal->clients_scale  ? SERVER_INI " and "
+                                      : SERVER_INI ", ",
+           CLIENT_INI, proposal->clients_scale ? "" : " and " SCALING_CSV);
     const uint32_t label = profile->columns.label;
     if (label != TERN_CSV_NO_COLUMN && profile->column[label].missing.count > 0) {
         printf("Rows without a label or target: %" PRIu64
@@ -973,7 +979,7 @@ void tern_proposal_print(const struct tern_proposal *proposal)
                "add\n,missing=skip to data.source in " CLIENT_INI " to skip them.\n",
                profile->column[label].missing.count);
     }
-    if (!proposal->writes_server) {
+    if (!proposal->writes_settings) {
         printf("The file of --config was not changed. Settings proposed for this table:\n");
         for (size_t i = 0; i < proposal->setting_count; i++) {
             printf("    %s\n", proposal->settings[i].assignment);

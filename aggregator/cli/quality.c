@@ -72,7 +72,7 @@ static int by_class(const void *a, const void *b)
 static void choose_worst(const struct reports *reports, struct tern_worst_class *worst)
 {
     struct tern_worst_class at = {.clients = 0};
-    uint32_t of_clients = 0;
+    uint32_t reporting_clients = 0;
     for (size_t i = 0; i < reports->count; i++) {
         const struct report *report = &reports->list[i];
         if (isnan(report->recall)) {
@@ -81,7 +81,7 @@ static void choose_worst(const struct reports *reports, struct tern_worst_class 
         if (at.class_number != report->class_number) {
             at = (struct tern_worst_class){.class_number = report->class_number};
         }
-        of_clients++;
+        reporting_clients++;
         at.clients++;
         at.recall += (report->recall - at.recall) / at.clients;
         if (at.clients > worst->clients ||
@@ -89,7 +89,7 @@ static void choose_worst(const struct reports *reports, struct tern_worst_class 
             *worst = at;
         }
     }
-    worst->of_clients = of_clients;
+    worst->reporting_clients = reporting_clients;
 }
 
 static enum tern_result finish_reports(struct tern_db_rows *rows, struct reports *reports,
@@ -153,7 +153,8 @@ static void add_value(struct series *series, double value)
 }
 
 // Computes the mean and variance of the window that begins with value number `first`.
-static void window(const struct series *series, uint32_t first, double *mean, double *variance)
+static void window_statistics(const struct series *series, uint32_t first, double *mean,
+                              double *variance)
 {
     double sum = 0;
     double squares = 0;
@@ -176,8 +177,8 @@ static void judge_trend(const struct series *series, struct tern_quality *qualit
     if (series->count < 2 * TERN_TREND_WINDOW) {
         return;
     }
-    window(series, series->count, &before, &spread_before);
-    window(series, series->count + TERN_TREND_WINDOW, &now, &spread);
+    window_statistics(series, series->count, &before, &spread_before);
+    window_statistics(series, series->count + TERN_TREND_WINDOW, &now, &spread);
     const double error = sqrt((spread + spread_before) / TERN_TREND_WINDOW);
     const bool improves = now - before > fmax(LEAST_GAIN, 2 * error);
     quality->trend = improves ? TERN_QUALITY_IMPROVING : TERN_QUALITY_FLAT;
@@ -239,22 +240,22 @@ static uint32_t first_trend_version(uint32_t version)
 
 struct evaluated {
     struct series series;
-    struct tern_accuracy last; // of the version whose value is added next
+    struct tern_accuracy last; // metrics of the version that enters the series next
 };
 
-static void add_last(struct evaluated *evaluated)
+static void add_last_version(struct evaluated *evaluated)
 {
     if (evaluated->last.num_examples > 0) {
         add_value(&evaluated->series, value_of(&evaluated->last));
     }
 }
 
-// Adds one value per version: that of its last evaluated model.
+// Adds one value per version to the series. Where both models of a version were evaluated, the later one counts.
 static void take_for_trend(void *ctx, const struct tern_accuracy *metrics)
 {
     struct evaluated *evaluated = ctx;
     if (metrics->version != evaluated->last.version) {
-        add_last(evaluated);
+        add_last_version(evaluated);
     }
     evaluated->last = *metrics;
 }
@@ -264,7 +265,7 @@ static enum tern_result load_evaluations(struct tern_db *db, struct tern_quality
     struct evaluated evaluated = {.series = {.count = 0}};
     TERN_TRY(each_evaluated(db, first_trend_version(quality->newest.version), UINT32_MAX,
                             take_for_trend, &evaluated));
-    add_last(&evaluated);
+    add_last_version(&evaluated);
     judge_trend(&evaluated.series, quality);
     return TERN_OK;
 }
@@ -395,7 +396,7 @@ enum tern_result tern_quality_load(struct tern_db *db, const struct tern_db_fede
         quality->worst_name = name_of_class(federation->metadata, quality->worst.class_number);
     }
     if (quality->newest.num_examples > 0) {
-        quality->trend_of = quality->newest.no_accuracy ? "loss" : "accuracy";
+        quality->trend_metric = quality->newest.no_accuracy ? "loss" : "accuracy";
         judge_guess(tern_model_spec_loss(federation->model_spec), quality);
     }
     return TERN_OK;
@@ -405,14 +406,14 @@ enum tern_result tern_quality_load(struct tern_db *db, const struct tern_db_fede
 
 // Least differences by which export prefers the replica.
 #define POINTS_AHEAD 0.002
-#define LOSS_AHEAD 0.01 // relative
+#define LOSS_AHEAD 0.01 // share of the global model's loss
 
 // The best metrics of replicas and of global models.
 struct found {
     struct tern_best best[TERN_BEST_MODELS];
     uint32_t versions[TERN_BEST_MODELS]; // versions with a metric of this model
     uint32_t evaluated;                  // versions with a metric of either model
-    uint32_t last;                       // the last of these
+    uint32_t last;                       // newest version with a metric of either model
 };
 
 static void take_best(void *ctx, const struct tern_accuracy *metrics)
@@ -442,7 +443,7 @@ static enum tern_result find_best(struct tern_db *db, uint32_t first, uint32_t l
     return each_evaluated(db, first, last, take_best, found);
 }
 
-// Finds the version with the best metric on the held-out rows of training clients. The clients of one round measure a
+// Finds the version with the best metric on the held-out rows of training clients. Only the clients of one round measure a
 // version.
 static enum tern_result best_by_clients(struct tern_db *db, struct tern_best *best)
 {

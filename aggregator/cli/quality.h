@@ -12,10 +12,10 @@
 // The class that most clients report as their worst. Among classes with equally many clients, the one with the lowest mean
 // recall.
 struct tern_worst_class {
-    uint32_t class_number; // from 0
-    double recall;         // mean over the clients that report this class
-    uint32_t clients;      // clients that report this class; 0: no client reports a class
-    uint32_t of_clients;   // clients that report any class
+    uint32_t class_number;      // from 0
+    double recall;              // mean over the clients that report this class
+    uint32_t clients;           // clients that report this class; 0: no client reports a class
+    uint32_t reporting_clients; // clients that report any class
 };
 
 #define TERN_TREND_WINDOW 10u // versions; the trend compares the means of the last two windows
@@ -32,10 +32,10 @@ struct tern_quality {
     struct tern_reported_version pending;
     uint32_t clients; // training clients that reported `newest`; 0: evaluators reported it
     enum tern_quality_trend trend;
-    const char *trend_of;  // static: "accuracy" or "loss"
-    double gain_per_round; // above 0 if the trend is improving
+    const char *trend_metric; // static: "accuracy" or "loss"
+    double gain_per_round;    // above 0 if the trend is improving
     const char *guess; // static: a guess that is as good as the model; NULL: the model is better
-    double guess_accuracy; // of a guess that names a class
+    double guess_accuracy; // accuracy of a guess that names a class
     struct tern_worst_class worst;
     char *worst_name; // of the worst class, malloc'ed by cJSON; NULL: classes have no names
 };
@@ -60,9 +60,9 @@ enum tern_best_by {
 struct tern_best {
     enum tern_best_by by;
     uint32_t version;
-    double value;                 // of the metric `by`
-    enum tern_db_evaluated model; // the evaluated model; global for training losses
-    bool by_clients;              // measured by training clients, not by evaluators
+    double value;                 // value of the metric that `by` names
+    enum tern_db_evaluated model; // model that was measured; for training losses the global one
+    bool by_clients;              // training clients measured the model, not evaluators
 };
 
 // Finds the best version by the first of these metrics that exists:

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define NICENESS 10      // requests have priority over the check
-#define RETRY_MS 3600000 // after a check that failed
+#define RETRY_MS 3600000 // time until the next check, after one that could not be completed
 
 struct tern_self_check {
     char database[PATH_MAX];
@@ -25,7 +25,7 @@ struct tern_self_check {
     pthread_mutex_t lock;
     pthread_cond_t woken;
     atomic_bool stopping;
-    uint64_t interval_ms; // under the lock, as are the fields below
+    uint64_t interval_ms; // `lock` guards this field, `damaged` and `why`
     bool damaged;
     char why[256];
 };
@@ -40,7 +40,7 @@ static enum tern_result check_database(struct tern_db *db)
     return result;
 }
 
-static enum tern_result record(struct tern_db *db, uint64_t now_ms)
+static enum tern_result record_check(struct tern_db *db, uint64_t now_ms)
 {
     TERN_TRY(tern_db_begin(db));
     return tern_db_conclude(db, tern_db_set_checked(db, now_ms));
@@ -67,7 +67,7 @@ static enum tern_result check_and_record(struct tern_self_check *check, struct t
     if (result == TERN_OK) {
         tern_log(TERN_LOG_INFO, "database-checked", "ms=%" PRIu64, now_ms - begun_ms);
         check->config.on_sound(check->config.ctx, now_ms);
-        return record(db, now_ms);
+        return record_check(db, now_ms);
     }
     if (tern_db_damaged(db)) {
         report_damage(check, tern_db_error(db));
@@ -134,7 +134,7 @@ static uint64_t elapsed_at_start(const struct tern_self_check_config *config)
     return now_ms > config->last_ms ? now_ms - config->last_ms : 0;
 }
 
-static void *run(void *arg)
+static void *run_checks(void *arg)
 {
     struct tern_self_check *check = arg;
     char why[256];
@@ -176,7 +176,7 @@ enum tern_result tern_self_check_start(const struct tern_self_check_config *conf
     pthread_mutex_init(&check->lock, NULL);
     pthread_cond_init(&check->woken, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    if (pthread_create(&check->thread, NULL, run, check) != 0) {
+    if (pthread_create(&check->thread, NULL, run_checks, check) != 0) {
         free_check(check);
         return TERN_ERR_NO_MEMORY;
     }

@@ -192,8 +192,9 @@ static int check_together(const struct filling *filling)
 {
     const struct tern_aggregator_settings *s = filling->settings;
     if (s->round_come_back_min > s->round_come_back_max) {
-        return tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
-                             "round.come_back_min is above round.come_back_max: lower it");
+        return tern_cli_fail(
+            filling->cli, TERN_ERR_CONFIG,
+            "round.come_back_min is above round.come_back_max: lower round.come_back_min");
     }
     return check_rate(filling);
 }
@@ -280,7 +281,7 @@ enum { FEW_ROUNDS = 8, ALL_EARLY = 45, NONE_EARLY = 90, ENDLESS_EARLY = 20 };
 
 static const struct accuracy {
     const char *name;
-    const char *codec; // of updates and downloads; NULL: those of usual[], in all rounds
+    const char *codec; // codec of updates and downloads; NULL: the codecs of usual[] in all rounds
     const char *few;   // replaces `codec` in federations of at most FEW_ROUNDS rounds
     bool always;       // used in all rounds; false: in early rounds only
 } accuracies[] = {
@@ -303,7 +304,7 @@ static const struct accuracy *accuracy_named(const char *name)
     return &accuracies[i];
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b)
+static uint32_t least_of(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -317,7 +318,7 @@ static uint32_t early_rounds(const struct usual *row, uint32_t rounds)
     if (rounds <= ALL_EARLY) {
         return rounds;
     }
-    return rounds < NONE_EARLY ? smaller(NONE_EARLY - rounds, row->early) : 0;
+    return rounds < NONE_EARLY ? least_of(NONE_EARLY - rounds, row->early) : 0;
 }
 
 static const char *early_codec(const struct accuracy *accuracy, uint32_t rounds)
@@ -325,7 +326,7 @@ static const char *early_codec(const struct accuracy *accuracy, uint32_t rounds)
     return rounds > 0 && rounds <= FEW_ROUNDS ? accuracy->few : accuracy->codec;
 }
 
-static const struct usual *usual_of(uint32_t values)
+static const struct usual *codecs_for_size(uint32_t values)
 {
     const struct usual *row = usual;
     while (values >= row->below) {
@@ -336,7 +337,7 @@ static const struct usual *usual_of(uint32_t values)
 
 // Writes the qsgd spec for qsvrg: one scale for all values, and as many levels as the root of their number. The theorem
 // on qsvrg assumes this dense regime of QSGD.
-static void write_dense(uint32_t values, char spec[TERN_CODEC_SPEC_MAX])
+static void write_qsgd_spec(uint32_t values, char spec[TERN_CODEC_SPEC_MAX])
 {
     const uint32_t most = 32767;
     const double root = sqrt((double)values);
@@ -358,18 +359,18 @@ static int parse_codec(struct tern_cli *cli, const char *key, const char *spec,
 }
 
 // Returns why a codec with this kind of feedback cannot encode downloads.
-static const char *why_not_down(enum tern_feedback feedback)
+static const char *why_no_downloads(enum tern_feedback feedback)
 {
     switch (feedback) {
     case TERN_FEEDBACK_MOMENTUM:
-        return "it needs a client's velocity";
+        return "the codec needs a client's velocity";
     case TERN_FEEDBACK_FILTERED:
-        return "it needs a round, in which one client chooses the indices for all";
+        return "the codec needs a round, in which one client chooses the indices for all";
     case TERN_FEEDBACK_NONE:
     case TERN_FEEDBACK_ERROR:
         break;
     }
-    return "its error is fed back to the replica, and would grow with each download";
+    return "the codec's error is fed back to the replica, and would grow with each download";
 }
 
 static int check_codec_down(struct tern_cli *cli, const struct tern_aggregator_settings *s,
@@ -377,7 +378,7 @@ static int check_codec_down(struct tern_cli *cli, const struct tern_aggregator_s
 {
     const char *set = s->codec_codec_down;
     const struct tern_codec_entry *entry = tern_codec_entry(codec->id);
-    const char *why = why_not_down(entry->feedback);
+    const char *why = why_no_downloads(entry->feedback);
     if (tern_codec_downloads(codec)) {
         return TERN_EXIT_OK;
     }
@@ -407,7 +408,7 @@ static struct defaults defaults_of(const struct tern_aggregator_settings *s,
     return (struct defaults){.up = up, .down = down};
 }
 
-// Fills in the codecs of the rounds after the early ones.
+// Sets the codecs of all rounds after the early rounds.
 static int fill_codecs(struct tern_cli *cli, const struct tern_aggregator_settings *s,
                        const char *usual_up, const char *usual_down,
                        struct tern_federation_config *config)
@@ -444,13 +445,13 @@ int tern_serve_config_fill_codecs(struct tern_cli *cli, const struct tern_aggreg
 {
     char dense[TERN_CODEC_SPEC_MAX];
     char why[256];
-    const struct usual *row = usual_of(values);
+    const struct usual *row = codecs_for_size(values);
     const struct accuracy *accuracy = accuracy_named(s->codec_accuracy);
     config->early.rounds = 0;
     config->downloads.residual =
         s->downloads_residual > 0.0 ? s->downloads_residual : row->residual;
     if (config->strategy->has_epochs) {
-        write_dense(values, dense);
+        write_qsgd_spec(values, dense);
         TERN_CLI_TRY(fill_codecs(cli, s, dense, "float32", config));
     } else if (accuracy->always) {
         TERN_CLI_TRY(fill_codecs(cli, s, accuracy->codec, accuracy->codec, config));

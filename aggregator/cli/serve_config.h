@@ -11,16 +11,16 @@
 #include "service/service.h"
 #include "tensor/model.h"
 
-// Fills in the parts of *config that do not depend on the model. The caller zeroes *config before. Returns an exit code.
+// Sets the fields of *config that do not depend on the model. The caller has set *config to zeros. Returns an exit code.
 int tern_serve_config_read(struct tern_cli *cli, struct tern_service_config *config);
 
-// Fills in the parts that depend on the model, whose spec string messages name, and the limits of the clients' listener.
+// Sets the fields of *config that depend on the model, and the limits of the clients' listener. spec: for messages.
 // Returns an exit code.
 int tern_serve_config_fit_model(struct tern_cli *cli, const struct tern_model *model,
                                 const char *spec, struct tern_federation_config *config,
                                 struct tern_http_limits *limits);
 
-// Fills in the codecs and downloads.residual for a model of `values` values; the defaults depend on that number. `s` may
+// Sets the codecs and downloads.residual for a model of `values` values; the defaults depend on that number. `s` may
 // differ from the settings of the command line. Returns an exit code.
 int tern_serve_config_fill_codecs(struct tern_cli *cli, const struct tern_aggregator_settings *s,
                                   uint32_t values, struct tern_federation_config *config);

@@ -123,7 +123,7 @@ static void advise_on_rounds(const struct advice *advice)
     }
 }
 
-// The steps first change after the first round, whose loss is the reference, and one interval.
+// The number of local steps first changes one interval after the first round, whose loss is the reference.
 static void advise_on_steps(const struct advice *advice)
 {
     const struct tern_aggregator_settings *s = advice->s;

@@ -45,7 +45,8 @@ static const struct tern_setting_spec steps_setting = {.list = &tern_steps_specs
 static const struct tern_setting_spec error_setting = {.list = &tern_error_specs,
                                                        .check = check_error_feedback};
 
-// For comparing; serve_config.c parses codecs, whose defaults depend on the model.
+// Compares the codec settings and lists the allowed names. serve_config.c parses codecs, because their defaults depend on
+// the model.
 static const struct tern_setting_spec codec_setting = {.list = &tern_codec_specs,
                                                        .besides = "default"};
 

@@ -112,7 +112,7 @@ static enum tern_result apply_text(const char *text, size_t len, struct tern_mod
     enum tern_rule rule = TERN_RULE_COMPRESS;
     trim(&text, &len);
     if (len == 0) {
-        return TERN_OK; // after a trailing comma
+        return TERN_OK; // the list ended in a comma
     }
     if (!read_rule(text, len, glob, &rule)) {
         snprintf(
@@ -177,7 +177,7 @@ static enum tern_result tensor_rules_apply(const char *rules, struct tern_model 
 
 enum {
     SPEC_DIGITS = 16,                          // hex digits of the model's hash
-    KEPT_BYTES_MAX = 64 << 20,                 // of all untrained tensors
+    KEPT_BYTES_MAX = 64 << 20,                 // bytes of all untrained tensors
     KEPT_DTYPE_MAX = 16,                       // characters
     KEPT_NAME_MAX = TERN_TENSOR_NAME_MAX + 32, // bytes of "NAME (DTYPE)"
 };
@@ -252,7 +252,7 @@ static bool same_rules(const struct tern_model *a, const struct tern_model *b)
     return true;
 }
 
-// Fills in the weights that the seed gives the plain model, at the offsets of the model with rules.
+// Computes the built-in model's initial weights from the seed, and stores them at the offsets of the layout with rules.
 static int fill_seed_weights(const struct tern_cli *cli, const struct tern_model *plain,
                              struct tern_starting_model *start, uint64_t seed)
 {
@@ -385,8 +385,8 @@ struct kept {
     uint64_t bytes;
 };
 
-static int collect_kept(const struct tern_cli *cli, const char *path,
-                        const struct tern_safetensors *file, struct kept *kept)
+static int collect_untrained(const struct tern_cli *cli, const char *path,
+                             const struct tern_safetensors *file, struct kept *kept)
 {
     uint32_t dims[TERN_TENSOR_MAX_DIMS];
     uint32_t dim_count = 0;
@@ -414,7 +414,7 @@ static int collect_kept(const struct tern_cli *cli, const char *path,
 }
 
 // Returns "NAME (DTYPE), NAME (DTYPE)", malloc'ed; NULL: no memory.
-static char *list_kept_names(const struct kept *kept)
+static char *list_untrained_names(const struct kept *kept)
 {
     char *text = calloc(kept->count, KEPT_NAME_MAX);
     size_t used = 0;
@@ -426,14 +426,14 @@ static char *list_kept_names(const struct kept *kept)
     return text;
 }
 
-static int pack_kept(const struct tern_cli *cli, const char *path, const struct kept *kept,
-                     struct tern_starting_model *start, struct tern_db_federation *federation)
+static int pack_untrained(const struct tern_cli *cli, const char *path, const struct kept *kept,
+                          struct tern_starting_model *start, struct tern_db_federation *federation)
 {
     char why[TERN_SAFETENSORS_WHY_MAX] = "";
     enum tern_result result =
         tern_safetensors_make(kept->tensors, kept->count, NULL, TERN_SAFETENSORS_F32, &start->kept,
                               &federation->kept_len, why);
-    start->kept_names = result == TERN_OK ? list_kept_names(kept) : NULL;
+    start->kept_names = result == TERN_OK ? list_untrained_names(kept) : NULL;
     if (result != TERN_OK || start->kept_names == NULL) {
         return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "%s: no memory for the tensors that are kept",
                              path);
@@ -447,8 +447,8 @@ static int keep_untrained(const struct tern_cli *cli, const char *path,
                           struct tern_db_federation *federation)
 {
     static struct kept kept;
-    TERN_CLI_TRY(collect_kept(cli, path, file, &kept));
-    return kept.count > 0 ? pack_kept(cli, path, &kept, start, federation) : TERN_EXIT_OK;
+    TERN_CLI_TRY(collect_untrained(cli, path, file, &kept));
+    return kept.count > 0 ? pack_untrained(cli, path, &kept, start, federation) : TERN_EXIT_OK;
 }
 
 // --- The whole file

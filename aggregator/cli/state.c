@@ -142,7 +142,7 @@ bool tern_state_is_served(const struct tern_cli *cli)
     return held;
 }
 
-long tern_state_server(const struct tern_cli *cli)
+long tern_state_service_process(const struct tern_cli *cli)
 {
     char path[PATH_MAX];
     char line[256];
@@ -183,7 +183,7 @@ static bool take_lock(int fd)
 // Writes " 4711", or "" if the process is unknown. Returns text.
 static const char *server_process(const struct tern_cli *cli, char text[24])
 {
-    const long process = tern_state_server(cli);
+    const long process = tern_state_service_process(cli);
     snprintf(text, 24, process != 0 ? " %ld" : "", process);
     return text;
 }
@@ -247,7 +247,7 @@ static int open_database(const struct tern_cli *cli, unsigned flags, struct tern
 
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db)
 {
-    TERN_CLI_TRY(tern_state_open_copied(cli, db));
+    TERN_CLI_TRY(tern_state_open_even_copied(cli, db));
     const int code = tern_state_refuse_copied(cli, *db, "; nothing was changed");
     if (code != TERN_EXIT_OK) {
         tern_db_close(*db);
@@ -255,7 +255,7 @@ int tern_state_open(const struct tern_cli *cli, struct tern_db **db)
     return code;
 }
 
-int tern_state_open_copied(const struct tern_cli *cli, struct tern_db **db)
+int tern_state_open_even_copied(const struct tern_cli *cli, struct tern_db **db)
 {
     return open_database(cli, 0, db);
 }
@@ -312,7 +312,7 @@ int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_re
     return code;
 }
 
-int tern_state_client(const struct tern_cli *cli, uint64_t *id)
+int tern_state_client_argument(const struct tern_cli *cli, uint64_t *id)
 {
     const char *text = cli->argument_count > 0 ? cli->arguments[0] : NULL;
     char *end;

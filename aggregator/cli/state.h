@@ -50,8 +50,8 @@ bool tern_state_is_gateway(const struct tern_cli *cli);
 // Returns whether a service runs on the state directory.
 bool tern_state_is_served(const struct tern_cli *cli);
 
-// Returns the id of that process; 0: unknown, as in a container.
-long tern_state_server(const struct tern_cli *cli);
+// Returns the process id of the service on the state directory; 0: unknown, as in a container.
+long tern_state_service_process(const struct tern_cli *cli);
 
 // Keeps other services and `restore` away until *lock is closed or the process ends. Two services on one database would
 // each continue from its own view of the round. Returns an exit code.
@@ -63,9 +63,10 @@ TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *mad
 
 // Opens the database, unless it was copied. Returns an exit code.
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db);
-// Also opens a database that was copied, for verbs that do not change the federation.
-int tern_state_open_copied(const struct tern_cli *cli, struct tern_db **db);
-// Also opens a database with an older schema, for a verb that holds the lock and calls tern_state_upgrade().
+// Like tern_state_open(), but also opens a database that was copied, for verbs that do not change the federation.
+int tern_state_open_even_copied(const struct tern_cli *cli, struct tern_db **db);
+// Like tern_state_open_even_copied(), but also opens a database with an older schema, for a verb that holds the lock and calls
+// tern_state_upgrade().
 int tern_state_open_older(const struct tern_cli *cli, struct tern_db **db);
 // Upgrades an older schema, and holds the database meanwhile. Returns an exit code.
 int tern_state_upgrade(const struct tern_cli *cli, struct tern_db *db);
@@ -81,7 +82,7 @@ int tern_state_open_for_backup(const struct tern_cli *cli, struct tern_db **db);
 int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_result result);
 
 // Parses the verb's first argument as a client id; 0: there is no argument. Returns an exit code.
-int tern_state_client(const struct tern_cli *cli, uint64_t *id);
+int tern_state_client_argument(const struct tern_cli *cli, uint64_t *id);
 
 // Like tern_state_fail(), for a failure to read the client `id`.
 int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id,

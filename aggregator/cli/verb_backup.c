@@ -40,12 +40,12 @@ int tern_cli_backup(struct tern_cli *cli)
      << 20) // most work of a transaction; the service can write between two transactions
 #define FULL_SHARE                                                                                 \
     16 // if less than one in this many bytes of the disk is free, prune also drops downloads
-#define TURN_MS                                                                                    \
+#define PAUSE_MS                                                                                   \
     120 // pause in which a running service gets SQLite's lock, for which it retries every 100 ms
 
 typedef enum tern_result (*step)(struct tern_db *db, uint64_t bytes, bool *more);
 
-static enum tern_result in_steps(const struct tern_cli *cli, struct tern_db *db, step some)
+static enum tern_result run_in_steps(const struct tern_cli *cli, struct tern_db *db, step some)
 {
     bool more = true;
     while (more) {
@@ -54,7 +54,7 @@ static enum tern_result in_steps(const struct tern_cli *cli, struct tern_db *db,
         TERN_TRY(tern_db_begin(db));
         TERN_TRY(tern_db_conclude(db, some(db, bytes, &more)));
         if (more && tern_state_is_served(cli)) {
-            nanosleep(&(struct timespec){.tv_nsec = TURN_MS * 1000000L}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000L}, NULL);
         }
     }
     return TERN_OK;
@@ -65,7 +65,7 @@ static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *mo
     return tern_db_prune_some(db, bytes, UINT32_MAX, more);
 }
 
-static enum tern_result mark(struct tern_db *db, uint32_t last)
+static enum tern_result mark_pruned(struct tern_db *db, uint32_t last)
 {
     TERN_TRY(tern_db_begin(db));
     return tern_db_conclude(db, tern_db_prune(db, last));
@@ -88,7 +88,8 @@ static enum tern_result drop_downloads(struct tern_db *db, struct tern_replica_b
     return TERN_OK;
 }
 
-// Frees a full disk. A running service drops downloads by itself, and has them in memory.
+// Drops old downloads to free a full disk. Does nothing while a service runs: the service drops downloads by itself, and has
+// them in memory.
 static enum tern_result prune_downloads(const struct tern_cli *cli, struct tern_db *db,
                                         uint64_t *freed)
 {
@@ -125,8 +126,8 @@ static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, ui
     TERN_TRY(tern_db_counts(db, 0, &before));
     TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &newest)));
     if (newest.round > keep) {
-        TERN_TRY(mark(db, newest.round - (uint32_t)keep));
-        TERN_TRY(in_steps(cli, db, drop_bodies));
+        TERN_TRY(mark_pruned(db, newest.round - (uint32_t)keep));
+        TERN_TRY(run_in_steps(cli, db, drop_bodies));
     }
     TERN_TRY(tern_db_counts(db, 0, &after));
     *dropped = before.update_bodies - after.update_bodies;
@@ -149,7 +150,7 @@ int tern_cli_prune(struct tern_cli *cli)
     if (tern_cli_number(cli, "keep", 0, 1, UINT32_MAX, &keep) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    TERN_CLI_TRY(tern_state_open_copied(cli, &db));
+    TERN_CLI_TRY(tern_state_open_even_copied(cli, &db));
     enum tern_result result = prune(cli, db, keep, &dropped, &freed);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
@@ -177,7 +178,7 @@ static enum tern_result compact(const struct tern_cli *cli, struct tern_db *db, 
     struct tern_db_counts counts;
     TERN_TRY(tern_db_counts(db, 0, &counts));
     *before = counts.file_bytes;
-    TERN_TRY(in_steps(cli, db, tern_db_shrink_some));
+    TERN_TRY(run_in_steps(cli, db, tern_db_shrink_some));
     TERN_TRY(tern_db_counts(db, 0, &counts));
     *after = counts.file_bytes;
     return TERN_OK;
@@ -188,7 +189,7 @@ int tern_cli_compact(struct tern_cli *cli)
     struct tern_db *db;
     uint64_t before = 0;
     uint64_t after = 0;
-    TERN_CLI_TRY(tern_state_open_copied(cli, &db));
+    TERN_CLI_TRY(tern_state_open_even_copied(cli, &db));
     enum tern_result result = compact(cli, db, &before, &after);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);

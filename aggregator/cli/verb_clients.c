@@ -48,7 +48,7 @@ static int take_expires(struct tern_cli *cli, uint64_t *ms)
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "--expires is too long");
     }
     if (tern_settings_set(&table, &values, assignment, why) != TERN_OK) {
-        const char *reason = strstr(why, "expires = "); // the part before it mentions --set
+        const char *reason = strstr(why, "expires = "); // the text before "expires" mentions --set
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "--%s", reason != NULL ? reason : why);
     }
     *ms = values.expires;
@@ -203,7 +203,7 @@ int tern_cli_revoke(struct tern_cli *cli)
             cli, TERN_ERR_CONFIG,
             "give a client id, or --code ID; `tern-aggregator clients` lists the clients");
     }
-    TERN_CLI_TRY(tern_state_client(cli, &id));
+    TERN_CLI_TRY(tern_state_client_argument(cli, &id));
     if (tern_state_is_gateway(cli) && id == TERN_RELAY_UPSTREAM_CLIENT) {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
@@ -271,7 +271,7 @@ int tern_cli_codes(struct tern_cli *cli)
 struct tagging {
     struct tern_cli *cli;
     uint64_t id;
-    bool sets; // false: only prints
+    bool sets; // the verb sets the tags; false: it only prints them
     char tags[TERN_DB_TAGS_MAX];
     struct tern_db_client before;
 };
@@ -289,7 +289,7 @@ static int read_tag_arguments(struct tern_cli *cli, struct tagging *tagging)
                              "give tags, e.g. site=a,line=3, or --clear to remove all tags");
     }
     tagging->sets = clears || cli->argument_count == 2;
-    TERN_CLI_TRY(tern_state_client(cli, &tagging->id));
+    TERN_CLI_TRY(tern_state_client_argument(cli, &tagging->id));
     return tern_state_tags(cli, text, tagging->tags);
 }
 

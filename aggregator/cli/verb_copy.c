@@ -91,7 +91,7 @@ static bool name_leader(struct tern_db *db, char name[TERN_STANDBY_NAME_MAX])
 }
 
 // Keeps services of all machines away until the source is closed.
-static int hold_source(const struct copying *copying)
+static int lock_source(const struct copying *copying)
 {
     char leader[TERN_STANDBY_NAME_MAX];
     const bool is_served = name_leader(copying->from, leader);
@@ -186,7 +186,7 @@ static int print_copied(struct copying *copying)
 
 // --- The note in the source that it was copied
 
-static enum tern_result mark(struct tern_db *db, const char *to)
+static enum tern_result set_copied_to(struct tern_db *db, const char *to)
 {
     TERN_TRY(tern_db_begin(db));
     return tern_db_conclude(db, tern_db_set_copied(db, to, to[0] != '\0' ? tern_now_ms() : 0));
@@ -198,7 +198,7 @@ static int mark_copied(const struct copying *copying)
     char file[PATH_MAX];
     const bool is_file =
         !tern_db_is_url(copying->target) && realpath(copying->target, file) != NULL;
-    const enum tern_result result = mark(copying->from, is_file ? file : copying->target);
+    const enum tern_result result = set_copied_to(copying->from, is_file ? file : copying->target);
     return tern_cli_check(copying->cli, result,
                           "the copy is complete, but its source %s could not be marked as copied: "
                           "%s. Never serve the "
@@ -206,16 +206,16 @@ static int mark_copied(const struct copying *copying)
                           copying->source, tern_db_error(copying->from));
 }
 
-static int forget(struct copying *copying)
+static int forget_copy(struct copying *copying)
 {
     if (copying->target != NULL) {
         return tern_cli_fail(copying->cli, TERN_ERR_CONFIG, "--forget copies nothing: leave out %s",
                              copying->target);
     }
-    TERN_CLI_TRY(hold_source(copying));
+    TERN_CLI_TRY(lock_source(copying));
     TERN_CLI_TRY(tern_state_upgrade(copying->cli, copying->from));
-    TERN_CLI_TRY(
-        tern_cli_check(copying->cli, mark(copying->from, ""), "%s", tern_db_error(copying->from)));
+    TERN_CLI_TRY(tern_cli_check(copying->cli, set_copied_to(copying->from, ""), "%s",
+                                tern_db_error(copying->from)));
     printf("%s can be served and copied again.\n", copying->source);
     return TERN_EXIT_OK;
 }
@@ -230,7 +230,7 @@ static int copy(struct copying *copying)
                                         .check = check_copy,
                                         .made = count_table,
                                         .ctx = copying};
-    TERN_CLI_TRY(hold_source(copying));
+    TERN_CLI_TRY(lock_source(copying));
     TERN_CLI_TRY(tern_state_upgrade(copying->cli, copying->from));
     TERN_CLI_TRY(tern_state_refuse_copied(copying->cli, copying->from, "; nothing was copied"));
     copying->tables = copying->cli->json ? cJSON_CreateArray() : NULL;
@@ -266,7 +266,7 @@ int tern_cli_copy(struct tern_cli *cli)
     TERN_CLI_TRY(tern_state_lock(cli, &lock));
     int code = tern_state_open_older(cli, &copying.from);
     if (code == TERN_EXIT_OK) {
-        code = forgets ? forget(&copying) : copy(&copying);
+        code = forgets ? forget_copy(&copying) : copy(&copying);
         tern_db_close(copying.from);
     }
     close(lock);

@@ -40,7 +40,7 @@ struct doctor {
 // --- Findings
 
 // Prints the numbers of problems and warnings, or all findings as JSON. Returns an exit code.
-static int conclude(struct doctor *doctor)
+static int print_conclusion(struct doctor *doctor)
 {
     const uint32_t problems = doctor->findings.count[TERN_HEALTH_PROBLEM];
     const uint32_t warnings = doctor->findings.count[TERN_HEALTH_WARNING];
@@ -60,7 +60,7 @@ static int conclude(struct doctor *doctor)
 #define DISK "disk"
 #define CERTIFICATE "certificate"
 
-static void report_loose(void *ctx, const char *path, mode_t mode, const char *change)
+static void report_exposed_file(void *ctx, const char *path, mode_t mode, const char *change)
 {
     struct doctor *doctor = ctx;
     char advice[PATH_MAX + 32];
@@ -73,7 +73,7 @@ static void report_loose(void *ctx, const char *path, mode_t mode, const char *c
 static bool is_right_user(struct doctor *doctor, const char *path, const struct stat *database)
 {
     const struct passwd *owner = getpwuid(database->st_uid);
-    char advice[PATH_MAX + 96] = "run this verb and all others as the owner";
+    char advice[PATH_MAX + 96] = "run this verb and all others as the owner of the file";
     if (database->st_uid == geteuid()) {
         return true;
     }
@@ -113,10 +113,11 @@ static void check_disk(struct doctor *doctor)
             "%s are free on the disk of the state directory: nothing can be stored once it is full",
             text);
     } else if (disk.f_files != 0 && disk.f_favail < FILES_WARNING) {
-        tern_findings_add(
-            &doctor->findings, TERN_HEALTH_WARNING, DISK, "remove files from that file system",
-            "only %" PRIu64 " more files can be made on the disk of the state directory",
-            (uint64_t)disk.f_favail);
+        tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, DISK,
+                          "remove files from the file system of the state directory",
+                          "only %" PRIu64
+                          " more files can be made on the disk of the state directory",
+                          (uint64_t)disk.f_favail);
     } else {
         tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, DISK, NULL,
                           "%s are free on the disk of the state directory", text);
@@ -167,7 +168,7 @@ static void check_ticket_keys(struct doctor *doctor)
     if (tern_ticket_keys_check(path, why) != TERN_OK) {
         tern_findings_add(
             &doctor->findings, TERN_HEALTH_PROBLEM, STATE,
-            "delete it: the next start makes new keys, and each client needs one full "
+            "delete the file: the next start makes new keys, and each client needs one full "
             "handshake",
             "`serve` would not start: %s", why);
     }
@@ -188,9 +189,10 @@ static bool check_state(struct doctor *doctor)
             &doctor->findings, TERN_HEALTH_PROBLEM, STATE,
             is_missing && tern_state_is_gateway(doctor->cli)
                 ? "`tern-aggregator join CODE` was interrupted: run it again to finish it"
-            : is_missing ? "name it with --config or --state, or make a federation with "
-                           "`tern-aggregator init`"
-                         : "run this verb, like all others, as the user of the service",
+            : is_missing
+                ? "name the state directory with --config or --state, or make a federation with "
+                  "`tern-aggregator init`"
+                : "run this verb, like all others, as the user of the service",
             "there is no federation in %s: %s", folder, strerror(errno));
         return false;
     }
@@ -198,16 +200,17 @@ static bool check_state(struct doctor *doctor)
         return false;
     }
     const uint32_t before = doctor->findings.count[TERN_HEALTH_WARNING];
-    tern_cli_each_exposed_secret(doctor->cli, report_loose, doctor);
+    tern_cli_each_exposed_secret(doctor->cli, report_exposed_file, doctor);
     if (access(folder, W_OK) != 0) {
-        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, STATE,
-                          "mount it writable, or give it back to its user", "%s: %s", folder,
-                          strerror(errno));
+        tern_findings_add(
+            &doctor->findings, TERN_HEALTH_PROBLEM, STATE,
+            "mount the directory writable, or give it back to the user of the service", "%s: %s",
+            folder, strerror(errno));
         return false;
     }
     if (doctor->findings.count[TERN_HEALTH_WARNING] == before) {
         tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, STATE, NULL,
-                          "%s, which other users cannot read", folder);
+                          "other users cannot read the state directory %s", folder);
     }
     check_ticket_keys(doctor);
     check_disk(doctor);
@@ -219,8 +222,9 @@ static bool check_state(struct doctor *doctor)
 
 #define WARN_MS (UINT64_C(14) * 86400000)
 
-static const char renew_advice[] = "replace it, then send SIGHUP to the service (systemctl reload "
-                                   "tern-aggregator)";
+static const char renew_advice[] =
+    "replace the file, then send SIGHUP to the service (systemctl reload "
+    "tern-aggregator)";
 
 static void check_times(struct doctor *doctor, const char *path,
                         const struct tern_certificate *certificate, const char *consequence)
@@ -331,24 +335,25 @@ static void check_size(struct doctor *doctor, const struct tern_db_counts *count
     tern_text_bytes((double)counts->file_bytes, size);
     if (doctor->settings->limits_history_bytes == 0 && counts->rounds_committed > 0) {
         const uint64_t per_round = counts->update_bytes / counts->rounds_committed;
-        tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, DATABASE,
-                          "set limits.history_bytes, unless all rounds must stay replayable",
-                          "%s, growing by %s a round, because limits.history_bytes = 0", size,
-                          tern_text_bytes((double)per_round, part));
+        tern_findings_add(
+            &doctor->findings, TERN_HEALTH_WARNING, DATABASE,
+            "set limits.history_bytes, unless all rounds must stay replayable",
+            "the database takes %s, growing by %s a round, because limits.history_bytes = 0", size,
+            tern_text_bytes((double)per_round, part));
     } else if (free_bytes > COMPACT_BYTES && free_bytes > counts->file_bytes / 2) {
         tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, DATABASE,
-                          "`tern-aggregator compact` returns them to the file system",
-                          "%s, of which %s are empty", size,
+                          "`tern-aggregator compact` returns the empty bytes to the file system",
+                          "the database takes %s, of which %s are empty", size,
                           tern_text_bytes((double)free_bytes, part));
     } else {
         tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, DATABASE, NULL,
-                          "%s; at most %s of updates are kept", size,
+                          "the database takes %s; at most %s of updates are kept", size,
                           tern_text_bytes((double)doctor->settings->limits_history_bytes, part));
     }
 }
 
 // Checks whether the disk has the space that the federation will need.
-static enum tern_result check_need(struct doctor *doctor, struct tern_db *db)
+static enum tern_result check_future_size(struct doctor *doctor, struct tern_db *db)
 {
     static struct tern_service_config config;
     static struct tern_model model;
@@ -452,7 +457,8 @@ static enum tern_result report_copied(struct doctor *doctor, struct tern_db *db)
         tern_findings_add(
             &doctor->findings, TERN_HEALTH_PROBLEM, DATABASE,
             "serve the copy, or use this database again with `tern-aggregator copy --forget`",
-            "it was copied to %s, and the federation continues there", federation.copied_to);
+            "the database was copied to %s, and the federation continues there",
+            federation.copied_to);
     }
     return TERN_OK;
 }
@@ -480,7 +486,7 @@ static enum tern_result check_contents(struct doctor *doctor, struct tern_db *db
     TERN_TRY(report_copied(doctor, db));
     TERN_TRY(tern_cli_waiting_load(doctor->cli, db, status, doctor->now_ms, waiting));
     check_size(doctor, &status->counts, free_bytes);
-    TERN_TRY(check_need(doctor, db));
+    TERN_TRY(check_future_size(doctor, db));
     check_clock(doctor, status);
     report_waiting(doctor, waiting);
     TERN_TRY(report_other_columns(doctor, db));
@@ -492,7 +498,7 @@ static const char check_postgres[] =
     "start PostgreSQL, or check store.url and the network; no stored data is lost, and a running "
     "service continues by itself";
 static const char change_version[] =
-    "follow that sentence: the database is intact, but this program "
+    "do what the message says: the database is intact, but this program "
     "has another version";
 static const char make_room[] = "delete files of other programs on that disk; then start the "
                                 "service, or run `tern-aggregator prune --keep 10`";
@@ -540,9 +546,9 @@ static void check_database(struct doctor *doctor)
 static void check_ready(struct doctor *doctor, long process)
 {
     char why[256];
-    char name[48] = "it runs";
+    char name[48] = "the service runs";
     if (process != 0) {
-        snprintf(name, sizeof name, "it runs as process %ld", process);
+        snprintf(name, sizeof name, "the service runs as process %ld", process);
     }
     switch (tern_readiness_ask(doctor->settings, why)) {
     case TERN_READINESS_BAD:
@@ -623,7 +629,7 @@ static void check_files(struct doctor *doctor, long process)
 }
 
 // Returns whether the federation has ended, so that only late clients need the service.
-static bool is_over(const struct doctor *doctor)
+static bool has_ended(const struct doctor *doctor)
 {
     return doctor->waiting.wait == TERN_WAIT_FINISHED || doctor->waiting.wait == TERN_WAIT_ENDED;
 }
@@ -631,9 +637,9 @@ static bool is_over(const struct doctor *doctor)
 // Checks whether the service runs if it is needed, and the system's limits. Call after check_database().
 static void check_service(struct doctor *doctor)
 {
-    const long process = tern_state_server(doctor->cli);
+    const long process = tern_state_service_process(doctor->cli);
     const bool gateway = tern_state_is_gateway(doctor->cli);
-    if (!tern_state_is_served(doctor->cli) && is_over(doctor)) {
+    if (!tern_state_is_served(doctor->cli) && has_ended(doctor)) {
         tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, SERVICE, NULL,
                           "the service is not running, and nothing needs it: %s",
                           doctor->waiting.sentence);
@@ -641,9 +647,10 @@ static void check_service(struct doctor *doctor)
         tern_findings_add(
             &doctor->findings, TERN_HEALTH_PROBLEM, SERVICE,
             gateway
-                ? "start it with `tern-aggregator relay`; its log has the reason of its end"
-                : "systemctl start tern-aggregator, or `tern-aggregator serve`; its log has the "
-                  "reason of its end: journalctl -u tern-aggregator",
+                ? "start the gateway with `tern-aggregator relay`; the log has the reason of its "
+                  "end"
+                : "systemctl start tern-aggregator, or `tern-aggregator serve`; the log has the "
+                  "reason why the service ended: journalctl -u tern-aggregator",
             "the %s is not running", gateway ? "gateway" : "service");
     } else {
         check_ready(doctor, process);
@@ -659,9 +666,10 @@ static void check_settings(struct doctor *doctor)
 {
     static struct tern_service_config config;
     if (tern_serve_config_read(doctor->cli, &config) != TERN_EXIT_OK) {
-        tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, "settings",
-                          "correct them; `tern-aggregator --settings` documents all settings",
-                          "serve refuses them for the reason above");
+        tern_findings_add(
+            &doctor->findings, TERN_HEALTH_PROBLEM, "settings",
+            "correct the settings; `tern-aggregator --settings` documents all of them",
+            "`serve` refuses the settings for the reason printed above");
     } else {
         doctor->has_settings = true;
         tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, "settings", NULL, "%s",
@@ -684,5 +692,5 @@ int tern_cli_doctor(struct tern_cli *cli)
         check_database(&doctor);
         check_service(&doctor);
     }
-    return conclude(&doctor);
+    return print_conclusion(&doctor);
 }

@@ -17,7 +17,7 @@ struct job {
     bool averaged;
     // evaluators' metrics choose between global model and replica, because no option does
     bool by_metrics;
-    struct tern_best models[TERN_BEST_MODELS]; // these metrics
+    struct tern_best models[TERN_BEST_MODELS]; // evaluators' metrics of both models of the version
     struct tern_export_file format;
     uint8_t *kept_bytes; // untrained tensors, as a safetensors file
     struct tern_safetensors kept;
@@ -67,8 +67,9 @@ static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge, 
 }
 
 // Explains why a replay failed after merge->version, up to which all versions can be exported.
-static int fail_earlier(struct tern_cli *cli, struct tern_db *db, const struct tern_merge *merge,
-                        uint32_t wanted, enum tern_result result)
+static int report_failed_replay(struct tern_cli *cli, struct tern_db *db,
+                                const struct tern_merge *merge, uint32_t wanted,
+                                enum tern_result result)
 {
     struct tern_db_version newest;
     if (result != TERN_ERR_NOT_FOUND || tern_db_version_last(db, &newest) != TERN_OK) {
@@ -202,7 +203,7 @@ static int load_weights(struct tern_cli *cli, struct tern_db *db, struct job *jo
         result = replay_to(db, merge, (uint32_t)wanted, &row);
     }
     return result == TERN_OK ? TERN_EXIT_OK
-                             : fail_earlier(cli, db, merge, (uint32_t)wanted, result);
+                             : report_failed_replay(cli, db, merge, (uint32_t)wanted, result);
 }
 
 // --- Writing

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// One element per feature.
+// Name, mean and standard deviation of each feature, for the metadata of an exported model.
 struct scaling {
     const char **columns;
     double *mean;
@@ -36,7 +36,8 @@ static void take_columns(const struct tern_proposal *proposal, struct scaling *s
         }
     }
     inputs->columns = profile->columns.header ? scaling->columns : NULL;
-    if (!proposal->shares) { // else `export` writes the scaling that clients compute together
+    if (!proposal
+             ->clients_scale) { // else `export` writes the scaling that clients compute together
         inputs->mean = scaling->mean;
         inputs->deviation = scaling->deviation;
     }
@@ -51,7 +52,7 @@ static void take_target(const struct tern_proposal *proposal, struct tern_export
     }
     const struct tern_csv_column *target = &profile->column[profile->columns.label];
     inputs->target = profile->columns.header ? target->name : NULL;
-    if (!proposal->shares) {
+    if (!proposal->clients_scale) {
         inputs->target_mean = target->mean;
         inputs->target_deviation = target->deviation;
     }
@@ -384,7 +385,7 @@ static int make_model(struct tern_cli *cli, const struct tern_proposal *proposal
                       struct tern_starting_model *start, struct tern_db_federation *federation)
 {
     const struct tern_aggregator_settings *settings = tern_state_settings(cli);
-    const bool in_file = proposal->data == NULL || proposal->writes_server;
+    const bool in_file = proposal->data == NULL || proposal->writes_settings;
     const char *model = in_file ? tern_cli_option(cli, "model", settings->federation_model)
                                 : tern_proposal_model(cli, proposal);
     const char *rules = tern_cli_option(cli, "rules", settings->tensors_rules);
@@ -439,11 +440,11 @@ static int make_state(struct tern_cli *cli, const struct tern_db_federation *fed
     TERN_CLI_TRY(refuse_old_state(cli));
     enum tern_result result = tern_file_make_folders(folder, 0700);
     if (result == TERN_OK) {
-        bool made; // not if it remains from an interrupted init
+        bool made; // false: the token file remains from an interrupted init
         result = tern_state_make_token(token, &made);
     }
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", folder, strerror(errno)));
-    // Last, because its presence means that the directory is complete.
+    // The database is made last, because its presence means that the directory is complete.
     result = tern_db_create(database, federation, start->weights, start->model.count, why);
     return tern_cli_check(
         cli, result == TERN_OK || result == TERN_ERR_CONFIG ? result : TERN_ERR_IO, "%s", why);

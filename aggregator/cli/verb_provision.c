@@ -63,8 +63,8 @@ static int take_options(struct tern_cli *cli, struct provision *provision)
 
 // --- Making
 
-static enum tern_result fill(const struct provision *provision, uint32_t i, struct made *made,
-                             uint8_t token_hash[TERN_SHA256_SIZE])
+static enum tern_result make_identity(const struct provision *provision, uint32_t i,
+                                      struct made *made, uint8_t token_hash[TERN_SHA256_SIZE])
 {
     uint8_t token[TERN_WIRE_TOKEN_BYTES];
     TERN_TRY(tern_random_fill(token, sizeof token));
@@ -84,7 +84,7 @@ static enum tern_result add_one(const struct provision *provision, struct tern_d
     struct made *made = &provision->made[i];
     struct tern_db_client row = {
         .platform = "provisioned", .evaluator = provision->evaluator, .created_ms = tern_now_ms()};
-    TERN_TRY(fill(provision, i, made, row.token_hash));
+    TERN_TRY(make_identity(provision, i, made, row.token_hash));
     memcpy(row.name, made->name, sizeof row.name);
     memcpy(row.tags, provision->tags, sizeof row.tags);
     TERN_TRY(tern_db_client_add(db, &row));
@@ -106,7 +106,7 @@ static enum tern_result add_all(const struct provision *provision, struct tern_d
     return TERN_OK;
 }
 
-static enum tern_result store(struct provision *provision, struct tern_db *db)
+static enum tern_result store_clients(struct provision *provision, struct tern_db *db)
 {
     TERN_TRY(tern_db_federation(db, &provision->federation));
     TERN_TRY(tern_db_begin(db));
@@ -196,12 +196,12 @@ static int print_made(const struct provision *provision)
 
 // --- The verb
 
-static int run(struct provision *provision)
+static int provision_clients(struct provision *provision)
 {
     struct tern_cli *cli = provision->cli;
     struct tern_db *db;
     TERN_CLI_TRY(tern_state_open(cli, &db));
-    enum tern_result result = store(provision, db);
+    enum tern_result result = store_clients(provision, db);
     if (result == TERN_ERR_TOO_LARGE) {
         tern_db_close(db);
         return tern_cli_fail(cli, result,
@@ -231,7 +231,7 @@ int tern_cli_provision(struct tern_cli *cli)
     if (provision.made == NULL) {
         return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the clients");
     }
-    int code = run(&provision);
+    int code = provision_clients(&provision);
     explicit_bzero(provision.made, provision.count * sizeof provision.made[0]);
     free(provision.made);
     return code;

@@ -27,7 +27,7 @@ struct restoring {
     char database[PATH_MAX];
     char copy[PATH_MAX];
     char kept[PATH_MAX]; // new path of the old database
-    bool was_there;      // there was an old database
+    bool had_database;   // there was an old database
     struct contents before;
     struct contents after;
     char why[256]; // why the old database or the backup cannot be read
@@ -106,13 +106,13 @@ static enum tern_result check_copy(struct restoring *restoring, struct tern_db *
     result = result == TERN_OK ? read_contents(db, &restoring->after) : result;
     result = result == TERN_OK ? tern_db_settle(db) : result;
     if (result != TERN_OK) {
-        (void)tern_db_damaged(db); // adds to tern_db_error() whether it is damage
+        (void)tern_db_damaged(db); // adds to tern_db_error() whether the file is damaged
         snprintf(restoring->why, sizeof restoring->why, "%s", tern_db_error(db));
     }
     return result;
 }
 
-static int prepare(struct restoring *restoring)
+static int make_checked_copy(struct restoring *restoring)
 {
     struct tern_db *db = NULL;
     enum tern_result result = tern_db_copy(restoring->file, restoring->copy, restoring->why);
@@ -137,7 +137,7 @@ static int refuse_unusable(const struct restoring *restoring, enum tern_result r
 
 // Opens and holds the old database until *db is closed. *db is NULL if it is damaged or newer than this program, which a
 // restore repairs.
-static int hold_old(struct restoring *restoring, struct tern_db **db)
+static int open_old_database(struct restoring *restoring, struct tern_db **db)
 {
     enum tern_result result = tern_db_open(restoring->database, TERN_DB_OLDER, db, restoring->why);
     if (result != TERN_OK) {
@@ -160,7 +160,7 @@ static int hold_old(struct restoring *restoring, struct tern_db **db)
                              : refuse_unusable(restoring, result, tern_db_error(*db));
 }
 
-static void name_kept(struct restoring *restoring)
+static void name_old_database(struct restoring *restoring)
 {
     char date[32] = "";
     char name[96];
@@ -175,15 +175,15 @@ static void name_kept(struct restoring *restoring)
     tern_state_path(restoring->cli, name, restoring->kept);
 }
 
-static int replace(struct restoring *restoring)
+static int replace_database(struct restoring *restoring)
 {
     struct tern_db *old = NULL;
     char why[256];
-    TERN_CLI_TRY(prepare(restoring));
-    name_kept(restoring);
-    restoring->was_there = access(restoring->database, F_OK) == 0;
-    if (restoring->was_there) {
-        const int code = hold_old(restoring, &old);
+    TERN_CLI_TRY(make_checked_copy(restoring));
+    name_old_database(restoring);
+    restoring->had_database = access(restoring->database, F_OK) == 0;
+    if (restoring->had_database) {
+        const int code = open_old_database(restoring, &old);
         if (code != TERN_EXIT_OK) {
             tern_db_close(old);
             return code;
@@ -197,8 +197,8 @@ static int replace(struct restoring *restoring)
 
 static int restore(struct restoring *restoring)
 {
-    tern_db_remove(restoring->copy); // from a restore that was killed
-    const int code = replace(restoring);
+    tern_db_remove(restoring->copy); // a copy that a killed restore left behind
+    const int code = replace_database(restoring);
     if (code != TERN_EXIT_OK) {
         tern_db_remove(restoring->copy);
     }
@@ -207,7 +207,7 @@ static int restore(struct restoring *restoring)
 
 // --- Output
 
-static uint64_t lost(uint64_t before, uint64_t after)
+static uint64_t count_lost(uint64_t before, uint64_t after)
 {
     return before > after ? before - after : 0;
 }
@@ -220,13 +220,13 @@ static int print_json(const struct restoring *restoring)
     cJSON_AddStringToObject(object, "file", restoring->file);
     tern_json_u64(object, "version", after->version);
     tern_json_u64(object, "round", after->round);
-    if (restoring->was_there) {
+    if (restoring->had_database) {
         cJSON_AddStringToObject(object, "kept", restoring->kept);
     }
     if (before->known) {
-        tern_json_u64(object, "versions_lost", lost(before->version, after->version));
-        tern_json_u64(object, "rounds_lost", lost(before->round, after->round));
-        tern_json_u64(object, "clients_lost", lost(before->clients, after->clients));
+        tern_json_u64(object, "versions_lost", count_lost(before->version, after->version));
+        tern_json_u64(object, "rounds_lost", count_lost(before->round, after->round));
+        tern_json_u64(object, "clients_lost", count_lost(before->clients, after->clients));
     }
     return tern_json_print(restoring->cli, object);
 }
@@ -242,8 +242,8 @@ static void print_lost(const struct restoring *restoring)
     }
     printf("The old database was at version %" PRIu32 ", round %" PRIu32 ". Versions lost: %" PRIu64
            ", rounds: %" PRIu64 ", clients: %" PRIu64 ".\n",
-           before->version, before->round, lost(before->version, after->version),
-           lost(before->round, after->round), lost(before->clients, after->clients));
+           before->version, before->round, count_lost(before->version, after->version),
+           count_lost(before->round, after->round), count_lost(before->clients, after->clients));
     if (before->clients > after->clients) {
         printf("Clients that enrolled since need new join codes (`tern-client enroll --force`).\n");
     }
@@ -256,7 +256,7 @@ static int print_restored(const struct restoring *restoring)
     }
     printf("Restored %s: version %" PRIu32 ", round %" PRIu32 ".\n", restoring->file,
            restoring->after.version, restoring->after.round);
-    if (restoring->was_there) {
+    if (restoring->had_database) {
         printf("The old database is kept as %s; delete it when it is no longer needed.\n",
                restoring->kept);
         print_lost(restoring);

@@ -122,7 +122,7 @@ static enum tern_result close_stream(struct event_file *file)
     return closed ? file->result : TERN_ERR_NO_MEMORY;
 }
 
-// Frees the file, written or not.
+// Frees the event file, whether it was written or not.
 static void event_file_drop(struct event_file *file)
 {
     (void)close_stream(file);
@@ -140,7 +140,7 @@ static enum tern_result event_file_write(struct event_file *file, const char *pa
 
 // --- Export of the rounds
 
-// The columns of EVENT_COLUMN_NAMES, in this order.
+// Index of each column in EVENT_COLUMN_NAMES.
 enum event_column {
     ROUND,
     STATE,

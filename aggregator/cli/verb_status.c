@@ -105,17 +105,17 @@ struct unreported {
     // round.over_selection that would compensate for them; 0: the setting suffices
     double over_selection;
     uint64_t failing;                    // clients whose last training failed
-    struct failing named[FAILING_NAMED]; // the newest of these
+    struct failing named[FAILING_NAMED]; // the clients whose training failed last
 };
 
-#define LEAST_SHARE 0.02 // of unreported tasks, for advice
-#define STEP 0.05        // between advised values
+#define LEAST_SHARE 0.02         // share of unreported tasks from which status gives advice
+#define OVER_SELECTION_STEP 0.05 // the advised over-selection is a multiple of this
 
 // Returns the over-selection s that compensates for unreported tasks: of 1 + s selected clients, (1 + s) * (1 - share)
 // report.
-static double compensate(double share)
+static double over_selection_for(double share)
 {
-    return ceil(share / (1.0 - share) / STEP) * STEP;
+    return ceil(share / (1.0 - share) / OVER_SELECTION_STEP) * OVER_SELECTION_STEP;
 }
 
 static enum tern_result load_failing(struct tern_db *db, struct unreported *unreported)
@@ -150,12 +150,12 @@ static enum tern_result load_unreported(const struct tern_cli *cli, struct tern_
         unreported->share = reliable.sum / (double)trainers;
     }
     if (unreported->share >= LEAST_SHARE && set < unreported->share / (1.0 - unreported->share)) {
-        unreported->over_selection = compensate(unreported->share);
+        unreported->over_selection = over_selection_for(unreported->share);
     }
     return load_failing(db, unreported);
 }
 
-static const char *reason_of(uint32_t failure)
+static const char *failure_reason(uint32_t failure)
 {
     switch (failure) {
     case tern_TrainingFailure_FAILURE_NOT_FINITE:
@@ -178,7 +178,7 @@ static void print_failing(const struct unreported *unreported)
         const struct failing *failing = &unreported->named[named++];
         printf("            training failed at client %" PRIu64 " (%s) in round %" PRIu32 ", %s\n",
                failing->id, tern_text_name(failing->name, name), failing->round,
-               reason_of(failing->failure));
+               failure_reason(failing->failure));
     }
     if (unreported->failing > named) {
         printf("            and at %" PRIu64
@@ -215,16 +215,16 @@ static void add_unreported(cJSON *object, const struct unreported *unreported)
         cJSON *failing = cJSON_CreateObject();
         tern_json_u64(failing, "client", unreported->named[i].id);
         tern_json_u64(failing, "round", unreported->named[i].round);
-        cJSON_AddStringToObject(failing, "why", reason_of(unreported->named[i].failure));
+        cJSON_AddStringToObject(failing, "why", failure_reason(unreported->named[i].failure));
         cJSON_AddItemToArray(list, failing);
     }
 }
 
 // --- What the federation waits for
 
-#define SHOWN 5 // most clients listed
+#define SHOWN 5 // most clients that status names
 
-static uint32_t shown_of(const struct tern_waiting *waiting)
+static uint32_t count_shown(const struct tern_waiting *waiting)
 {
     return waiting->shown < SHOWN ? waiting->shown : SHOWN;
 }
@@ -235,7 +235,7 @@ static void print_waiting(const struct tern_waiting *waiting, uint64_t now_ms)
     if (waiting->advice[0] != '\0') {
         printf("            %s\n", waiting->advice);
     }
-    for (uint32_t i = 0; i < shown_of(waiting); i++) {
+    for (uint32_t i = 0; i < count_shown(waiting); i++) {
         const struct tern_db_client *client = &waiting->members[i].client;
         char name[TERN_TEXT];
         char seen[TERN_TEXT];
@@ -249,8 +249,8 @@ static void print_waiting(const struct tern_waiting *waiting, uint64_t now_ms)
         }
         putchar('\n');
     }
-    if (waiting->missing > shown_of(waiting)) {
-        printf("            and %" PRIu32 " more\n", waiting->missing - shown_of(waiting));
+    if (waiting->missing > count_shown(waiting)) {
+        printf("            and %" PRIu32 " more\n", waiting->missing - count_shown(waiting));
     }
 }
 
@@ -260,7 +260,7 @@ static void add_waiting(cJSON *object, const struct tern_waiting *waiting)
     cJSON_AddStringToObject(object, "advice", waiting->advice);
     tern_json_u64(object, "waits_for", waiting->missing);
     cJSON *ids = cJSON_AddArrayToObject(object, "silent_longest");
-    for (uint32_t i = 0; i < shown_of(waiting); i++) {
+    for (uint32_t i = 0; i < count_shown(waiting); i++) {
         cJSON_AddItemToArray(ids, cJSON_CreateNumber((double)waiting->members[i].client.id));
     }
 }
@@ -289,8 +289,8 @@ static void print_classes(const struct tern_quality *quality)
                name != NULL ? name : "", name != NULL ? ", number " : "", worst->class_number,
                worst->recall);
     }
-    if (worst->of_clients > 1) {
-        printf(" at %" PRIu32 " of %" PRIu32 " %s", worst->clients, worst->of_clients,
+    if (worst->reporting_clients > 1) {
+        printf(" at %" PRIu32 " of %" PRIu32 " %s", worst->clients, worst->reporting_clients,
                quality->clients > 0 ? "clients" : "evaluators");
     }
     printf("\n");
@@ -304,7 +304,7 @@ static void print_trend(const struct tern_quality *quality, bool finished)
             "%u\n",
             TERN_TREND_WINDOW, TERN_TREND_WINDOW);
     } else if (quality->trend == TERN_QUALITY_IMPROVING) {
-        printf("            still improving: %s by %.2g a round%s\n", quality->trend_of,
+        printf("            still improving: %s by %.2g a round%s\n", quality->trend_metric,
                quality->gain_per_round, finished ? "; raise round.rounds to continue" : "");
     }
 }
@@ -486,7 +486,7 @@ static const struct tern_accuracy *newest_accuracy(const struct status *status)
 // --- For people
 
 // Writes " of 4 clients that train", or " of 3 of 4 evaluators".
-static const char *whose(const struct status *status, char text[TERN_TEXT])
+static const char *describe_reporters(const struct status *status, char text[TERN_TEXT])
 {
     const uint32_t clients = status->quality.clients;
     const struct tern_accuracy *newest = &status->quality.newest;
@@ -501,14 +501,14 @@ static const char *whose(const struct status *status, char text[TERN_TEXT])
 }
 
 // Prints the metrics of a model without classes.
-static void print_metrics(const struct tern_accuracy *newest, const char *of, const char *whose)
+static void print_metrics(const struct tern_accuracy *newest, const char *of, const char *reporters)
 {
     printf("Evaluated   ");
     for (uint32_t i = 0; i < newest->metric_count; i++) {
         printf("%s %.4g, ", newest->metrics[i].name, newest->metrics[i].value);
     }
     printf("loss %.4f\n            %s (%" PRIu64 " held-out examples%s)\n", newest->loss, of,
-           newest->num_examples, whose);
+           newest->num_examples, reporters);
 }
 
 static void print_accuracy(const struct status *status)
@@ -526,11 +526,11 @@ static void print_accuracy(const struct status *status)
     char of[MODEL_OF_MAX];
     char clients[TERN_TEXT];
     if (newest->no_accuracy) {
-        print_metrics(newest, model_of(newest, of), whose(status, clients));
+        print_metrics(newest, model_of(newest, of), describe_reporters(status, clients));
     } else {
         printf("Accuracy    %.4f, %s (%" PRIu64 " held-out examples%s, loss %.4f)\n",
-               newest->accuracy, model_of(newest, of), newest->num_examples, whose(status, clients),
-               newest->loss);
+               newest->accuracy, model_of(newest, of), newest->num_examples,
+               describe_reporters(status, clients), newest->loss);
     }
     if (tern_best_prefers_replica(status->models)) {
         const struct tern_best *replica = &status->models[TERN_EVALUATED_REPLICA];
@@ -623,9 +623,10 @@ static void print_certificate(const struct status *status)
     }
     tern_text_time(ends_ms, when);
     if (ends_ms <= status->now_ms) {
-        printf("Certificate EXPIRED %s: clients refuse it; replace it, then send SIGHUP to the "
-               "service\n",
-               when);
+        printf(
+            "Certificate EXPIRED %s: clients refuse it; replace the file, then send SIGHUP to the "
+            "service\n",
+            when);
         return;
     }
     printf("Certificate expires in %s, %s\n", tern_text_duration(ends_ms - status->now_ms, left),
@@ -802,7 +803,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
 
 // --- The verb
 
-static int load_now(struct tern_cli *cli, void *ctx)
+static int load_status(struct tern_cli *cli, void *ctx)
 {
     struct tern_db *db;
     struct status *status = ctx;
@@ -816,12 +817,12 @@ static int load_now(struct tern_cli *cli, void *ctx)
     return TERN_EXIT_OK;
 }
 
-static int print_once(struct tern_cli *cli, const void *ctx)
+static int print_report(struct tern_cli *cli, const void *ctx)
 {
     return cli->json ? print_json(cli, ctx) : print_status(cli, ctx);
 }
 
-static void write_line(const void *ctx, char text[WATCH_LINE_MAX])
+static void write_summary(const void *ctx, char text[WATCH_LINE_MAX])
 {
     const struct status *status = ctx;
     const struct tern_accuracy *newest = newest_accuracy(status);
@@ -844,10 +845,10 @@ static void write_line(const void *ctx, char text[WATCH_LINE_MAX])
 int tern_cli_status(struct tern_cli *cli)
 {
     static struct status status;
-    const struct watched watched = {load_now, print_once, write_line, &status};
+    const struct watched watched = {load_status, print_report, write_summary, &status};
     if (tern_cli_flag(cli, "watch")) {
         return run_watch(cli, &watched);
     }
-    TERN_CLI_TRY(load_now(cli, &status));
-    return print_once(cli, &status);
+    TERN_CLI_TRY(load_status(cli, &status));
+    return print_report(cli, &status);
 }

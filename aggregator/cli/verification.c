@@ -99,8 +99,8 @@ static enum tern_result check_received(struct tern_db *db, struct tern_verificat
     return tern_db_end(rows);
 }
 
-static enum tern_result check_rest(struct tern_db *db, struct tern_verification *found,
-                                   char why[256])
+static enum tern_result check_after_prune(struct tern_db *db, struct tern_verification *found,
+                                          char why[256])
 {
     struct tern_db_version newest;
     TERN_TRY(check_received(db, found, why));
@@ -111,7 +111,8 @@ static enum tern_result check_rest(struct tern_db *db, struct tern_verification 
 
 // --- The whole database
 
-static enum tern_result replay(struct tern_db *db, struct tern_verification *found, char why[256])
+static enum tern_result replay_all(struct tern_db *db, struct tern_verification *found,
+                                   char why[256])
 {
     bool watched = isatty(STDERR_FILENO) == 1;
     const enum tern_result result =
@@ -134,7 +135,7 @@ enum tern_result tern_verify(struct tern_db *db, struct tern_verification *found
     result = tern_db_counts(db, 0, &counts);
     if (result == TERN_OK) {
         found->pruned = (uint32_t)counts.rounds_pruned;
-        result = found->pruned > 0 ? check_rest(db, found, why) : replay(db, found, why);
+        result = found->pruned > 0 ? check_after_prune(db, found, why) : replay_all(db, found, why);
     }
     if (result == TERN_ERR_IO) { // the store has the reason
         snprintf(why, 256, "%s", tern_db_error(db));

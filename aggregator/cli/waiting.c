@@ -58,8 +58,8 @@ static int connect_to(const char *address, uint16_t port)
 
 // Sends a GET request. answer: the response from its status line on; "": none arrived. token: NULL: none. Returns false if
 // nothing listens there.
-static bool ask(const struct tern_aggregator_settings *settings, const char *path,
-                const char *token, char *answer, size_t size)
+static bool send_get(const struct tern_aggregator_settings *settings, const char *path,
+                     const char *token, char *answer, size_t size)
 {
     char request[512];
     const int request_len =
@@ -89,7 +89,7 @@ enum tern_readiness tern_readiness_ask(const struct tern_aggregator_settings *se
                                        char why[256])
 {
     char answer[1024];
-    const bool listens = ask(settings, "/readyz", NULL, answer, sizeof answer);
+    const bool listens = send_get(settings, "/readyz", NULL, answer, sizeof answer);
     const char *reason = strstr(answer, "\r\n\r\n");
     why[0] = '\0';
     if (strncmp(answer, "HTTP/1.1 503", 12) == 0 && reason != NULL) {
@@ -107,7 +107,7 @@ enum tern_readiness tern_readiness_ask(const struct tern_aggregator_settings *se
 static cJSON *ask_waiting(const struct tern_aggregator_settings *settings, const char *token)
 {
     static char answer[65536];
-    const bool listens = ask(settings, "/api/v1/waiting", token, answer, sizeof answer);
+    const bool listens = send_get(settings, "/api/v1/waiting", token, answer, sizeof answer);
     const char *body = strstr(answer, "\r\n\r\n");
     if (!listens || body == NULL || strncmp(answer, "HTTP/1.1 200", 12) != 0) {
         return NULL;
@@ -123,7 +123,8 @@ const char *tern_readiness_advice(const char *why)
     }
     return strncmp(why, "halted", 6) == 0
                ? "stop the service and restore a backup (docs/OPERATIONS.md, \"When it is broken\")"
-               : "free space, or check the disk (dmesg) and the log; then it continues by itself";
+               : "free space, or check the disk (dmesg) and the log; then the service continues by "
+                 "itself";
 }
 
 // --- Clients whose tables have other columns
@@ -213,7 +214,7 @@ static void report_not_running(const struct tern_cli *cli, struct tern_waiting *
         tern_waiting_put_before(waiting, "the gateway is not running (`tern-aggregator relay`)");
         if (!waiting->needs_help) {
             tern_waiting_advise(waiting,
-                                "tern-aggregator relay; its log has the reason of its end");
+                                "tern-aggregator relay; the log has the reason of its end");
         }
         return;
     }
@@ -223,8 +224,8 @@ static void report_not_running(const struct tern_cli *cli, struct tern_waiting *
     tern_waiting_put_before(waiting, "the service is not running (`tern-aggregator serve`)");
     if (!waiting->needs_help) {
         tern_waiting_advise(waiting,
-                            "systemctl start tern-aggregator; its log has the reason of its "
-                            "end: journalctl -u tern-aggregator");
+                            "systemctl start tern-aggregator; the log has the reason why the "
+                            "service ended: journalctl -u tern-aggregator");
     }
 }
 
@@ -249,8 +250,8 @@ static void add_service_state(const struct tern_cli *cli, struct tern_db *db,
     case TERN_READINESS_SILENT:
         tern_waiting_put_before(
             waiting, "the service runs, but its listener at admin.address does not answer");
-        tern_waiting_advise(waiting,
-                            "try again; if it still does not answer, read its log and restart it");
+        tern_waiting_advise(waiting, "try again; if the listener still does not answer, read the "
+                                     "log and restart the service");
         waiting->needs_help = true;
         break;
     case TERN_READINESS_GOOD:

@@ -12,7 +12,7 @@
 
 // State of the service whose operators' listener the settings name.
 enum tern_readiness {
-    TERN_READINESS_UNKNOWN, // no listener, or that of another program
+    TERN_READINESS_UNKNOWN, // nothing listens there, or another program does
     TERN_READINESS_GOOD,
     TERN_READINESS_BAD,
     TERN_READINESS_SILENT, // a listener that does not answer within TERN_READINESS_PATIENCE_S

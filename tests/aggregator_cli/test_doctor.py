@@ -64,7 +64,7 @@ def a_state_that_is_not_served():
     check(findings(out, "disk", WARNING) == [], f"a warning of a large disk: {out}")
     small = doctor(state, "--set", "limits.history_bytes=900T", "--set", "round.rounds=0")
     finds(small, "disk", WARNING, "this federation needs about", "limits.history_bytes")
-    finds(doctor(state, "--set", "train.learning_rate=cosine", "--set", "round.rounds=0"), "settings", PROBLEM, "serve refuses them")
+    finds(doctor(state, "--set", "train.learning_rate=cosine", "--set", "round.rounds=0"), "settings", PROBLEM, "serve` refuses the settings")
     (state.path / "admin.token").chmod(0o644)
     finds(doctor(state), "state", WARNING, "its mode is 0644", "chmod go= ")
     check((state.path / "tern.db").read_bytes() == database, "the database was changed")

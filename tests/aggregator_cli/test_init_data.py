@@ -323,7 +323,7 @@ def anomalies_need_no_label():
     source = folder.run("init", *OPTIONS, "--task", "anomaly", "--classes", "good|*", "--json").json["data"]["source"]
     assert "label=state,classes=good|*," in source, source
     folder = Folder(table())
-    folder.run("init", *OPTIONS, "--label", "none", code=USAGE, says="only --task anomaly learns without labels: add it")
+    folder.run("init", *OPTIONS, "--label", "none", code=USAGE, says="only --task anomaly learns without labels: add --task anomaly")
     folder.run("init", *OPTIONS, "--label", "none", "--task", "regression", code=USAGE, says="only --task anomaly learns without labels")
 
 def a_port_that_is_chosen_later_is_not_made_up():

@@ -29,6 +29,6 @@ CASE(test_the_middle_of_an_autoencoder_is_the_narrowest)
         assert_int_equal(size[2], features < 32 ? (features + 1) / 2 : 16);
         assert_true(size[0] == features && size[4] == features);
         assert_int_equal(tern_model_from_spec(&model, proposal.model), TERN_OK);
-        assert_true(tern_proposal_suits(&proposal, &model));
+        assert_true(tern_proposal_fits_model(&proposal, &model));
     }
 }

@@ -60,7 +60,7 @@ def a_codec_that_is_unknown_or_for_updates_alone():
     error = refuse("codec.codec_down=3lc:s=2")
     assert "codec.codec_down = 3lc:s=2: 3lc: s is 1 to 1.999999" in error, error
     error = refuse("codec.codec_down=dgc")
-    assert "dgc cannot encode downloads: it needs a client's velocity" in error, error
+    assert "dgc cannot encode downloads: the codec needs a client's velocity" in error, error
     error = refuse("codec.codec=stochastic-ternary")
     assert "codec.codec = stochastic-ternary" in error and "would grow" in error, error
     assert "Set codec.codec_down" in error, error

@@ -124,7 +124,7 @@ def status_answers_the_two_questions_first():
     lines = state.run("status").text.splitlines()
     assert lines[1].startswith("Accuracy    0.6250, replica of version 5")
     assert "on the wire" in lines[2] and "float32" in lines[2]
-    assert "outside of rounds" in lines[3] and "2.40 KB up, 3.00 KB down" in lines[3], lines[3]
+    assert "outside of rounds" in lines[3] and "2.40 KB up and 3.00 KB down" in lines[3], lines[3]
     assert "1 evaluator;" in "\n".join(lines)
     status = state.json("status")
     assert status["accuracy"] == 0.625 and status["version"] == 5

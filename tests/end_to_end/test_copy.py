@@ -121,7 +121,7 @@ def stays_away(aggregator, target):
           f"what was copied is served: {served.returncode} {served.stderr}")
     refused("was copied to", target, "--config", aggregator.config, code=2)
     doctor = tern("doctor", "--config", aggregator.config)
-    check(f"it was copied to {target}" in doctor.stdout, doctor.stdout)
+    check(f"the database was copied to {target}" in doctor.stdout, doctor.stdout)
     coded = tern("enroll-code", "--config", aggregator.config)
     check(coded.returncode == 2 and "nothing was changed" in coded.stderr, f"{coded.returncode} {coded.stdout} {coded.stderr}")
     aggregator.verb("copy", "--forget")
