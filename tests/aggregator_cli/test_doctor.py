@@ -99,7 +99,7 @@ def keys_of_tickets():
     check(not keys.exists(), "doctor made keys")
     keys.write_bytes(b"ternkey1")
     keys.chmod(0o600)
-    finds(doctor(state), "state", PROBLEM, "serve` would not start: ticket key file", "delete it")
+    finds(doctor(state), "state", PROBLEM, "serve` would not start: ticket key file", "delete the file")
     check(keys.read_bytes() == b"ternkey1", "doctor changed the keys")
     keys.write_bytes(b"ternkey1" + bytes(44))
     assert "ticket key file" not in json.dumps(doctor(state))
