@@ -217,11 +217,6 @@ static void storage(FILE *text, const struct tern_service_facts *facts)
            "Searches for the cheapest plan of downloads for one client.",
            facts->federation.replica_searches);
     single(text, "queue_length", "gauge", "Requests waiting for the database.", facts->queued);
-    single(text, "is_leader", "gauge",
-           "0 while another aggregator is the leader, which then has the values of rounds and "
-           "clients.",
-           !facts->follows);
-    single(text, "relayed", "gauge", "Requests that wait for the leader's answer.", facts->relayed);
     single(text, "store_writable", "gauge", "0 while nothing can be stored, as in /readyz.",
            facts->stores);
     single(text, "database_checked_seconds", "gauge",

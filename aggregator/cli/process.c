@@ -121,7 +121,8 @@ static void report_status(const struct tern_service_facts *facts, char text[256]
     }
 }
 
-bool tern_systemd_is_alive(struct tern_systemd *systemd)
+// Returns whether the threads of the service and of its listener have run since the last call that returned true.
+static bool is_alive(struct tern_systemd *systemd)
 {
     const uint64_t service_turns = tern_service_iterations(systemd->service);
     const uint64_t server_turns = tern_http_sweeps(systemd->server);
@@ -143,7 +144,7 @@ void tern_systemd_report(struct tern_systemd *systemd)
     }
     tern_service_facts(systemd->service, &facts);
     report_status(&facts, text);
-    tern_notify("STATUS=%s\n%s", text, tern_systemd_is_alive(systemd) ? "WATCHDOG=1\n" : "");
+    tern_notify("STATUS=%s\n%s", text, is_alive(systemd) ? "WATCHDOG=1\n" : "");
 }
 
 void tern_systemd_ready(struct tern_systemd *systemd)

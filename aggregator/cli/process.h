@@ -36,9 +36,6 @@ struct tern_systemd {
 // Returns how long the main thread may wait before tern_systemd_report(), in ms; at most a day.
 uint64_t tern_systemd_wait_ms(void);
 
-// Returns whether the threads of the service and of its listener have run since the last call that returned true.
-bool tern_systemd_is_alive(struct tern_systemd *manager);
-
 // Reports the state of the rounds to systemd, and a sign of life if the threads have run since the last call.
 // Without signs of life systemd restarts the service.
 void tern_systemd_report(struct tern_systemd *manager);

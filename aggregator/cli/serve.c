@@ -14,7 +14,6 @@
 #include "hosted/files.h"
 #include "hosted/log.h"
 #include "hosted/system.h"
-#include "nodes/sharing.h"
 #include "service/service.h"
 #include "store/nodes.h"
 #include "tensor/manifest.h"
@@ -115,13 +114,13 @@ struct serving {
     bool stopped;                   // by a signal during the start
     int lock;                       // descriptor of the state directory's lock; -1: none
     struct tern_db *db;
+    uint32_t node; // this aggregator's number (store/nodes.h); 0: the database is a file
     struct tern_db_federation federation;
     struct tern_model *model;
     struct tern_relay *relay; // NULL: not a gateway
     struct tern_service *service;
     struct tern_self_check *check;
     struct tern_http_server *server;
-    struct tern_systemd systemd;
     struct tern_shared_tickets *tickets; // NULL: the database is a file
     struct tern_leader_watch *watch;     // NULL: the database is a file
     struct tern_admin *admin;
@@ -278,6 +277,173 @@ static int read_model(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
+// --- Reloading: TLS files, and the settings that may change in a running service
+
+static enum tern_result reread_settings(const struct tern_cli *cli,
+                                        struct tern_aggregator_settings *fresh, char why[512])
+{
+    const struct tern_settings *table = &tern_aggregator_settings_table;
+    tern_settings_defaults(table, fresh);
+    if (cli->config != NULL) {
+        TERN_TRY(tern_settings_load(table, fresh, cli->config, why));
+    }
+    for (unsigned i = 0; i < cli->set_count; i++) {
+        TERN_TRY(tern_settings_set(table, fresh, cli->sets[i], why));
+    }
+    if (tern_cli_flag(cli, "state")) { // overrides both
+        memcpy(fresh->federation_state, tern_state_settings(cli)->federation_state,
+               sizeof fresh->federation_state);
+    }
+    return TERN_OK;
+}
+
+// Swaps the values of the settings that may change in a running service. Other threads read the other settings.
+static void swap_live(struct tern_aggregator_settings *a, struct tern_aggregator_settings *b)
+{
+    const struct tern_settings *table = &tern_aggregator_settings_table;
+    uint8_t kept[sizeof *a];
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tern_setting *setting = &table->table[i];
+        if (setting->change == TERN_SETTING_LIVE) {
+            uint8_t *x = (uint8_t *)a + setting->offset;
+            uint8_t *y = (uint8_t *)b + setting->offset;
+            memcpy(kept, x, setting->size);
+            memcpy(x, y, setting->size);
+            memcpy(y, kept, setting->size);
+        }
+    }
+}
+
+static void log_changed(const struct tern_setting *setting,
+                        const struct tern_aggregator_settings *old,
+                        const struct tern_aggregator_settings *fresh)
+{
+    char from[TERN_SETTING_TEXT_MAX];
+    char to[TERN_SETTING_TEXT_MAX];
+    tern_setting_format(setting, old, from);
+    tern_setting_format(setting, fresh, to);
+    tern_log(TERN_LOG_INFO, "setting-changed", "key=%s.%s from=%s to=%s", setting->section,
+             setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to));
+}
+
+static void log_not_taken(const struct tern_setting *setting,
+                          const struct tern_aggregator_settings *running,
+                          const struct tern_aggregator_settings *refused)
+{
+    char from[TERN_SETTING_TEXT_MAX];
+    char to[TERN_SETTING_TEXT_MAX];
+    tern_setting_format(setting, running, from);
+    tern_setting_format(setting, refused, to);
+    tern_log(TERN_LOG_WARN, "setting-not-taken", "key=%s.%s from=%s to=%s reason=\"%s\"",
+             setting->section, setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to),
+             setting->change == TERN_SETTING_INIT ? "only init reads it" : "needs a restart");
+}
+
+// Logs the differences after swap_live(): of live settings, `other` has the old values; of the rest, the new ones.
+static void log_settings(const struct tern_aggregator_settings *settings,
+                         const struct tern_aggregator_settings *other)
+{
+    const struct tern_settings *table = &tern_aggregator_settings_table;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tern_setting *setting = &table->table[i];
+        if (tern_setting_equal(setting, settings, other)) {
+            continue;
+        }
+        if (setting->change == TERN_SETTING_LIVE) {
+            log_changed(setting, other, settings);
+        } else {
+            log_not_taken(setting, settings, other);
+        }
+    }
+}
+
+// Applies the new settings. Everything that can fail comes before the first effect.
+static enum tern_result apply_settings(struct serving *serving, char why[512])
+{
+    static struct tern_service_config config;
+    struct tern_http_limits limits;
+    struct tern_service_facts facts;
+    struct tern_serve_tls_files files;
+    memset(&config, 0, sizeof config);
+    if (tern_serve_config_read(serving->cli, &config) != TERN_EXIT_OK ||
+        fit_to_model(serving, &config, &limits) != TERN_EXIT_OK) {
+        return TERN_ERR_CONFIG; // cli->message has the reason
+    }
+    if (serving->service == NULL) { // it stands by
+        config.shares = serving->config.shares;
+        serving->config = config;
+        serving->limits = limits;
+        apply_log_settings(serving->settings);
+        return TERN_OK;
+    }
+    TERN_TRY(tern_service_check_config(serving->service, &config, why));
+    tern_serve_tls_files(serving->cli, &files);
+    TERN_TRY(tern_http_reload_files(serving->server, &files.names, why));
+    tern_service_facts(serving->service, &facts);
+    tern_cli_raise_file_limit(serving->cli, facts.federation.clients);
+    tern_http_set_limits(serving->server, &limits);
+    tern_service_configure(serving->service, &config);
+    tern_service_set_disk_needed(serving->service,
+                                 tern_disk_need_bytes(serving->settings, &config.federation,
+                                                      serving->model, facts.federation.clients));
+    if (serving->check != NULL) {
+        tern_self_check_set_interval(serving->check, serving->settings->server_check_interval);
+    }
+    apply_log_settings(serving->settings);
+    return TERN_OK;
+}
+
+// Reads the settings and TLS files again. Applies live settings (settings.def), and logs each setting that differs. If
+// anything is wrong with settings or files, logs the reason and changes nothing.
+static void reload_settings(struct serving *serving)
+{
+    static struct tern_aggregator_settings other;
+    struct tern_cli *cli = serving->cli;
+    struct tern_aggregator_settings *settings = cli->program->values;
+    char why[512] = "";
+    enum tern_result result = reread_settings(cli, &other, why);
+    if (result == TERN_OK) {
+        swap_live(settings, &other);
+        cli->message = why;
+        cli->message_size = sizeof why;
+        result = apply_settings(serving, why);
+        cli->message = NULL;
+        if (result != TERN_OK) {
+            swap_live(settings, &other);
+        }
+    }
+    if (result != TERN_OK) {
+        tern_log(TERN_LOG_ERROR, "reload-failed", "reason=%s", TERN_LOG_TEXT(why));
+        return;
+    }
+    log_settings(settings, &other);
+    tern_log(TERN_LOG_INFO, "reloaded", NULL);
+    if (serving->server != NULL) {
+        log_certificate(serving);
+    }
+}
+
+static void publish_settings(const struct serving *serving)
+{
+    if (serving->config.shares) {
+        tern_shared_settings_publish(serving->cli, serving->node);
+    }
+}
+
+static void reload(void *ctx)
+{
+    struct serving *serving = ctx;
+    tern_systemd_reloading();
+    reload_settings(serving);
+    publish_settings(serving);
+    if (serving->admin != NULL) {
+        tern_admin_set_settings(serving->admin, own_settings_json(serving->cli, serving->model));
+    }
+    tern_systemd_reloaded();
+}
+
+// --- Standing by
+
 // Enters this aggregator into the node table, under a random number.
 static int join_others(struct serving *serving)
 {
@@ -285,37 +451,15 @@ static int join_others(struct serving *serving)
     uint32_t number = 0;
     enum tern_result result = tern_random_fill(&number, sizeof number);
     TERN_CLI_TRY(tern_cli_check(serving->cli, result, "the system provides no random bytes"));
-    config->node = number % TERN_DB_NODE_NUMBER_MAX + 1;
-    result = tern_db_join_node(serving->db, config->node);
+    serving->node = number % TERN_DB_NODE_NUMBER_MAX + 1;
+    result = tern_db_join_node(serving->db, serving->node);
     TERN_CLI_TRY(tern_cli_check(serving->cli, result, "%s", tern_db_error(serving->db)));
-    result = tern_leader_watch_start(tern_db_path(serving->db), config->node, &serving->watch);
+    result = tern_leader_watch_start(tern_db_path(serving->db), serving->node, &serving->watch);
     TERN_CLI_TRY(tern_cli_check(serving->cli, result, "no memory for the watch of the leader"));
-    config->sharing = &tern_nodes_sharing;
-    config->is_led = tern_leader_watch_is_led;
-    config->led_ctx = serving->watch;
-    return tern_shared_settings_check(serving->cli, serving->db);
-}
-
-// Leads or follows. If two nodes start at once, one of them follows.
-static int lead_or_follow(struct serving *serving)
-{
-    struct tern_service_config *config = &serving->config;
-    const bool shares = tern_state_is_postgres(serving->cli);
-    TERN_CLI_TRY(shares ? join_others(serving) : TERN_EXIT_OK);
-    if (!shares || !serving->settings->store_follow) {
-        const struct tern_standby_ports ports = {.signals = &serving->signals};
-        return tern_standby(serving->cli, serving->db, &ports, &serving->stopped);
-    }
-    enum tern_result result = TERN_OK;
-    struct tern_db_node leader;
-    config->follows =
-        tern_standby_find_leader(serving->db, &leader) && leader.number != config->node;
-    if (!config->follows) {
-        result = tern_db_hold(serving->db);
-        config->follows = result == TERN_ERR_STATE;
-    }
-    return tern_cli_check(serving->cli, config->follows ? TERN_OK : result, "%s",
-                          tern_db_error(serving->db));
+    config->shares = true;
+    TERN_CLI_TRY(tern_shared_settings_check(serving->cli, serving->db));
+    publish_settings(serving);
+    return TERN_EXIT_OK;
 }
 
 static bool is_upgraded(void *ctx)
@@ -325,7 +469,7 @@ static bool is_upgraded(void *ctx)
 }
 
 // Waits until this node may upgrade the database, because an older program may still lead, or until another node of this
-// version has upgraded it, which is then followed.
+// version has upgraded it.
 static int stand_by_and_upgrade(struct serving *serving)
 {
     const struct tern_standby_ports ports = {
@@ -339,11 +483,13 @@ static int stand_by_and_upgrade(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
-static void publish_settings(const struct serving *serving)
+// Waits until this node leads.
+static int stand_by(struct serving *serving)
 {
-    if (serving->config.sharing != NULL) {
-        tern_shared_settings_publish(serving->cli, serving->config.node);
-    }
+    const struct tern_standby_ports ports = {
+        .signals = &serving->signals, .reload = reload, .ctx = serving};
+    TERN_CLI_TRY(tern_state_is_postgres(serving->cli) ? join_others(serving) : TERN_EXIT_OK);
+    return tern_standby(serving->cli, serving->db, &ports, &serving->stopped);
 }
 
 static int open_store(struct serving *serving)
@@ -361,7 +507,7 @@ static int open_store(struct serving *serving)
     }
     TERN_CLI_TRY(read_model(serving));
     TERN_CLI_TRY(check_files(serving));
-    TERN_CLI_TRY(lead_or_follow(serving));
+    TERN_CLI_TRY(stand_by(serving));
     if (serving->stopped) {
         return TERN_EXIT_OK;
     }
@@ -369,6 +515,8 @@ static int open_store(struct serving *serving)
     publish_settings(serving);
     return TERN_EXIT_OK;
 }
+
+// --- Starting the service
 
 static int start_service(struct serving *serving)
 {
@@ -597,7 +745,7 @@ static int start_all(struct serving *serving)
     tern_service_set_disk_needed(serving->service,
                                  tern_disk_need_bytes(s, &serving->config.federation,
                                                       serving->model, facts.federation.clients));
-    TERN_CLI_TRY(serving->config.follows ? TERN_EXIT_OK : start_check(serving));
+    TERN_CLI_TRY(start_check(serving));
     TERN_CLI_TRY(start_listener(serving));
     TERN_CLI_TRY(start_admin(serving));
     TERN_CLI_TRY(start_relay(serving));
@@ -607,143 +755,6 @@ static int start_all(struct serving *serving)
     return serving->admin == NULL
                ? TERN_EXIT_OK
                : write_port(serving, s->admin_port_file, tern_admin_port(serving->admin));
-}
-
-// --- Reloading: TLS files, and the settings that may change in a running service
-
-static enum tern_result reread_settings(const struct tern_cli *cli,
-                                        struct tern_aggregator_settings *fresh, char why[512])
-{
-    const struct tern_settings *table = &tern_aggregator_settings_table;
-    tern_settings_defaults(table, fresh);
-    if (cli->config != NULL) {
-        TERN_TRY(tern_settings_load(table, fresh, cli->config, why));
-    }
-    for (unsigned i = 0; i < cli->set_count; i++) {
-        TERN_TRY(tern_settings_set(table, fresh, cli->sets[i], why));
-    }
-    if (tern_cli_flag(cli, "state")) { // overrides both
-        memcpy(fresh->federation_state, tern_state_settings(cli)->federation_state,
-               sizeof fresh->federation_state);
-    }
-    return TERN_OK;
-}
-
-// Swaps the values of the settings that may change in a running service. Other threads read the other settings.
-static void swap_live(struct tern_aggregator_settings *a, struct tern_aggregator_settings *b)
-{
-    const struct tern_settings *table = &tern_aggregator_settings_table;
-    uint8_t kept[sizeof *a];
-    for (size_t i = 0; i < table->count; i++) {
-        const struct tern_setting *setting = &table->table[i];
-        if (setting->change == TERN_SETTING_LIVE) {
-            uint8_t *x = (uint8_t *)a + setting->offset;
-            uint8_t *y = (uint8_t *)b + setting->offset;
-            memcpy(kept, x, setting->size);
-            memcpy(x, y, setting->size);
-            memcpy(y, kept, setting->size);
-        }
-    }
-}
-
-static void log_changed(const struct tern_setting *setting,
-                        const struct tern_aggregator_settings *old,
-                        const struct tern_aggregator_settings *fresh)
-{
-    char from[TERN_SETTING_TEXT_MAX];
-    char to[TERN_SETTING_TEXT_MAX];
-    tern_setting_format(setting, old, from);
-    tern_setting_format(setting, fresh, to);
-    tern_log(TERN_LOG_INFO, "setting-changed", "key=%s.%s from=%s to=%s", setting->section,
-             setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to));
-}
-
-static void log_not_taken(const struct tern_setting *setting,
-                          const struct tern_aggregator_settings *running,
-                          const struct tern_aggregator_settings *refused)
-{
-    char from[TERN_SETTING_TEXT_MAX];
-    char to[TERN_SETTING_TEXT_MAX];
-    tern_setting_format(setting, running, from);
-    tern_setting_format(setting, refused, to);
-    tern_log(TERN_LOG_WARN, "setting-not-taken", "key=%s.%s from=%s to=%s reason=\"%s\"",
-             setting->section, setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to),
-             setting->change == TERN_SETTING_INIT ? "only init reads it" : "needs a restart");
-}
-
-// Logs the differences after swap_live(): of live settings, `other` has the old values; of the rest, the new ones.
-static void log_settings(const struct tern_aggregator_settings *settings,
-                         const struct tern_aggregator_settings *other)
-{
-    const struct tern_settings *table = &tern_aggregator_settings_table;
-    for (size_t i = 0; i < table->count; i++) {
-        const struct tern_setting *setting = &table->table[i];
-        if (tern_setting_equal(setting, settings, other)) {
-            continue;
-        }
-        if (setting->change == TERN_SETTING_LIVE) {
-            log_changed(setting, other, settings);
-        } else {
-            log_not_taken(setting, settings, other);
-        }
-    }
-}
-
-// Applies the new settings. Everything that can fail comes before the first effect.
-static enum tern_result apply_settings(struct serving *serving, char why[512])
-{
-    static struct tern_service_config config;
-    struct tern_http_limits limits;
-    struct tern_service_facts facts;
-    struct tern_serve_tls_files files;
-    memset(&config, 0, sizeof config);
-    if (tern_serve_config_read(serving->cli, &config) != TERN_EXIT_OK ||
-        fit_to_model(serving, &config, &limits) != TERN_EXIT_OK) {
-        return TERN_ERR_CONFIG; // cli->message has the reason
-    }
-    TERN_TRY(tern_service_check_config(serving->service, &config, why));
-    tern_serve_tls_files(serving->cli, &files);
-    TERN_TRY(tern_http_reload_files(serving->server, &files.names, why));
-    tern_service_facts(serving->service, &facts);
-    tern_cli_raise_file_limit(serving->cli, facts.federation.clients);
-    tern_http_set_limits(serving->server, &limits);
-    tern_service_configure(serving->service, &config);
-    tern_service_set_disk_needed(serving->service,
-                                 tern_disk_need_bytes(serving->settings, &config.federation,
-                                                      serving->model, facts.federation.clients));
-    if (serving->check != NULL) {
-        tern_self_check_set_interval(serving->check, serving->settings->server_check_interval);
-    }
-    apply_log_settings(serving->settings);
-    return TERN_OK;
-}
-
-// Reads the settings and TLS files again. Applies live settings (settings.def), and logs each setting that differs. If
-// anything is wrong with settings or files, logs the reason and changes nothing.
-static void reload_settings(struct serving *serving)
-{
-    static struct tern_aggregator_settings other;
-    struct tern_cli *cli = serving->cli;
-    struct tern_aggregator_settings *settings = cli->program->values;
-    char why[512] = "";
-    enum tern_result result = reread_settings(cli, &other, why);
-    if (result == TERN_OK) {
-        swap_live(settings, &other);
-        cli->message = why;
-        cli->message_size = sizeof why;
-        result = apply_settings(serving, why);
-        cli->message = NULL;
-        if (result != TERN_OK) {
-            swap_live(settings, &other);
-        }
-    }
-    if (result != TERN_OK) {
-        tern_log(TERN_LOG_ERROR, "reload-failed", "reason=%s", TERN_LOG_TEXT(why));
-        return;
-    }
-    log_settings(settings, &other);
-    tern_log(TERN_LOG_INFO, "reloaded", NULL);
-    log_certificate(serving);
 }
 
 // --- Stopping, in the reverse order: no request may reach a service that has ended
@@ -789,61 +800,16 @@ static sigset_t block_signals(void)
     return set;
 }
 
-static void reload(void *ctx)
-{
-    struct serving *serving = ctx;
-    tern_systemd_reloading();
-    reload_settings(serving);
-    publish_settings(serving);
-    if (serving->admin != NULL) {
-        tern_admin_set_settings(serving->admin, own_settings_json(serving->cli, serving->model));
-    }
-    tern_systemd_reloaded();
-}
-
-static bool lives(void *ctx)
-{
-    struct serving *serving = ctx;
-    return tern_systemd_is_alive(&serving->systemd);
-}
-
-// Follows until the leader has ended; then leads.
-static int follow(struct serving *serving)
-{
-    const struct tern_standby_ports ports = {.signals = &serving->signals,
-                                             .follows = true,
-                                             .reload = reload,
-                                             .lives = lives,
-                                             .ctx = serving};
-    serving->systemd =
-        (struct tern_systemd){.service = serving->service, .server = serving->server};
-    enum tern_result result = tern_db_set_follower(serving->db, true);
-    TERN_CLI_TRY(tern_cli_check(serving->cli, result, "%s", tern_db_error(serving->db)));
-    TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &ports, &serving->stopped));
-    if (serving->stopped) {
-        return TERN_EXIT_OK;
-    }
-    TERN_CLI_TRY(tern_state_refuse_copied(serving->cli, serving->db,
-                                          ""));      // a copy may have been made meanwhile
-    (void)!tern_db_set_follower(serving->db, false); // on failure, only lists of nodes are wrong
-    tern_service_promote(serving->service);
-    publish_settings(serving);
-    printf("leading\n");
-    fflush(stdout);
-    return start_check(serving);
-}
-
 // Logs the certificate once a day, to announce its end.
 static void wait_for_stop(struct serving *serving)
 {
-    serving->systemd =
-        (struct tern_systemd){.service = serving->service, .server = serving->server};
+    struct tern_systemd systemd = {.service = serving->service, .server = serving->server};
     const uint64_t wait_ms = tern_systemd_wait_ms();
     const struct timespec wait = {.tv_sec = (time_t)(wait_ms / 1000),
                                   .tv_nsec = (long)(wait_ms % 1000 * 1000000)};
     uint64_t logged_ms = tern_monotonic_ms();
     int number = 0;
-    tern_systemd_ready(&serving->systemd);
+    tern_systemd_ready(&systemd);
     while (number != SIGTERM && number != SIGINT) {
         number = sigtimedwait(&serving->signals, NULL, &wait);
         if (number == SIGHUP) {
@@ -853,7 +819,7 @@ static void wait_for_stop(struct serving *serving)
             logged_ms = tern_monotonic_ms();
             log_certificate(serving);
         }
-        tern_systemd_report(&serving->systemd);
+        tern_systemd_report(&systemd);
     }
     tern_systemd_stopping();
     tern_log(TERN_LOG_INFO, "stopping", "signal=%d", number);
@@ -895,15 +861,14 @@ static int check_settings(struct tern_cli *cli)
     return code;
 }
 
-// Starts everything; a follower returns once it leads.
+// Starts everything, once this node leads.
 static int start(struct serving *serving)
 {
     TERN_CLI_TRY(start_all(serving));
-    if (serving->stopped) {
-        return TERN_EXIT_OK;
+    if (!serving->stopped) {
+        announce(serving);
     }
-    announce(serving);
-    return serving->config.follows ? follow(serving) : TERN_EXIT_OK;
+    return TERN_EXIT_OK;
 }
 
 #define REACH_MS 30000 // PostgreSQL recovers from a crash in less

@@ -100,7 +100,7 @@ const char *tern_standby_name(const struct tern_db_node *node, char text[TERN_ST
 
 const char *tern_standby_role(const struct tern_db_node *node)
 {
-    return node->leads ? "leads" : node->follows ? "follows" : "stands by";
+    return node->leads ? "leads" : "stands by";
 }
 
 bool tern_standby_complaint(const struct tern_db_node *leader, char sentence[256])
@@ -136,34 +136,25 @@ static bool name_leader(const struct standby *standby, char name[TERN_STANDBY_NA
     return false;
 }
 
-// Returns the notification by which systemd sees that this process is alive; "": its threads hang.
-static const char *sign_of_life(const struct standby *standby)
-{
-    const struct tern_standby_ports *ports = standby->ports;
-    return ports->lives == NULL || ports->lives(ports->ctx) ? "WATCHDOG=1\n" : "";
-}
-
 static void report_leader(struct standby *standby, const char *leader)
 {
     if (standby->reported_lost) {
         tern_log(TERN_LOG_INFO, "store-reached", "leader=%s", TERN_LOG_TEXT(leader));
     }
     standby->reported_lost = false;
-    const bool follows = standby->ports->follows;
-    tern_notify("READY=1\n%sSTATUS=%s: %s leads\n", sign_of_life(standby),
-                follows ? "follows" : "stands by", leader);
+    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=stands by: %s leads\n", leader);
     if (strcmp(leader, standby->leader) == 0) {
         return;
     }
     snprintf(standby->leader, sizeof standby->leader, "%s", leader);
-    tern_log(TERN_LOG_INFO, follows ? "follows" : "stands-by", "leader=%s", TERN_LOG_TEXT(leader));
-    printf("%s leads; %s\n", leader, follows ? "following" : "standing by");
+    tern_log(TERN_LOG_INFO, "stands-by", "leader=%s", TERN_LOG_TEXT(leader));
+    printf("%s leads; standing by\n", leader);
     fflush(stdout);
 }
 
 static void report_lost(struct standby *standby)
 {
-    tern_notify("READY=1\n%sSTATUS=the database cannot be reached\n", sign_of_life(standby));
+    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=the database cannot be reached\n");
     if (!standby->reported_lost) {
         tern_log(TERN_LOG_WARN, "store-unreachable", "detail=%s",
                  TERN_LOG_TEXT(tern_db_error(standby->db)));
@@ -195,7 +186,6 @@ int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_sta
     if (stands_by) {
         report_leader(&standby, leader);
     }
-    stands_by = stands_by || ports->follows;
     enum tern_result result = tern_db_hold(db);
     while (result == TERN_ERR_STATE || (result == TERN_ERR_IO && stands_by)) {
         stands_by = true;
@@ -220,14 +210,9 @@ int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_sta
     return tern_cli_check(cli, result, "%s", tern_db_error(db));
 }
 
-// --- A follower's watch of its leader
-
-// The watch has a thread and a database connection of its own. It reports whether a leader with a recent heartbeat
-// exists, and ends the database sessions of a leader that hangs, so that another node replaces it. PostgreSQL's view of
-// its connection is also this follower's heartbeat.
+// --- The watch of the leader
 
 #define WATCH_INTERVAL_S 1
-#define CUT_OFF_MS 3000 // without an answer: the database cannot be reached
 
 struct tern_leader_watch {
     char database[PATH_MAX];
@@ -240,11 +225,6 @@ struct tern_leader_watch {
     uint32_t ended;      // number of the leader whose end was last logged
     bool logged_failure; // to end the leader
     bool logged_unreachable; // that the database cannot be reached
-
-    // Under the ticker's lock.
-    uint64_t heard_ms; // tern_monotonic_ms() of the database's last answer
-    bool is_led;
-    char complaint[256]; // about the leader; "": none
 };
 
 static enum tern_result connect_watch(struct tern_leader_watch *watch)
@@ -262,17 +242,6 @@ static enum tern_result connect_watch(struct tern_leader_watch *watch)
         watch->db = NULL;
     }
     return result;
-}
-
-static void record_leader(struct tern_leader_watch *watch, const struct tern_db_node *leader)
-{
-    pthread_mutex_lock(&watch->ticker.lock);
-    watch->heard_ms = tern_monotonic_ms();
-    watch->is_led = leader != NULL;
-    if (leader == NULL || !tern_standby_complaint(leader, watch->complaint)) {
-        watch->complaint[0] = '\0';
-    }
-    pthread_mutex_unlock(&watch->ticker.lock);
 }
 
 static void report_ended(struct tern_leader_watch *watch, const struct tern_db_node *leader)
@@ -328,7 +297,6 @@ static void watch_once(struct tern_leader_watch *watch)
         return;
     }
     const struct tern_db_node *leader = count > 0 && node.leads ? &node : NULL;
-    record_leader(watch, leader);
     end_silent_leader(watch, leader);
 }
 
@@ -341,26 +309,6 @@ static void *run_watch(void *arg)
     return NULL;
 }
 
-bool tern_leader_watch_is_led(void *watch, char why[256])
-{
-    struct tern_leader_watch *of = watch;
-    char ago[TERN_TEXT];
-    pthread_mutex_lock(&of->ticker.lock);
-    const uint64_t silent_ms = tern_monotonic_ms() - of->heard_ms;
-    const bool is_cut_off = silent_ms >= CUT_OFF_MS;
-    const bool is_led = !is_cut_off && of->is_led && of->complaint[0] == '\0';
-    if (is_cut_off) {
-        snprintf(why, 256, "the database has not answered for %s",
-                 tern_text_duration(silent_ms, ago));
-    } else if (!of->is_led) {
-        snprintf(why, 256, "no aggregator leads");
-    } else {
-        snprintf(why, 256, "%s", of->complaint);
-    }
-    pthread_mutex_unlock(&of->ticker.lock);
-    return is_led;
-}
-
 enum tern_result tern_leader_watch_start(const char *database, uint32_t node,
                                          struct tern_leader_watch **out)
 {
@@ -370,8 +318,6 @@ enum tern_result tern_leader_watch_start(const char *database, uint32_t node,
     }
     snprintf(watch->database, sizeof watch->database, "%s", database);
     watch->node = node;
-    watch->heard_ms = tern_monotonic_ms();
-    watch->is_led = true; // until the first look
     if (!start_ticker(&watch->ticker, run_watch, watch)) {
         free(watch);
         return TERN_ERR_NO_MEMORY;
@@ -510,7 +456,7 @@ void tern_shared_settings_free(char **texts, size_t count)
 
 static enum tern_result put_settings(struct tern_db *db, uint32_t node, const char *text)
 {
-    TERN_TRY(tern_db_begin_apart(db, false));
+    TERN_TRY(tern_db_begin(db));
     return tern_db_conclude(db, tern_db_node_settings_put(db, node, text));
 }
 

@@ -1,5 +1,5 @@
-// Several aggregators on one PostgreSQL database. One of them leads; each other one follows (nodes/follower.h) or stands by
-// without a listener until the leader has ended. They compare their settings, and share the keys of session tickets.
+// Several aggregators on one PostgreSQL database. One of them leads; the others stand by, without a listener, until the
+// leader has ended. They compare their settings, and share the keys of session tickets.
 // Called by `serve`, and by the verbs that describe aggregators; from the main thread unless noted.
 #ifndef TERN_CLI_SHARED_DATABASE_H
 #define TERN_CLI_SHARED_DATABASE_H
@@ -18,11 +18,8 @@
 
 struct tern_standby_ports {
     const sigset_t *signals;   // blocked
-    bool follows;              // this node is a follower; else it stands by
     void (*reload)(void *ctx); // called at SIGHUP; NULL: SIGHUP is refused
     bool (*ends)(void *ctx);   // returns whether to stop waiting; NULL: never
-    // Returns whether the threads of a follower run, for systemd; NULL: there are none.
-    bool (*lives)(void *ctx);
     void *ctx;
 };
 
@@ -39,7 +36,7 @@ int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_sta
 #define TERN_STANDBY_NAME_MAX 160
 const char *tern_standby_name(const struct tern_db_node *node, char text[TERN_STANDBY_NAME_MAX]);
 
-// Returns "leads", "follows" or "stands by".
+// Returns "leads" or "stands by".
 const char *tern_standby_role(const struct tern_db_node *node);
 
 // Returns whether a leader has hung or sends no heartbeat; writes a sentence that names it. TERN_STANDBY_ADVICE is what to
@@ -49,16 +46,13 @@ bool tern_standby_complaint(const struct tern_db_node *leader, char sentence[256
     "restart it there (systemctl restart tern-aggregator, or kill -9); systemd's WatchdogSec "     \
     "does so by itself"
 
-// A thread of a follower that reads the leader's row once a second.
+// A thread that looks at the leader once a second, and ends its sessions if it hangs, so that another node replaces it.
+// Its connection is also this node's heartbeat.
 struct tern_leader_watch;
 
 // Starts the thread. database: a URL. node: this aggregator's number in the node table. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_leader_watch_start(const char *database, uint32_t node,
                                                        struct tern_leader_watch **out);
-
-// Returns whether the database answers and a node leads with a recent heartbeat; else why is a sentence. Any thread; never
-// waits for the database. watch: a struct tern_leader_watch
-bool tern_leader_watch_is_led(void *watch, char why[256]);
 
 // Stops and frees the watch; NULL is allowed.
 void tern_leader_watch_stop(struct tern_leader_watch *watch);

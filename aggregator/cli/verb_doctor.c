@@ -434,17 +434,13 @@ static enum tern_result report_nodes(struct doctor *doctor, struct tern_db *db)
     char complaint[256];
     size_t count = 0;
     TERN_TRY(tern_db_nodes(db, nodes, TERN_STANDBY_NODES, &count));
-    size_t follow = 0;
-    for (size_t i = 1; i < count; i++) {
-        follow += nodes[i].follows;
-    }
     if (count > 0 && nodes[0].leads && tern_standby_complaint(&nodes[0], complaint)) {
         tern_findings_add(&doctor->findings, TERN_HEALTH_PROBLEM, DATABASE, TERN_STANDBY_ADVICE,
                           "%s", complaint);
     } else if (count > 0 && nodes[0].leads) {
         tern_findings_add(&doctor->findings, TERN_HEALTH_GOOD, DATABASE, NULL,
-                          "%s leads; %zu follow, %zu stand by without a listener",
-                          tern_standby_name(&nodes[0], leader), follow, count - 1 - follow);
+                          "%s leads; %zu stand by", tern_standby_name(&nodes[0], leader),
+                          count - 1);
     }
     return count > 0 && nodes[0].leads ? report_differences(doctor, db, nodes, count) : TERN_OK;
 }

@@ -117,10 +117,6 @@ static cJSON *ask_waiting(const struct tern_aggregator_settings *settings, const
 
 const char *tern_readiness_advice(const char *why)
 {
-    if (strncmp(why, "it follows", 10) == 0) {
-        return "`tern-aggregator status` lists all aggregators: restart the one that does not "
-               "answer, or check PostgreSQL and the network; then it continues by itself";
-    }
     return strncmp(why, "halted", 6) == 0
                ? "stop the service and restore a backup (docs/OPERATIONS.md, \"When it is broken\")"
                : "free space, or check the disk (dmesg) and the log; then the service continues by "

@@ -8,7 +8,6 @@
 #include "federation/clients.h"
 #include "federation/update.h"
 #include "merge/merge.h"
-#include "merge/part.h"
 #include "rounds/spread.h"
 #include "store/store.h"
 #include <inttypes.h>
@@ -362,29 +361,9 @@ static enum tern_result measure_drift(struct tern_federation *federation,
 
 // --- Merging
 
-// Adds other nodes' partial sums, and updates that were stored before a restart.
-static void gather(struct closing *closing)
-{
-    const struct tern_federation_ports *ports = closing->ports;
-    struct tern_gather gather;
-    if (closing->merge->deferred_count == 0) {
-        return;
-    }
-    tern_gather_begin(&gather, closing->merge, closing->reader, &closing->row);
-    tern_gather_parts(&gather);
-    for (uint32_t missing = tern_gather_missing(&gather);
-         missing > 0 && ports->await_parts != NULL &&
-         ports->await_parts(ports->ctx, closing->row.round, missing);
-         missing = tern_gather_missing(&gather)) {
-        tern_gather_parts(&gather);
-    }
-    tern_gather_rest(&gather);
-}
-
 static void *run_merge(void *arg)
 {
     struct closing *closing = arg;
-    gather(closing);
     closing->result = tern_merge_make(closing->merge, closing->reader, &closing->row,
                                       &closing->totals, &closing->next);
     atomic_store(&closing->has_ended, true);
@@ -576,7 +555,6 @@ static enum tern_result store(struct tern_federation *federation,
     TERN_TRY(note_scaled_down(federation));
     TERN_TRY(measure_drift(federation, &next->report));
     TERN_TRY(tern_db_round_put(federation->db, row));
-    TERN_TRY(tern_db_parts_drop(federation->db, row->round));
     TERN_TRY(decide_pruning(federation));
     tern_closing_apply_committed(federation, row);
     if (losses->ending != ending_before) {

@@ -408,13 +408,6 @@ enum tern_result tern_federation_find_blob(struct tern_federation *federation,
                                        : found;
 }
 
-enum tern_result tern_federation_find_stored_blob(struct tern_federation *federation,
-                                                  const uint8_t sha256[TERN_SHA256_SIZE],
-                                                  struct tern_download_facts *facts)
-{
-    return tern_catchup_blob(federation->catchup, sha256, NULL, facts);
-}
-
 const struct tern_model *tern_federation_model(const struct tern_federation *federation)
 {
     return &federation->merge.model;

@@ -101,11 +101,6 @@ struct tern_federation_ports {
     void (*metered)(void *ctx, uint64_t client, uint32_t round, struct tern_db_meter *meter);
     // A merge has ended: tern_federation_advance() has something to do. Any thread.
     void (*wake)(void *ctx);
-    // Waits for other nodes' partial sums of the round that is being merged; `missing` of its deferred updates are in
-    // no sum so far. The first call asks the nodes for their sums. Returns true when another sum may have arrived, and
-    // false after about a second altogether: the leader then reads the missing updates from the store. Runs on the
-    // merge's thread, so it must not touch the service's state. NULL: no other node sums.
-    bool (*await_parts)(void *ctx, uint32_t round, uint32_t missing);
 };
 
 // Why a request is refused; result is TERN_OK when it is accepted.
@@ -233,13 +228,6 @@ TERN_MUST_USE enum tern_result tern_federation_find_blob(struct tern_federation 
                                                          const uint8_t sha256[TERN_SHA256_SIZE],
                                                          struct tern_download_facts *facts);
 
-// Like tern_federation_find_blob(), for downloads in the store only, where another aggregator can read them.
-// TERN_ERR_NOT_FOUND
-TERN_MUST_USE enum tern_result
-tern_federation_find_stored_blob(struct tern_federation *federation,
-                                 const uint8_t sha256[TERN_SHA256_SIZE],
-                                 struct tern_download_facts *facts);
-
 // --- Statistics of columns
 
 // Whether a federation of the model `spec` can use the configured statistics; if not, sets why. Any thread.
@@ -287,18 +275,12 @@ struct tern_incoming_update {
     uint8_t *body_with_indices;       // the body with the shared indices put back, or NULL; owned
     struct tern_reading *reading;     // the container, decoded for the merge, or NULL; owned
     bool container_unread;            // the update cannot count, so its container was not read
-    // Another node has checked the update and adds its values to that node's partial sum (merge/part.h).
-    bool deferred;
 };
 
 // Parses and checks the body of an update whose client, round, sequence and body are set. Any thread.
 void tern_federation_read_update(struct tern_federation *federation,
                                  struct tern_incoming_update *update);
-// Reads the values of an update that another aggregator has checked, so that this aggregator enforces its limits
-// itself. Saves the thread that counts updates this work. Any thread.
-void tern_federation_read_values(struct tern_federation *federation,
-                                 struct tern_incoming_update *update);
-// Frees what the two functions above allocated. Any thread.
+// Frees what tern_federation_read_update() allocated. Any thread.
 void tern_incoming_update_free(struct tern_incoming_update *update);
 
 // Counts an update in its round, or finds that it is stored already (*duplicate). Refuses it for the reasons that

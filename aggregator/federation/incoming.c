@@ -229,14 +229,6 @@ void tern_federation_read_update(struct tern_federation *federation,
     update->parsed = read_body(federation, update);
 }
 
-void tern_federation_read_values(struct tern_federation *federation,
-                                 struct tern_incoming_update *update)
-{
-    if (update->parsed == TERN_OK) {
-        update->parsed = read_values(federation, update);
-    }
-}
-
 void tern_incoming_update_free(struct tern_incoming_update *update)
 {
     free(update->body_with_indices);

@@ -528,18 +528,13 @@ static enum tern_result count_update(struct tern_federation *federation,
     TERN_TRY(store_update(federation, update, merged, now));
     TERN_TRY(tern_ledger_record_update(federation, update, now));
     TERN_TRY(tern_strategy_count_update(&federation->totals, &contribution));
-    struct tern_arrival arrival = {.client = update->client,
-                                   .round = update->round,
-                                   .contribution = contribution,
-                                   .container = update->container,
-                                   .reading = update->reading,
-                                   .sum_square = update->sum_square};
-    memcpy(arrival.sha256, update->sha256, TERN_SHA256_SIZE);
-    if (update->deferred) {
-        tern_merge_defer(&federation->merge, &arrival);
-    } else {
-        tern_merge_arrive(&federation->merge, &arrival);
-    }
+    const struct tern_arrival arrival = {.client = update->client,
+                                         .round = update->round,
+                                         .contribution = contribution,
+                                         .container = update->container,
+                                         .reading = update->reading,
+                                         .sum_square = update->sum_square};
+    tern_merge_arrive(&federation->merge, &arrival);
     take_report(federation, update, member, now);
     note_accepted(federation, client_of(federation, update->client));
     return tern_reliability_count_report(federation, update->client, member->tasked_ms, now);

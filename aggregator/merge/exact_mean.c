@@ -84,11 +84,12 @@ int tern_exact_key_compare(const struct tern_exact_key *one, const struct tern_e
     return (one->staleness > other->staleness) - (one->staleness < other->staleness);
 }
 
-// Finds the group of the key, or makes an empty one.
-static enum tern_result group_of(struct tern_exact_mean *mean, struct tern_exact_key key,
-                                 struct tern_exact_group **found)
+// Finds the group of an update, or makes an empty one.
+static enum tern_result find_group(struct tern_exact_mean *mean,
+                                   const struct tern_contribution *contribution,
+                                   struct tern_exact_group **found)
 {
-    const struct tern_exact_group wanted = {.key = key};
+    const struct tern_exact_group wanted = {.key = tern_exact_key_of(&mean->rule, contribution)};
     for (uint32_t i = 0; i < mean->group_count; i++) {
         *found = &mean->groups[i];
         if (tern_exact_key_compare(&(*found)->key, &wanted.key) == 0) {
@@ -104,13 +105,6 @@ static enum tern_result group_of(struct tern_exact_mean *mean, struct tern_exact
     *found = &grown[mean->group_count++];
     **found = wanted;
     return TERN_OK;
-}
-
-static enum tern_result find_group(struct tern_exact_mean *mean,
-                                   const struct tern_contribution *contribution,
-                                   struct tern_exact_group **found)
-{
-    return group_of(mean, tern_exact_key_of(&mean->rule, contribution), found);
 }
 
 // Returns zeroed cells of 8 bytes for all coordinates, within the allowed memory. NULL: *result is the error.
@@ -454,85 +448,6 @@ bool tern_exact_mean_reweigh_held(struct tern_exact_mean *mean, uint64_t client,
     return false;
 }
 
-// --- Parts
-
-static bool is_part_of(const struct tern_exact_mean *mean, const struct tern_exact_mean *part)
-{
-    return mean != part && mean->model == part->model &&
-           memcmp(&mean->rule, &part->rule, sizeof mean->rule) == 0 && mean->first == part->first &&
-           mean->end == part->end && mean->sums == NULL && part->sums == NULL;
-}
-
-// Adds the part's cells of a bin to the mean's, or takes them over if the mean has none.
-static enum tern_result join_bin(struct tern_exact_mean *mean, uint64_t **cells,
-                                 struct tern_exact_mean *part, uint64_t **others)
-{
-    if (*cells != NULL) {
-        for (uint32_t i = 0; i < mean->end - mean->first; i++) {
-            (*cells)[i] += (*others)[i];
-        }
-        free(*others);
-    } else if (leaves_room(mean, size_of_cells(mean))) {
-        *cells = *others;
-        mean->used += size_of_cells(mean);
-    } else {
-        return TERN_ERR_NO_SPACE;
-    }
-    *others = NULL;
-    part->used -= size_of_cells(part);
-    return TERN_OK;
-}
-
-static void take_over_held(struct tern_exact_mean *mean, struct tern_exact_group *group,
-                           struct tern_exact_mean *part, struct tern_exact_group *from)
-{
-    struct tern_exact_held **end = &group->held;
-    while (*end != NULL) {
-        end = &(*end)->next;
-    }
-    *end = from->held;
-    group->held_bins |= from->held_bins;
-    group->held_bytes += from->held_bytes;
-    mean->used += from->held_bytes;
-    part->used -= from->held_bytes;
-    from->held = NULL;
-    from->held_bytes = 0;
-}
-
-static enum tern_result join_group(struct tern_exact_mean *mean, struct tern_exact_mean *part,
-                                   struct tern_exact_group *from)
-{
-    struct tern_exact_group *group = NULL;
-    TERN_TRY(group_of(mean, from->key, &group));
-    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-        if (from->bins[bin] != NULL) {
-            TERN_TRY(join_bin(mean, &group->bins[bin], part, &from->bins[bin]));
-        }
-    }
-    if (!leaves_room(mean, from->held_bytes)) {
-        return TERN_ERR_NO_SPACE;
-    }
-    take_over_held(mean, group, part, from);
-    return TERN_OK;
-}
-
-enum tern_result tern_exact_mean_join(struct tern_exact_mean *mean, struct tern_exact_mean *part)
-{
-    if (!is_part_of(mean, part)) {
-        return TERN_ERR_STATE;
-    }
-    if (part->updates > TERN_EXACT_TERMS_MAX - mean->updates) {
-        return TERN_ERR_TOO_LARGE;
-    }
-    for (uint32_t i = 0; i < part->group_count; i++) {
-        TERN_TRY(join_group(mean, part, &part->groups[i]));
-    }
-    mean->updates += part->updates;
-    part->updates = 0;
-    drop_groups(part);
-    return TERN_OK;
-}
-
 // --- In order
 
 static int compare_groups(const void *a, const void *b)
@@ -543,7 +458,7 @@ static int compare_groups(const void *a, const void *b)
 }
 
 // Groups are in the order of their first updates, on which the bits must not depend. Also rewinds the held readings.
-void tern_exact_mean_sort(struct tern_exact_mean *mean)
+static void sort_groups(struct tern_exact_mean *mean)
 {
     if (mean->group_count > 0) {
         qsort(mean->groups, mean->group_count, sizeof mean->groups[0], compare_groups);
@@ -555,7 +470,7 @@ void tern_exact_mean_sort(struct tern_exact_mean *mean)
     }
 }
 
-#define BLOCK TERN_EXACT_BLOCK // coordinates that are processed together
+#define BLOCK 256 // coordinates that are processed together
 
 // Coordinates of one segment.
 struct block {
@@ -680,7 +595,7 @@ static void add_group(const struct tern_exact_mean *mean, const struct tern_exac
 // Sorts the groups and sets their factors.
 static void arrange_groups(struct tern_exact_mean *mean, const struct tern_strategy_totals *totals)
 {
-    tern_exact_mean_sort(mean);
+    sort_groups(mean);
     for (uint32_t i = 0; i < mean->group_count; i++) {
         struct tern_exact_group *group = &mean->groups[i];
         const struct tern_contribution like = {.staleness = group->key.staleness};
@@ -756,74 +671,4 @@ void tern_exact_mean_take(struct tern_exact_mean *mean, const struct tern_strate
             means[i] = (float)(sums[i] / examples);
         }
     }
-}
-
-// --- Cells of the sums, for merge/part.h
-
-uint32_t tern_exact_group_bins(const struct tern_exact_group *group)
-{
-    uint32_t bins = group->held != NULL ? group->held_bins : 0;
-    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-        bins |= group->bins[bin] != NULL ? UINT32_C(1) << bin : 0;
-    }
-    return bins;
-}
-
-static enum tern_result show_block(const struct tern_exact_mean *mean,
-                                   const struct tern_exact_group *group, const struct block *block,
-                                   tern_exact_show *show, void *ctx)
-{
-    struct block_bins bins;
-    find_bins_of_block(mean, group, block, &bins);
-    for (uint32_t left = tern_exact_group_bins(group), bin = 0; left != 0; left >>= 1, bin++) {
-        if ((left & 1) != 0) {
-            TERN_TRY(show(ctx, group, bin, bins.all[bin], block->width));
-        }
-    }
-    return TERN_OK;
-}
-
-enum tern_result tern_exact_mean_show(struct tern_exact_mean *mean, tern_exact_show *show,
-                                      void *ctx)
-{
-    uint32_t segment = 0;
-    struct block block = {0};
-    tern_exact_mean_sort(mean);
-    while (next_block(mean, &segment, &block)) {
-        for (uint32_t i = 0; i < mean->group_count; i++) {
-            TERN_TRY(show_block(mean, &mean->groups[i], &block, show, ctx));
-        }
-    }
-    return TERN_OK;
-}
-
-enum tern_result tern_exact_mean_make_group(struct tern_exact_mean *mean, struct tern_exact_key key,
-                                            uint32_t bins)
-{
-    struct tern_exact_group *group = NULL;
-    enum tern_result result = group_of(mean, key, &group);
-    for (unsigned bin = 0; result == TERN_OK && bin < TERN_EXACT_BINS; bin++) {
-        if ((bins >> bin & 1) != 0 && group->bins[bin] == NULL) {
-            group->bins[bin] = make_cells(mean, &result);
-        }
-    }
-    return result;
-}
-
-enum tern_result tern_exact_mean_fill(struct tern_exact_mean *mean, tern_exact_fill *fill,
-                                      void *ctx)
-{
-    uint32_t segment = 0;
-    struct block block = {0};
-    while (next_block(mean, &segment, &block)) {
-        for (uint32_t i = 0; i < mean->group_count * TERN_EXACT_BINS; i++) {
-            const struct tern_exact_group *group = &mean->groups[i / TERN_EXACT_BINS];
-            uint64_t *cells = group->bins[i % TERN_EXACT_BINS];
-            if (cells != NULL) {
-                TERN_TRY(fill(ctx, group, i % TERN_EXACT_BINS, cells + (block.from - mean->first),
-                              block.width));
-            }
-        }
-    }
-    return TERN_OK;
 }

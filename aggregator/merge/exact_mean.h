@@ -32,10 +32,9 @@ struct tern_arrival {
     uint64_t client;
     uint32_t round; // the round that it was trained for
     struct tern_contribution contribution;
-    struct tern_span container;       // borrowed
-    struct tern_reading *reading;     // of the container, or NULL; the receiver may share it
-    double sum_square;                // sum of the squares of its values
-    uint8_t sha256[TERN_SHA256_SIZE]; // of its stored body
+    struct tern_span container;   // borrowed
+    struct tern_reading *reading; // of the container, or NULL; the receiver may share it
+    double sum_square;            // sum of the squares of its values
 };
 
 // The key of a group: its updates have equal factor and age.
@@ -128,55 +127,12 @@ TERN_MUST_USE enum tern_result tern_exact_mean_reweigh(struct tern_exact_mean *m
                                                        const uint8_t *container, size_t len,
                                                        double weight);
 
-// Moves all sums of `part` into the mean, with the same bits as if the part's updates had been added here (strategies/exact.h);
-// *part is then empty. tern_strategy_count_part() joins the totals.
-// TERN_ERR_STATE      the two differ in model, rule or coordinates, or one has folded groups
-// TERN_ERR_TOO_LARGE  both together have more than TERN_EXACT_TERMS_MAX updates
-// Neither has changed then.
-// TERN_ERR_NO_SPACE   what both have is beyond the memory allowed; TERN_ERR_NO_MEMORY
-// Neither is of use any more then.
-TERN_MUST_USE enum tern_result tern_exact_mean_join(struct tern_exact_mean *mean,
-                                                    struct tern_exact_mean *part);
-
 // Adds up the groups so far, into 8 bytes for each coordinate, and frees their memory. All updates of these groups must be
 // in, and later updates must have greater keys. totals: of all updates.
 // TERN_ERR_NO_SPACE   as above; TERN_ERR_NO_MEMORY
 // On error the sums are useless.
 TERN_MUST_USE enum tern_result tern_exact_mean_fold(struct tern_exact_mean *mean,
                                                     const struct tern_strategy_totals *totals);
-
-// --- Cells of the sums, for merge/part.h
-
-#define TERN_EXACT_BLOCK 256 // most coordinates of one call of tern_exact_show
-
-// Returns the bins in which the group may have values: bit i for bin i.
-uint32_t tern_exact_group_bins(const struct tern_exact_group *group);
-
-// Sorts mean->groups by their keys.
-void tern_exact_mean_sort(struct tern_exact_mean *mean);
-
-// Receives the cells of one group and bin at `count` consecutive coordinates. cells: borrowed; NULL: all are 0
-typedef enum tern_result tern_exact_show(void *ctx, const struct tern_exact_group *group,
-                                         unsigned bin, const uint64_t *cells, uint32_t count);
-// Passes all cells to show, for some consecutive coordinates at a time, in the order of the model: for each group in
-// ascending order, each bin of tern_exact_group_bins(), ascending. No group may be folded. Stops early with the result of
-// show unless that is TERN_OK. Keeps the mean unchanged.
-TERN_MUST_USE enum tern_result tern_exact_mean_show(struct tern_exact_mean *mean,
-                                                    tern_exact_show *show, void *ctx);
-
-// Makes an empty group with cells for these bins.
-// TERN_ERR_NO_SPACE  they exceed the allowed memory; TERN_ERR_NO_MEMORY
-// On error the sums are useless.
-TERN_MUST_USE enum tern_result tern_exact_mean_make_group(struct tern_exact_mean *mean,
-                                                          struct tern_exact_key key, uint32_t bins);
-
-// Sets the cells of one group and bin at `count` consecutive coordinates.
-typedef enum tern_result tern_exact_fill(void *ctx, const struct tern_exact_group *group,
-                                         unsigned bin, uint64_t *cells, uint32_t count);
-// Calls fill for all cells, in the order of tern_exact_mean_show(). The mean has groups that were made in ascending order,
-// and nothing else. The caller sets mean->updates. Stops early as above.
-TERN_MUST_USE enum tern_result tern_exact_mean_fill(struct tern_exact_mean *mean,
-                                                    tern_exact_fill *fill, void *ctx);
 
 // Sets acc[first..end) to the mean of the added updates, whose totals are `totals`. Coordinates of dense tensors are
 // weighted by examples and age alone.

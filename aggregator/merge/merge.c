@@ -1,6 +1,5 @@
 #include "merge/merge.h"
 
-#include "hosted/growing.h"
 #include "hosted/log.h"
 #include "hosted/spool.h"
 #include "hosted/terminal.h"
@@ -653,9 +652,7 @@ void tern_merge_open(struct tern_merge *merge, const struct tern_strategy_rule *
 void tern_merge_stop(struct tern_merge *merge)
 {
     tern_exact_mean_clear(&merge->arrived);
-    free(merge->deferred);
-    merge->deferred = NULL;
-    merge->deferred_count = 0;
+    merge->deferred = 0;
     merge->arrives = false;
 }
 
@@ -676,27 +673,6 @@ void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arri
     }
 }
 
-void tern_merge_defer(struct tern_merge *merge, const struct tern_arrival *arrival)
-{
-    note_arrival(merge, arrival);
-    if (!merge->arrives) {
-        return;
-    }
-    struct tern_deferred *list = tern_grown(merge->deferred, merge->deferred_count, sizeof list[0]);
-    if (list == NULL) {
-        tern_merge_stop(merge);
-        return;
-    }
-    merge->deferred = list;
-    struct tern_deferred *deferred = &list[merge->deferred_count++];
-    *deferred = (struct tern_deferred){.client = arrival->client,
-                                       .num_examples = arrival->contribution.num_examples,
-                                       .local_steps = arrival->contribution.local_steps,
-                                       .sum_square = arrival->sum_square,
-                                       .at = merge->bounds.count - 1};
-    memcpy(deferred->sha256, arrival->sha256, TERN_SHA256_SIZE);
-}
-
 struct resuming {
     struct tern_merge *merge;
     struct tern_strategy_totals *totals;
@@ -705,12 +681,13 @@ struct resuming {
 static enum tern_result count_and_defer(void *ctx, const struct tern_db_update *update)
 {
     const struct resuming *resuming = ctx;
+    struct tern_merge *merge = resuming->merge;
     struct tern_arrival arrival = {
         .client = update->client, .round = update->round, .sum_square = -1.0};
     TERN_TRY(tern_stored_read(update, &arrival.contribution, &arrival.container));
     TERN_TRY(tern_strategy_count_update(resuming->totals, &arrival.contribution));
-    memcpy(arrival.sha256, update->sha256, TERN_SHA256_SIZE);
-    tern_merge_defer(resuming->merge, &arrival);
+    note_arrival(merge, &arrival);
+    merge->deferred = merge->arrives ? merge->bounds.count : 0;
     return TERN_OK;
 }
 
@@ -724,6 +701,36 @@ enum tern_result tern_merge_resume(struct tern_merge *merge, struct tern_db *db,
     tern_strategy_totals_init(totals, &rule);
     tern_merge_open(merge, &rule);
     return tern_db_update_each(db, round->round, count_and_defer, &resuming);
+}
+
+// The update whose stored values are added.
+struct adding {
+    struct tern_merge *merge;
+    struct tern_update_bound *bound;
+};
+
+static enum tern_result add_stored(void *ctx, const struct tern_db_update *update)
+{
+    const struct adding *adding = ctx;
+    struct tern_contribution contribution;
+    struct tern_codec_info info;
+    struct tern_span container;
+    TERN_TRY(tern_stored_read(update, &contribution, &container));
+    TERN_TRY(tern_exact_mean_add(&adding->merge->arrived, &contribution, container.data,
+                                 container.len, NULL, &info));
+    adding->bound->sum_square = info.sum_square;
+    return TERN_OK;
+}
+
+// Adds the updates that were stored before a restart. After a failure take_mean() reads all updates.
+static void add_deferred(struct tern_merge *merge, struct tern_db *db, uint32_t round)
+{
+    for (uint32_t i = 0; i < merge->deferred; i++) {
+        struct adding adding = {merge, &merge->bounds.list[i]};
+        if (tern_db_update_show(db, round, adding.bound->client, add_stored, &adding) != TERN_OK) {
+            tern_merge_stop(merge);
+        }
+    }
 }
 
 // --- The mean, and strategies with combine()
@@ -892,6 +899,7 @@ enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
         return TERN_ERR_UNKNOWN;
     }
     next->totals = *totals;
+    add_deferred(merge, db, round->round);
     TERN_TRY(bound_claims(merge, db, round, &next->totals));
     TERN_TRY(move_all(merge, db, round, &next->totals, &next->report));
     rest(merge);

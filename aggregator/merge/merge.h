@@ -53,17 +53,6 @@ void tern_vector_drop_pages(const struct tern_vectors *vectors, float *values);
 // sums of one number of local steps fit. The bits stay the same.
 #define TERN_MERGE_MEMORY (UINT64_C(256) << 20)
 
-// An update of the open round whose values are added at the close.
-struct tern_deferred {
-    uint64_t client;
-    uint32_t num_examples;
-    uint32_t local_steps;
-    double sum_square; // sum of the squares of its values; -1 = not read since the start
-    uint8_t sha256[TERN_SHA256_SIZE]; // of its stored body
-    uint32_t at;                      // index in the merge's bounds
-    bool is_in;                       // its values are in the sums
-};
-
 struct tern_merge {
     struct tern_model model;
     uint64_t seed; // the federation's, for codecs that draw random numbers
@@ -90,12 +79,11 @@ struct tern_merge {
 
     struct tern_exact_mean arrived; // of the open round's updates
     bool arrives;                   // updates are added as they arrive
-    struct tern_deferred *deferred; // updates whose values are not added yet; malloc'ed
-    uint32_t deferred_count;
     // of arrived updates, late ones included; after a merge, of the round's updates
     struct tern_update_bounds bounds;
-    bool noted;      // the bounds belong to a round that is not merged yet
-    uint64_t memory; // bytes of sums, or of the values of all updates; 0 = TERN_MERGE_MEMORY
+    uint32_t deferred; // updates at the start of `bounds` whose values are added at the close
+    bool noted;        // the bounds belong to a round that is not merged yet
+    uint64_t memory;   // bytes of sums, or of the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
     struct tern_vectors vectors; // owns the weights, acc, the states and the average
 };
@@ -149,10 +137,6 @@ TERN_MUST_USE enum tern_result tern_merge_resume(struct tern_merge *merge, struc
 // Adds an accepted update of the open round, with staleness 0. If memory does not suffice for its sums, all updates are added
 // at the commit.
 void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arrival);
-
-// Notes an accepted update whose values are added at the close: another node has it in its part (merge/part.h), or it was
-// stored before a restart. container and reading may be empty; sum_square is unused.
-void tern_merge_defer(struct tern_merge *merge, const struct tern_arrival *arrival);
 
 // Forgets the arrived updates, because the round is merged or abandoned.
 void tern_merge_stop(struct tern_merge *merge);

@@ -1,5 +1,5 @@
 // Computes the weighted mean of a round's stored updates: those that could not be summed on arrival, after a restart, and
-// in a replay. Called by merge.c, part.c and gateways. Thread rule: that of the store.
+// in a replay. Called by merge.c and gateways. Thread rule: that of the store.
 #ifndef TERN_STORED_MEAN_H
 #define TERN_STORED_MEAN_H
 

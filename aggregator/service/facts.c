@@ -129,13 +129,6 @@ bool tern_service_is_stuck(struct tern_service *service)
     return fails || now_ms >= began_ms + STUCK_MS;
 }
 
-static bool lacks_leader(const struct tern_service *service, char why[256])
-{
-    const struct tern_service_config *config = &service->config;
-    return atomic_load(&service->follows) && config->is_led != NULL &&
-           !config->is_led(config->led_ctx, why);
-}
-
 bool tern_service_can_store(struct tern_service *service, char why[256])
 {
     struct tern_service_snapshot *snapshot = &service->snapshot;
@@ -149,10 +142,6 @@ bool tern_service_can_store(struct tern_service *service, char why[256])
     }
     if (failure[0] != '\0') {
         snprintf(why, 256, "nothing can be stored: %.220s", failure);
-        return false;
-    }
-    if (lacks_leader(service, failure)) {
-        snprintf(why, 256, "this follower cannot relay requests: %.200s", failure);
         return false;
     }
     const uint64_t ms = working_ms(service);
@@ -197,8 +186,6 @@ void tern_service_facts(struct tern_service *service, struct tern_service_facts 
     facts->checked_ms = atomic_load(&service->checked_ms);
     facts->disk_needed_bytes = atomic_load(&service->disk_needed_bytes);
     facts->stores = tern_service_can_store(service, why);
-    facts->follows = atomic_load(&service->follows);
-    facts->relayed = (uint32_t)atomic_load(&service->relayed);
     facts->bytes = tern_metering_total(service->metering);
     pthread_mutex_lock(&service->queue.lock);
     facts->queued = service->queue.count;

@@ -1,14 +1,79 @@
 // Runs on the listeners' threads: routes and checks a request before its body is read, then parses and hashes the body, so
-// that the service thread only has to run the transaction. nodes/ calls the parsers for relayed requests.
+// that the service thread only has to run the transaction.
 #include "service/internal.h"
 
-#include "service/caches.h"
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+// --- HTTP caches between clients and the aggregator
+//
+// A cache asks the aggregator for each download whether the client may have it (docs/PROTOCOL.md, "Downloads from a cache").
+
+#define TERN_PATH_AUTHORIZE "/v1/authorize/"
+
+// Reads the hash of the download that a cache asks for. TERN_ERR_NOT_FOUND: the path is another one.
+static enum tern_result parse_authorize(const char *path, uint8_t sha256[TERN_SHA256_SIZE])
+{
+    const size_t len = sizeof TERN_PATH_AUTHORIZE - 1;
+    char download[TERN_PATH_MAX];
+    if (strncmp(path, TERN_PATH_AUTHORIZE, len) != 0) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    const int whole = snprintf(download, sizeof download, TERN_PATH_DOWNLOADS "%s", path + len);
+    return whole < (int)sizeof download ? tern_path_parse_download(download, sha256)
+                                        : TERN_ERR_NOT_FOUND;
+}
+
+// Returns the HTTP bytes of the client's request to the cache. http: the request of the cache.
+static uint32_t request_bytes(const struct tern_http_request *http,
+                              const uint8_t sha256[TERN_SHA256_SIZE])
+{
+    char path[TERN_PATH_MAX];
+    char range[48] = "";
+    tern_path_download(sha256, path);
+    if (http->range_from > 0) {
+        snprintf(range, sizeof range, "Range: bytes=%" PRIu64 "-\r\n", http->range_from);
+    }
+    return (uint32_t)snprintf(NULL, 0, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: %s\r\n%s\r\n",
+                              path, http->host, http->authorization, range);
+}
+
+// The model of shared/meter/meter.h: records of TLS 1.2, headers of IP and TCP with time stamps, and segments for links of
+// 1,500 bytes. Every second segment has an acknowledgement.
+#define RECORD_BYTES 16384u
+#define RECORD_COST 29u
+#define SEGMENT_BYTES 1400u
+#define SEGMENT_COST 52u
+
+static uint64_t parts(uint64_t bytes, uint32_t size)
+{
+    return (bytes + size - 1) / size;
+}
+
+static uint64_t encrypt(struct tern_bytes *bytes)
+{
+    bytes->tls = bytes->http + parts(bytes->http, RECORD_BYTES) * RECORD_COST;
+    const uint64_t segments = parts(bytes->tls, SEGMENT_BYTES);
+    bytes->wire = bytes->tls + segments * SEGMENT_COST;
+    return segments;
+}
+
+// Estimates the bytes of the exchange between client and cache in all layers.
+static void estimate_cached(const struct tern_http_tag *tag, struct tern_bytes *up,
+                            struct tern_bytes *down)
+{
+    *up = (struct tern_bytes){.http = tag->cache_receives};
+    *down = (struct tern_bytes){.payload = tag->payload_down, .http = tag->cache_sends};
+    (void)encrypt(up);
+    up->wire += parts(encrypt(down), 2) * SEGMENT_COST;
+}
+
 // --- Parsing
 
-void tern_request_tag_round(struct tern_service *service, uint32_t round, struct tern_http_tag *tag)
+// Sets the tag's round; 0 if the round does not exist, since each round of a client has a row in the meter.
+static void tag_round(struct tern_service *service, uint32_t round, struct tern_http_tag *tag)
 {
     tag->round = tern_federation_has_opened(service->federation, round) ? round : 0;
 }
@@ -26,9 +91,10 @@ static uint32_t enrollment_over_rate(struct tern_service *service,
     return tern_gate_enrollment(service->gate, &http->address, is_read ? code_hash : NULL, now_ms);
 }
 
-// A cache's download does not count, since its authorisation has counted already.
-uint32_t tern_request_over_rate(struct tern_service *service, const struct tern_http_request *http,
-                                uint64_t client, enum request_kind kind)
+// Counts a request against the rate limits. Returns 0, or the seconds after which the peer may try again. A cache's download
+// does not count, since its authorisation has counted already.
+static uint32_t over_rate(struct tern_service *service, const struct tern_http_request *http,
+                          uint64_t client, enum request_kind kind)
 {
     if (kind == REQUEST_DOWNLOAD && http->peer_is_cache) {
         return 0;
@@ -49,7 +115,7 @@ static enum tern_result parse_update(struct tern_service *service,
     update->client = request->client;
     update->body = (struct tern_span){http->body, http->body_len};
     tern_federation_read_update(service->federation, update);
-    tern_request_tag_round(service, update->round, &request->tag);
+    tag_round(service, update->round, &request->tag);
     request->tag.payload_up = update->parsed == TERN_OK ? update->payload : 0;
     return update->parsed;
 }
@@ -63,13 +129,14 @@ static enum tern_result parse_statistics(const struct tern_http_request *http,
     return statistics->parsed;
 }
 
-enum tern_result tern_request_parse_path(const char *path, struct request *request)
+// Parses the path into request->u, by the request's kind. An error: the path is malformed.
+static enum tern_result parse_path(const char *path, struct request *request)
 {
     switch ((int)request->kind) {
     case REQUEST_DOWNLOAD:
         return tern_path_parse_download(path, request->u.download.sha256);
     case REQUEST_AUTHORIZE:
-        return tern_cache_parse_path(path, request->u.download.sha256);
+        return parse_authorize(path, request->u.download.sha256);
     case REQUEST_UPDATE:
         return tern_path_parse_update(path, &request->u.update.round, &request->u.update.sequence);
     case REQUEST_PROGRESS:
@@ -80,9 +147,11 @@ enum tern_result tern_request_parse_path(const char *path, struct request *reque
     }
 }
 
-enum tern_result tern_request_parse(struct tern_service *service, struct request *request)
+// Parses the body into request->u and sets the tag, after parse_path(). After an error the service thread sends the refusal,
+// when it handles the request.
+static enum tern_result parse(struct tern_service *service, struct request *request)
 {
-    const struct tern_http_request *http = tern_request_http(request);
+    const struct tern_http_request *http = tern_http_exchange_request(request->exchange);
     switch (request->kind) {
     case REQUEST_ENROLL:
         return tern_wire_decode_enroll_request(http->body, http->body_len, &request->u.enroll);
@@ -93,20 +162,18 @@ enum tern_result tern_request_parse(struct tern_service *service, struct request
         return TERN_OK;
     case REQUEST_AUTHORIZE:
         request->u.download.from = http->range_from;
-        request->u.download.request_bytes =
-            tern_cache_request_bytes(http, request->u.download.sha256);
+        request->u.download.request_bytes = request_bytes(http, request->u.download.sha256);
         return TERN_OK;
     case REQUEST_UPDATE:
         return parse_update(service, http, request);
     case REQUEST_PROGRESS:
-        tern_request_tag_round(service, request->u.progress.round, &request->tag);
+        tag_round(service, request->u.progress.round, &request->tag);
         return TERN_OK;
     case REQUEST_STATISTICS:
         return parse_statistics(http, &request->u.statistics);
     case REQUEST_SCALING:
         return TERN_OK;
     case REQUEST_JOB:
-    case REQUEST_METER:
         break;
     }
     return TERN_ERR_ARGUMENT;
@@ -148,18 +215,6 @@ static enum tern_result authenticate(struct tern_service *service,
     uint64_t token_client = 0;
     TERN_TRY(tern_gate_client(service->gate, request->authorization, &token_client));
     return token_client == request->psk_client ? TERN_OK : TERN_ERR_UNAUTHORIZED;
-}
-
-void tern_request_authenticate(struct tern_service *service, struct request *request)
-{
-    uint64_t client = 0;
-    request->unauthenticated =
-        authenticate(service, tern_request_http(request), &client) != TERN_OK;
-    request->client = request->unauthenticated ? 0 : client;
-    request->tag.client = request->client;
-    if (request->kind == REQUEST_UPDATE) {
-        request->u.update.client = request->client;
-    }
 }
 
 struct route {
@@ -207,7 +262,7 @@ static int route_request(const struct tern_http_request *http, struct request *r
         return 404;
     }
     request->kind = route->kind;
-    if (tern_request_parse_path(http->path, request) != TERN_OK) {
+    if (parse_path(http->path, request) != TERN_OK) {
         return 404;
     }
     if (strcmp(http->method, route->method) != 0) {
@@ -259,44 +314,37 @@ static enum tern_result check_client(struct tern_service *service,
 // A leader writes twice a second. After this time without a write, another aggregator may have become the leader.
 #define CURRENT_MS 1000
 
-// Whether clients may have enrolled at another aggregator since this one last used the database.
-static bool may_lack_clients(const struct tern_service *service)
+// Whether the client may have enrolled while another aggregator led, so that its token is not loaded here yet.
+static bool may_be_new(struct tern_service *service, const struct tern_http_request *http)
 {
-    return service->config.sharing != NULL &&
-           (atomic_load(&service->follows) ||
-            tern_service_monotonic(service) > atomic_load(&service->current_ms) + CURRENT_MS);
+    return service->config.shares &&
+           tern_service_monotonic(service) > atomic_load(&service->current_ms) + CURRENT_MS &&
+           http->psk_client == 0 && tern_gate_is_unknown_token(service->gate, http->authorization);
 }
 
-// Whether the client may just have enrolled at another aggregator, so that its token is not loaded here yet.
-static bool may_be_new(struct tern_service *service, const struct tern_http_request *http,
-                       const struct request *request)
-{
-    return may_lack_clients(service) && request->kind != REQUEST_ENROLL && http->psk_client == 0 &&
-           tern_gate_is_unknown_token(service->gate, http->authorization);
-}
-
-// Sets the request's client, or `unauthenticated`, so that the service thread authenticates it. Returns 0 or the status of
-// a refusal.
+// Sets the request's client. Returns 0 or the status of a refusal.
 static int identify(struct tern_service *service, const struct tern_http_request *http,
                     struct request *request)
 {
     request->client = 0;
-    request->unauthenticated = may_be_new(service, http, request);
-    if (!request->unauthenticated && check_client(service, http, request) != TERN_OK) {
+    if (request->kind != REQUEST_ENROLL && may_be_new(service, http)) {
+        return 503;
+    }
+    if (check_client(service, http, request) != TERN_OK) {
         return 401;
     }
     request->tag.client = request->client;
     return 0;
 }
 
-// Checks by the path whether a long update may count. If several aggregators share the database, every body is read: only a
-// transaction shows whether another aggregator has become the leader and opened the round, and a client whose update is
+// Checks by the path whether a long update may count. If another aggregator can take over the database, every body is read:
+// only a transaction shows whether that has happened and the new leader has opened the round, and a client whose update is
 // refused must train again.
 static enum tern_result worth_reading(struct tern_service *service, const struct request *request,
                                       uint64_t content_length)
 {
     return content_length <= TERN_WIRE_MESSAGE_MAX || request->kind != REQUEST_UPDATE ||
-                   service->config.sharing != NULL
+                   service->config.shares
                ? TERN_OK
                : tern_federation_expects_update(service->federation, request->client,
                                                 request->u.update.round);
@@ -306,7 +354,7 @@ static enum tern_result worth_reading(struct tern_service *service, const struct
 static int refuse_early(struct tern_service *service, const struct tern_http_request *http,
                         const struct request *request, int status)
 {
-    if (tern_request_over_rate(service, http, request->client, REQUEST_UPDATE) != 0) {
+    if (over_rate(service, http, request->client, REQUEST_UPDATE) != 0) {
         return 429;
     }
     return status;
@@ -319,7 +367,7 @@ static void permit_update(struct tern_service *service, const struct request *re
     permit->owner = request->client;
     permit->tag.client = request->client;
     permit->tag.purpose = TERN_PURPOSE_UPLOAD;
-    tern_request_tag_round(service, request->u.update.round, &permit->tag);
+    tag_round(service, request->u.update.round, &permit->tag);
 }
 
 // Checks a routed request before its body is read. Returns 0 or the status of a refusal.
@@ -327,18 +375,12 @@ static int check_headers(struct tern_service *service, const struct tern_http_re
                          uint64_t content_length, struct request *request,
                          struct tern_http_permit *permit)
 {
-    size_t limit = body_limit(service, request);
+    const size_t limit = body_limit(service, request);
     int status = identify(service, http, request);
-    if (request->unauthenticated && limit > TERN_WIRE_MESSAGE_MAX) {
-        limit = TERN_WIRE_MESSAGE_MAX;
-    }
     permit->known = request->client != 0;
     // A connection of a cache has requests of many clients.
     permit->client = http->peer_is_cache ? 0 : request->client;
     permit->body_limit = limit < permit->body_limit ? (uint32_t)limit : permit->body_limit;
-    if (request->unauthenticated && content_length > permit->body_limit) {
-        return 503; // the client's next try may find its token loaded
-    }
     if (status != 0 || request->client == 0) {
         return status;
     }
@@ -443,17 +485,15 @@ static void queue(struct tern_service *service, struct request *request)
             is_stuck
                 ? "The aggregator's database does not answer. Nothing changed; try again later."
                 : "Too many requests wait for the aggregator. Nothing changed; try again.");
-        tern_answer_reconnect(request, is_stuck && service->config.sharing != NULL);
+        tern_answer_reconnect(request, is_stuck && service->config.shares);
         tern_answer_send(request);
     }
 }
 
 static void admit(struct tern_service *service, struct request *request)
 {
-    const struct tern_http_request *http = tern_request_http(request);
-    uint32_t wait = request->unauthenticated
-                        ? 0
-                        : tern_request_over_rate(service, http, request->client, request->kind);
+    const struct tern_http_request *http = tern_http_exchange_request(request->exchange);
+    const uint32_t wait = over_rate(service, http, request->client, request->kind);
     if (wait != 0) {
         tern_answer_refusal(request, 429, TERN_ERR_BUSY,
                             request->client == 0
@@ -465,7 +505,7 @@ static void admit(struct tern_service *service, struct request *request)
         tern_answer_send(request);
         return;
     }
-    request->parsed = tern_request_parse(service, request);
+    request->parsed = parse(service, request);
     if (request->kind == REQUEST_PROGRESS) {
         request->u.progress.kept = tern_http_exchange_unfinished(request->exchange, request->client,
                                                                  &request->u.progress.unfinished);
@@ -485,9 +525,10 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
     }
     request->exchange = exchange;
     // Again, since the client may have been revoked while the body arrived.
-    if (identify(service, http, request) != 0) {
+    const int status = identify(service, http, request);
+    if (status != 0) {
         request->tag = (struct tern_http_tag){.purpose = TERN_PURPOSE_CHECKIN};
-        tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
+        tern_answer_error(request, status, status == 401 ? TERN_ERR_UNAUTHORIZED : TERN_ERR_BUSY);
         tern_answer_send(request);
         return;
     }
@@ -509,7 +550,7 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
     if (tag->peer_is_cache) {
         atomic_fetch_add(&service->cache_bytes[TERN_UP], up->wire);
         atomic_fetch_add(&service->cache_bytes[TERN_DOWN], down->wire);
-        tern_cache_estimate(tag, &row.up, &row.down);
+        estimate_cached(tag, &row.up, &row.down);
     }
     if (!tag->peer_is_cache || tag->cache_sends > 0) {
         tern_metering_add(service->metering, &row);

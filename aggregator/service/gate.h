@@ -1,5 +1,5 @@
 // Authenticates clients by bearer tokens and pre-shared keys, recognises join codes, and limits the rates of requests.
-// Listeners' threads call it before a body is read; the service thread, or a follower's, loads it from the database. Any
+// Listeners' threads call it before a body is read; the service thread loads it from the database. Any
 // thread, except allowances, which their owner locks.
 #ifndef TERN_GATE_H
 #define TERN_GATE_H

@@ -333,7 +333,7 @@ static enum tern_result handle_enroll(struct tern_service *service, struct reque
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     size_t len = 0;
     if (refusal.result == TERN_OK) {
-        const struct tern_http_request *http = tern_request_http(request);
+        const struct tern_http_request *http = tern_http_exchange_request(request->exchange);
         set_name(&request->u.enroll, http->certificate);
         TERN_TRY(tern_federation_enroll(service->federation, &request->u.enroll, http->peer, now,
                                         &reply, &refusal));
@@ -346,7 +346,6 @@ static enum tern_result handle_enroll(struct tern_service *service, struct reque
         return TERN_OK;
     }
     service->counters.enrolled++;
-    service->has_enrolled = true;
     request->tag.client = reply.client_id;
     enum tern_result encoded = tern_wire_encode_enroll_reply(&reply, body, sizeof body, &len);
     tern_answer_message(request, encoded, body, len);
@@ -370,30 +369,12 @@ static enum tern_result handle_checkin(struct tern_service *service, struct requ
     return TERN_OK;
 }
 
-static void count_download(struct tern_service *service, struct request *request)
-{
-    *(request->tag.peer_is_cache ? &service->counters.cache_fills : &service->counters.downloads) +=
-        1;
-    request->tag.round = tern_federation_round(service->federation);
-}
-
 static enum tern_result handle_download(struct tern_service *service, struct request *request)
 {
     const struct download_request *wanted = &request->u.download;
     struct tern_blob *blob = NULL;
     struct tern_download_facts facts;
     enum tern_result found = request->parsed;
-    const bool names = found == TERN_OK && request->relayed != NULL;
-    if (names) {
-        const enum tern_result known =
-            tern_federation_find_stored_blob(service->federation, wanted->sha256, &facts);
-        TERN_TRY(tern_db_may_miss(known));
-        if (known == TERN_OK) {
-            count_download(service, request);
-            tern_answer_named(request, wanted->sha256, wanted->from, &facts);
-            return TERN_OK;
-        }
-    }
     if (found == TERN_OK) {
         found = tern_federation_blob(service->federation, wanted->sha256, &blob, &facts);
         if (found != TERN_OK && found != TERN_ERR_NOT_FOUND && found != TERN_ERR_BUSY) {
@@ -404,7 +385,9 @@ static enum tern_result handle_download(struct tern_service *service, struct req
         tern_answer_refused(request, &(struct tern_refusal){.result = found});
         return TERN_OK;
     }
-    count_download(service, request);
+    *(request->tag.peer_is_cache ? &service->counters.cache_fills : &service->counters.downloads) +=
+        1;
+    request->tag.round = tern_federation_round(service->federation);
     tern_answer_blob(request, blob, wanted->from, &facts);
     return TERN_OK;
 }
@@ -434,9 +417,7 @@ static enum tern_result handle_update(struct tern_service *service, struct reque
     struct tern_refusal refusal = {.result = TERN_OK};
     TERN_TRY(tern_federation_receive_update(service->federation, &request->u.update, now,
                                             &request->duplicate, &refusal));
-    if (request->relayed == NULL) {
-        tern_http_exchange_evict_body(request->exchange); // a batch can have many long bodies
-    }
+    tern_http_exchange_evict_body(request->exchange); // a batch can have many long bodies
     if (refusal.result == TERN_ERR_BUSY) {
         tern_answer_unavailable(request);
     } else if (refusal.result != TERN_OK) {
@@ -493,7 +474,8 @@ void tern_service_answer_failed(struct tern_service *service,
     }
 }
 
-void tern_answer_unfinished(struct request *request)
+// Answers a question about an interrupted update with length and hash of its kept bytes.
+static void answer_unfinished(struct request *request)
 {
     const struct tern_http_unfinished *unfinished = &request->u.progress.unfinished;
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
@@ -526,7 +508,7 @@ static enum tern_result handle_progress(struct tern_service *service, struct req
     const struct progress_request *progress = &request->u.progress;
     uint8_t sha256[TERN_SHA256_SIZE];
     if (progress->kept) {
-        tern_answer_unfinished(request);
+        answer_unfinished(request);
         return TERN_OK;
     }
     const enum tern_result found =
@@ -573,70 +555,22 @@ static enum tern_result handle_job(struct tern_service *service, struct request 
     return job->job(service, service->db, now, job->ctx, &request->reply);
 }
 
-// Adds the rows to the meter; rows of unknown rounds count for round 0.
-static enum tern_result handle_meter(struct tern_service *service, struct request *request)
-{
-    const struct tern_http_request *http = tern_request_http(request);
-    request->answered = true;
-    for (size_t at = 0; at + TERN_DB_METER_PACKED <= http->body_len; at += TERN_DB_METER_PACKED) {
-        struct tern_db_meter row;
-        if (tern_db_meter_unpack(http->body + at, &row) != TERN_OK) {
-            tern_log(TERN_LOG_ERROR, "meter-damaged", "node=%llu",
-                     (unsigned long long)request->relayed->node);
-            return TERN_OK;
-        }
-        row.round = tern_federation_has_opened(service->federation, row.round) ? row.round : 0;
-        TERN_TRY(tern_db_meter_add(service->db, &row));
-    }
-    return TERN_OK;
-}
-
-// Deletes the stored row of a relayed request that must not be handled twice. *is_there: false if another leader, or the
-// follower itself, has deleted the row already.
-static enum tern_result claim(struct tern_service *service, struct request *request, bool *is_there)
-{
-    struct relayed_request *relayed = request->relayed;
-    if (relayed == NULL || (request->kind != REQUEST_METER && request->kind != REQUEST_ENROLL)) {
-        return TERN_OK;
-    }
-    TERN_TRY(tern_db_relayed_drop(service->db, relayed->node, relayed->number, is_there));
-    relayed->claimed = *is_there;
-    return TERN_OK;
-}
-
 // Whether the federation admits the client; the gate's table may be older than a revocation.
 static bool is_admitted(struct tern_service *service, const struct request *request)
 {
     return request->kind == REQUEST_ENROLL || request->kind == REQUEST_JOB ||
-           request->kind == REQUEST_METER ||
            tern_federation_has_client(service->federation, request->client);
 }
 
 enum tern_result tern_service_handle(struct tern_service *service, struct request *request,
                                      uint64_t now)
 {
-    if (request->unauthenticated) {
-        tern_request_authenticate(service, request);
-    }
     if (!is_admitted(service, request)) {
         atomic_fetch_add(&service->unauthorized, 1);
         tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
         return TERN_OK;
     }
-    if (request->relayed != NULL && request->relayed->over_rate_s != 0) {
-        tern_answer_error(request, 429, TERN_ERR_BUSY);
-        request->reply.retry_after_s = request->relayed->over_rate_s;
-        return TERN_OK;
-    }
-    bool is_there = true;
-    TERN_TRY(claim(service, request, &is_there));
-    if (!is_there) {
-        tern_answer_unavailable(request);
-        return TERN_OK;
-    }
     switch (request->kind) {
-    case REQUEST_METER:
-        return handle_meter(service, request);
     case REQUEST_ENROLL:
         return handle_enroll(service, request, now);
     case REQUEST_CHECKIN:

@@ -1,5 +1,5 @@
-// The state of the service, for the files of service/ and of nodes/, which relays requests between aggregators. Only the
-// service thread uses it, except for members whose comment names other threads.
+// The state of the service, for the files of service/. Only the service thread uses it, except for members whose comment
+// names other threads.
 #ifndef TERN_SERVICE_INTERNAL_H
 #define TERN_SERVICE_INTERNAL_H
 
@@ -67,18 +67,11 @@ struct tern_service {
     struct tern_metering *metering;  // any thread
     struct tern_request_queue queue; // any thread
     pthread_t thread;
-    struct tern_follower *follower; // NULL: this aggregator has been the leader from the start
-    struct tern_taker *taker;       // takes followers' requests while it leads; NULL = none
-    atomic_bool follows;            // another aggregator is the leader
-    atomic_uint_least32_t relayed;  // requests that wait for the leader's answer
-    uint64_t taker_due_ms;          // earliest next attempt to start the taker
 
     struct tern_request_list batch;   // requests of the present transaction
     struct tern_request_list waiting; // updates that wait for a merge, some of them handled
     struct held held;
     struct work work;                // any thread
-    bool has_enrolled;               // other aggregators on the database must load the new clients
-    bool has_changed_clients;        // other aggregators on the database must load all clients
     struct tern_service_clock clock; // the base of times in memory and in the store
     bool clock_is_stored;            // otherwise the next batch stores it
     uint64_t batch_ms;               // tern_service_monotonic() when the present batch began
@@ -124,28 +117,6 @@ static inline bool tern_service_is_halted(const struct tern_service *service)
     return atomic_load(&service->halted);
 }
 
-// --- Requests as they arrive (front.c), called on a listener's thread, and in nodes/ for requests of other aggregators
-
-// Sets the tag's round; 0 if the round does not exist, since each round of a client has a row in the meter.
-void tern_request_tag_round(struct tern_service *service, uint32_t round,
-                            struct tern_http_tag *tag);
-
-// Counts a request against the rate limits. Returns 0, or the seconds after which the peer may try again.
-uint32_t tern_request_over_rate(struct tern_service *service, const struct tern_http_request *http,
-                                uint64_t client, enum request_kind kind);
-
-// Parses the path into request->u, by the request's kind. An error: the path is malformed.
-TERN_MUST_USE enum tern_result tern_request_parse_path(const char *path, struct request *request);
-
-// Parses the body into request->u and sets the tag, after tern_request_parse_path(). After an error the service thread sends
-// the refusal, when it handles the request.
-TERN_MUST_USE enum tern_result tern_request_parse(struct tern_service *service,
-                                                  struct request *request);
-
-// Authenticates a client whose token was unknown when the headers arrived, with the clients that are loaded now. Sets
-// request->client; `unauthenticated` stays set if the token is still unknown.
-void tern_request_authenticate(struct tern_service *service, struct request *request);
-
 // --- Handlers (handlers.c), called inside the batch's transaction. An error is an error of the store and fails the batch.
 
 // Handles a request of any kind. Answers it, unless the answer depends on the rounds after the batch.
@@ -163,8 +134,6 @@ void tern_service_restore_held(struct tern_service *service);
 // Moves all held check-ins into the batch, unanswered.
 void tern_service_release_held(struct tern_service *service);
 
-// Answers a question about an interrupted update with length and hash of its kept bytes.
-void tern_answer_unfinished(struct request *request);
 // Calls `answer` for all requests of a failed batch, except updates that an earlier batch has stored.
 void tern_service_answer_failed(struct tern_service *service,
                                 void (*answer)(struct request *request));

@@ -97,8 +97,7 @@ void tern_metering_pending(struct tern_metering *metering, uint64_t client, uint
 }
 
 struct writing {
-    enum tern_result (*put)(void *ctx, const struct tern_db_meter *row);
-    void *ctx;
+    struct tern_db *db;
     enum tern_result result;
 };
 
@@ -108,32 +107,19 @@ static void write_row(const void *node, VISIT visit, void *ctx)
     const struct tern_db_meter *const *row = node;
     // twalk_r() visits an inner node three times.
     if ((visit == postorder || visit == leaf) && writing->result == TERN_OK) {
-        writing->result = writing->put(writing->ctx, *row);
+        writing->result = tern_db_meter_add(writing->db, *row);
     }
 }
 
-enum tern_result tern_metering_flush_to(struct tern_metering *metering,
-                                        enum tern_result (*put)(void *ctx,
-                                                                const struct tern_db_meter *row),
-                                        void *ctx)
+enum tern_result tern_metering_flush(struct tern_metering *metering, struct tern_db *db)
 {
-    struct writing writing = {put, ctx, TERN_OK};
+    struct writing writing = {db, TERN_OK};
     pthread_mutex_lock(&metering->lock);
     metering->flushing = metering->filling;
     metering->filling = NULL;
     pthread_mutex_unlock(&metering->lock);
     twalk_r(metering->flushing, write_row, &writing);
     return writing.result;
-}
-
-static enum tern_result put_in_store(void *ctx, const struct tern_db_meter *row)
-{
-    return tern_db_meter_add(ctx, row);
-}
-
-enum tern_result tern_metering_flush(struct tern_metering *metering, struct tern_db *db)
-{
-    return tern_metering_flush_to(metering, put_in_store, db);
 }
 
 static void add_again(const void *node, VISIT visit, void *ctx)

@@ -1,5 +1,5 @@
-// Adds up byte counts in memory per client, round and purpose, until the service thread or a follower writes them to the
-// store, so that a batch of requests costs a few rows. Listeners' threads add counts. Any thread.
+// Adds up byte counts in memory per client, round and purpose, until the service thread writes them to the store, so
+// that a batch of requests costs a few rows. Listeners' threads add counts. Any thread.
 #ifndef TERN_METERING_H
 #define TERN_METERING_H
 
@@ -21,12 +21,6 @@ void tern_metering_pending(struct tern_metering *metering, uint64_t client, uint
 // Writes all rows inside the present transaction. Call tern_metering_end_flush() after the transaction.
 TERN_MUST_USE enum tern_result tern_metering_flush(struct tern_metering *metering,
                                                    struct tern_db *db);
-
-// Like tern_metering_flush(), but passes the rows to `put`, up to its first error, which is returned.
-TERN_MUST_USE enum tern_result
-tern_metering_flush_to(struct tern_metering *metering,
-                       enum tern_result (*put)(void *ctx, const struct tern_db_meter *row),
-                       void *ctx);
 
 // Drops the flushed rows after a commit; keeps them for the next flush otherwise.
 void tern_metering_end_flush(struct tern_metering *metering, bool committed);

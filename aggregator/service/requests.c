@@ -1,7 +1,8 @@
 #include "service/requests.h"
 
 #include "hosted/log.h"
-#include "service/caches.h"
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -59,14 +60,6 @@ bool tern_request_queue_put(struct tern_request_queue *queue, struct request *re
     return taken;
 }
 
-bool tern_request_queue_has_room(struct tern_request_queue *queue)
-{
-    pthread_mutex_lock(&queue->lock);
-    const bool has_room = !queue->stopping && queue->count < queue->max;
-    pthread_mutex_unlock(&queue->lock);
-    return has_room;
-}
-
 void tern_request_queue_set_flag(struct tern_request_queue *queue, bool *flag)
 {
     pthread_mutex_lock(&queue->lock);
@@ -113,8 +106,6 @@ void tern_request_queue_wait(struct tern_request_queue *queue, uint64_t ms)
 
 // --- Answers
 
-#define HALTED_RETRY_AFTER_S 60
-
 // Returns the status for a result that refuses a request.
 static int status_of(enum tern_result result)
 {
@@ -143,9 +134,6 @@ static void clear_reply(struct request *request)
     tern_blob_release(request->reply.body);
     memset(&request->reply, 0, sizeof request->reply);
     request->tag.payload_down = 0;
-    if (request->relayed != NULL) {
-        request->relayed->named = false;
-    }
     tern_http_tag_clear_cache(&request->tag);
 }
 
@@ -217,21 +205,6 @@ void tern_answer_reconnect(struct request *request, bool shares)
     request->reply.closes = shares && request->reply.status == 503;
 }
 
-void tern_answer_halted(struct request *request)
-{
-    tern_answer_refusal(request, 503, TERN_ERR_IO,
-                        "The aggregator has halted: its database needs repair. Nothing changed; "
-                        "try again later.");
-    request->reply.retry_after_s = HALTED_RETRY_AFTER_S;
-}
-
-void tern_answer_displaced(struct request *request)
-{
-    tern_answer_refusal(request, 503, TERN_ERR_BUSY,
-                        "Another aggregator serves this federation now. Nothing changed; try "
-                        "again.");
-}
-
 void tern_answer_message(struct request *request, enum tern_result encoded, const uint8_t *body,
                          size_t len)
 {
@@ -243,6 +216,12 @@ void tern_answer_message(struct request *request, enum tern_result encoded, cons
     tern_answer_error(request, 503, encoded);
 }
 
+// Returns the Cache-Control of a download.
+static const char *cache_control(bool shared)
+{
+    return shared ? "public, max-age=31536000, immutable" : "private, max-age=31536000, immutable";
+}
+
 void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
                       const struct tern_download_facts *facts)
 {
@@ -250,25 +229,40 @@ void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t 
     request->reply.status = 200;
     request->reply.body = blob;
     request->reply.body_from = from < SIZE_MAX ? (size_t)from : SIZE_MAX;
-    request->reply.cache = tern_cache_control(facts->shared);
+    request->reply.cache = cache_control(facts->shared);
     uint64_t left = from < blob->len ? blob->len - from : 0; // 0: the listener replies 416
     request->tag.payload_down = left < facts->payload ? left : facts->payload;
     request->answered = true;
 }
 
-void tern_answer_named(struct request *request, const uint8_t sha256[TERN_SHA256_SIZE],
-                       uint64_t from, const struct tern_download_facts *facts)
+// Returns the length of the head that the listener would write (http/reply.c).
+static uint64_t head_bytes(const struct tern_download_facts *facts, uint64_t from, uint64_t left)
 {
-    struct relayed_request *relayed = request->relayed;
-    clear_reply(request);
-    request->reply.status = 200;
-    relayed->named = true;
-    relayed->shared = facts->shared;
-    relayed->body_from = from;
-    memcpy(relayed->sha256, sha256, TERN_SHA256_SIZE);
+    char range[96] = "";
+    const char *status = "200 OK";
+    if (left == 0) {
+        status = "416 Range Not Satisfiable";
+        snprintf(range, sizeof range, "Content-Range: bytes */%" PRIu32 "\r\n", facts->size);
+    } else if (from > 0) {
+        status = "206 Partial Content";
+        snprintf(range, sizeof range,
+                 "Content-Range: bytes %" PRIu64 "-%" PRIu32 "/%" PRIu32 "\r\n", from,
+                 facts->size - 1, facts->size);
+    }
+    return (uint64_t)snprintf(NULL, 0,
+                              "HTTP/1.1 %s\r\n%sContent-Length: %" PRIu64
+                              "\r\nCache-Control: %s\r\nETag: \"1\"\r\n\r\n",
+                              status, range, left, cache_control(facts->shared));
+}
+
+// Sets the tag's bytes of a download from byte `from` on that a cache sends, as if this aggregator had sent it.
+static void tag_cached(const struct tern_download_facts *facts, uint64_t from,
+                       uint32_t request_bytes, struct tern_http_tag *tag)
+{
     const uint64_t left = from < facts->size ? facts->size - from : 0;
-    request->tag.payload_down = left < facts->payload ? left : facts->payload;
-    request->answered = true;
+    tag->payload_down = left < facts->payload ? left : facts->payload;
+    tag->cache_sends = head_bytes(facts, from, left) + left;
+    tag->cache_receives = request_bytes;
 }
 
 void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts)
@@ -276,27 +270,20 @@ void tern_answer_authorized(struct request *request, const struct tern_download_
     const struct download_request *wanted = &request->u.download;
     clear_reply(request);
     request->reply.status = 204;
-    tern_cache_tag(facts, wanted->from, wanted->request_bytes, &request->tag);
+    tag_cached(facts, wanted->from, wanted->request_bytes, &request->tag);
     request->answered = true;
 }
 
 void tern_answer_send(struct request *request)
 {
-    struct relayed_request *relayed = request->relayed;
     if (request->kind == REQUEST_UPDATE) {
         tern_incoming_update_free(&request->u.update);
     }
     if (request->kind == REQUEST_JOB) {
         free(request->u.job.ctx);
-    } else if (relayed == NULL) {
+    } else {
         tern_http_exchange_tag(request->exchange, &request->tag);
     }
-    if (relayed == NULL) {
-        tern_http_reply(request->exchange, &request->reply);
-    } else { // the follower sends the answer from the store
-        tern_blob_release(request->reply.body);
-        atomic_fetch_sub(relayed->bytes, relayed->http.body_len);
-        free(relayed);
-    }
+    tern_http_reply(request->exchange, &request->reply);
     free(request);
 }

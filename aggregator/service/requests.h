@@ -7,7 +7,6 @@
 #include "federation/federation.h"
 #include "http/http.h"
 #include "service/service.h"
-#include "store/nodes.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -21,7 +20,6 @@ enum request_kind {
     REQUEST_STATISTICS,
     REQUEST_SCALING, // a client asks for the scaling, or whether its statistics are needed
     REQUEST_JOB,     // work from admin/ for the service thread
-    REQUEST_METER,   // a follower reports the bytes that it has counted
 };
 
 struct download_request {
@@ -43,34 +41,12 @@ struct job_request {
     void *ctx;
 };
 
-// A request that a follower has received and stored in the database for this aggregator, the leader.
-struct relayed_request {
-    uint64_t node; // the follower
-    uint64_t number;
-    struct tern_http_request http; // points to the members below
-    char path[TERN_DB_PATH_MAX];
-    char peer[TERN_DB_NAME_MAX];
-    char certificate[TERN_DB_NAME_MAX];
-    uint32_t tries;       // failed transactions that contained this request
-    uint32_t over_rate_s; // over the rate limit: seconds until the next try; 0 = within the limit
-    bool claimed;         // its row is deleted in this transaction
-    bool named;           // answered by the hash of a download, which the follower must read
-    bool shared;          // the download is the same for all clients
-    uint8_t sha256[TERN_SHA256_SIZE];
-    uint64_t body_from;
-    atomic_uint_least64_t *bytes; // sum of all waiting bodies, including this one
-    uint8_t body[];
-};
-
 // The exchange owns it until the body is complete, then the service thread until it is answered.
 struct request {
     struct request *next;
-    struct tern_http_exchange *exchange; // NULL before on_request(), and for a relayed request
-    uint64_t relay_number;               // its number when a follower relays it to the leader
-    struct relayed_request *relayed;     // owned; NULL: received by a listener of this aggregator
+    struct tern_http_exchange *exchange; // NULL before on_request()
     enum request_kind kind;
     uint64_t client;         // 0 for enrolments and jobs
-    bool unauthenticated;    // its token is unknown; another aggregator may just have issued it
     enum tern_result parsed; // result of parsing; for an update also in u.update
     union {
         tern_EnrollRequest enroll;
@@ -99,13 +75,6 @@ struct tern_request_list {
     struct request **end; // the last `next`, or &first
 };
 
-// Returns the HTTP request, relayed or not.
-static inline const struct tern_http_request *tern_request_http(const struct request *request)
-{
-    return request->relayed != NULL ? &request->relayed->http
-                                    : tern_http_exchange_request(request->exchange);
-}
-
 void tern_request_list_init(struct tern_request_list *list);
 void tern_request_list_add(struct tern_request_list *list, struct request *request);
 
@@ -127,8 +96,6 @@ void tern_request_queue_set_limit(struct tern_request_queue *queue, uint32_t max
 void tern_request_queue_free(struct tern_request_queue *queue);
 // False when the queue is full or stopping.
 bool tern_request_queue_put(struct tern_request_queue *queue, struct request *request);
-// Whether the queue would accept a request now. Any thread.
-bool tern_request_queue_has_room(struct tern_request_queue *queue);
 // Sets one of the queue's flags and wakes the service thread.
 void tern_request_queue_set_flag(struct tern_request_queue *queue, bool *flag);
 // Takes up to `most` requests off the queue, whose lock the caller holds. *count: their number. NULL = none.
@@ -152,21 +119,14 @@ void tern_answer_message(struct request *request, enum tern_result encoded, cons
 // Sets the reply to the bytes of a blob from byte `from` on, and takes over the blob.
 void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
                       const struct tern_download_facts *facts);
-// Answers a relayed request with the hash of a download, which the follower sends from byte `from` on.
-void tern_answer_named(struct request *request, const uint8_t sha256[TERN_SHA256_SIZE],
-                       uint64_t from, const struct tern_download_facts *facts);
 // Sets the reply to 204: the cache may send the download to the client.
 void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts);
 // Replaces any answer by 503.
 void tern_answer_unavailable(struct request *request);
-// Makes a reply of 503 close the connection if several aggregators share the database (`shares`), because the client's
-// next connection may reach another one.
+// Makes a reply of 503 close the connection if another aggregator can take over the database (`shares`), because the client's
+// next connection may reach the new leader.
 void tern_answer_reconnect(struct request *request, bool shares);
-// Answers 503 because the service has halted.
-void tern_answer_halted(struct request *request);
-// Answers 503 because another aggregator serves the federation now.
-void tern_answer_displaced(struct request *request);
-// Sends the reply and frees the request. For a relayed request, the follower sends the reply.
+// Sends the reply and frees the request.
 void tern_answer_send(struct request *request);
 
 #endif

@@ -161,10 +161,29 @@ static void explain_halt(struct tern_service *service)
     snprintf(service->halt_why, sizeof service->halt_why, "%s", damage != NULL ? damage : "");
 }
 
+#define HALTED_RETRY_AFTER_S 60
+
+// Answers 503 because the service has halted.
+static void answer_halted(struct request *request)
+{
+    tern_answer_refusal(request, 503, TERN_ERR_IO,
+                        "The aggregator has halted: its database needs repair. Nothing changed; "
+                        "try again later.");
+    request->reply.retry_after_s = HALTED_RETRY_AFTER_S;
+}
+
+// Answers 503 because another aggregator serves the federation now.
+static void answer_displaced(struct request *request)
+{
+    tern_answer_refusal(request, 503, TERN_ERR_BUSY,
+                        "Another aggregator serves this federation now. Nothing changed; try "
+                        "again.");
+}
+
 // Returns the function that answers requests of a halted service.
 static void (*halted_answer(const struct tern_service *service))(struct request *)
 {
-    return tern_db_is_displaced(service->db) ? tern_answer_displaced : tern_answer_halted;
+    return tern_db_is_displaced(service->db) ? answer_displaced : answer_halted;
 }
 
 // Halts after the rollback of a batch if the store or the federation is damaged: answers the batch and all held check-ins,
@@ -260,7 +279,7 @@ static void put(struct tern_service *service, struct request *request, bool wait
 static void set_log_request(const struct request *request)
 {
     const bool is_clients = request->kind != REQUEST_JOB;
-    tern_log_set_request(is_clients ? tern_request_http(request)->id : 0);
+    tern_log_set_request(is_clients ? tern_http_exchange_request(request->exchange)->id : 0);
 }
 
 // Handles the taken requests. Each one is then answered in service->batch, held, or in service->waiting.
@@ -317,7 +336,6 @@ static enum tern_result load_state(struct tern_service *service)
 
 enum tern_result tern_service_reload_clients(struct tern_service *service)
 {
-    service->has_changed_clients = true;
     if (service->config.psk) {
         TERN_TRY(tern_psk_keys_load(&service->psk_keys, service->db));
     }
@@ -326,7 +344,6 @@ enum tern_result tern_service_reload_clients(struct tern_service *service)
 
 enum tern_result tern_service_reload_codes(struct tern_service *service)
 {
-    service->has_changed_clients = true; // followers load the codes with the clients
     return tern_gate_load_codes(service->gate, service->db);
 }
 
@@ -388,9 +405,6 @@ static enum tern_result run_transaction(struct tern_service *service, struct req
     if (result == TERN_OK && flush) {
         result = tern_metering_flush(service->metering, service->db);
     }
-    if (result == TERN_OK && service->taker != NULL) {
-        result = service->config.sharing->store_answers(service);
-    }
     // After a failure, a batch without writes of its own must write, to prove that the store works again.
     if (result == TERN_OK && service->snapshot.failure[0] != '\0') {
         result = tern_db_touch(service->db);
@@ -435,7 +449,7 @@ static void add_to_batch(struct tern_service *service, struct request *taken,
 static void reconnect_batch(struct tern_service *service)
 {
     for (struct request *request = service->batch.first; request != NULL; request = request->next) {
-        tern_answer_reconnect(request, service->config.sharing != NULL);
+        tern_answer_reconnect(request, service->config.shares);
     }
 }
 
@@ -485,9 +499,6 @@ static void fail_batch(struct tern_service *service, enum tern_result why,
     if (tern_service_is_stuck(service)) {
         refuse_queued(service);
         service->broken = true; // loading would take as long, so the next batch loads
-    }
-    if (service->taker != NULL) {
-        service->config.sharing->give_back(service);
     }
     reconnect_batch(service);
     // Before the answers: a client may send its next request at once.
@@ -654,35 +665,12 @@ static uint64_t idle_ms(const struct tern_service *service)
     return left_until(service->flushed_ms + FLUSH_MS, now, left);
 }
 
-// Starts to take followers' requests, if this leader does not do so yet. Until then followers wait, and then refuse them.
-static void serve_followers(struct tern_service *service)
-{
-    char why[256] = "";
-    const uint64_t now_ms = tern_service_monotonic(service);
-    if (service->follower != NULL) {
-        service->config.sharing->expire(service->follower);
-    }
-    if (service->config.sharing == NULL || service->taker != NULL ||
-        now_ms < service->taker_due_ms || tern_federation_is_merging(service->federation)) {
-        return;
-    }
-    service->taker_due_ms = now_ms + SLEEP_MAX_MS;
-    if (service->config.sharing->take(service, &service->taker, why) != TERN_OK) {
-        tern_log(TERN_LOG_ERROR, "take-failed", "detail=%s", TERN_LOG_TEXT(why));
-    }
-}
-
-// The requests of one iteration of the service thread.
-struct iteration {
-    struct request *taken;
-    uint32_t count;
-};
-
-// Takes requests off the queue; waits up to `idle` ms if there are none. False: the service stops, and the queue is empty.
-static bool begin_iteration(struct tern_service *service, uint64_t idle,
-                            struct iteration *iteration)
+// Takes requests off the queue; waits until something is due if there are none. False: the service stops, and the queue is
+// empty.
+static bool begin_iteration(struct tern_service *service, struct request **taken, uint32_t *count)
 {
     struct tern_request_queue *queue = &service->queue;
+    const uint64_t idle = idle_ms(service);
     pthread_mutex_lock(&queue->lock);
     if (queue->stopping && queue->count == 0) {
         pthread_mutex_unlock(&queue->lock);
@@ -691,7 +679,7 @@ static bool begin_iteration(struct tern_service *service, uint64_t idle,
     if (queue->count == 0 && !queue->woken && idle > 0) {
         tern_request_queue_wait(queue, idle);
     }
-    iteration->taken = tern_request_queue_take(queue, BATCH_MAX, &iteration->count);
+    *taken = tern_request_queue_take(queue, BATCH_MAX, count);
     service->quiescing = queue->quiesce;
     atomic_fetch_add(&service->iterations, 1);
     queue->woken = false;
@@ -708,44 +696,8 @@ static void end_iteration(struct tern_service *service)
     atomic_store(&service->iteration_ms, 0);
 }
 
-// Runs a follower until it is promoted or stops.
-static void follow(struct tern_service *service)
-{
-    const struct tern_service_sharing *sharing = service->config.sharing;
-    struct iteration iteration;
-    while (atomic_load(&service->follows) &&
-           begin_iteration(service, sharing->idle_ms(service->follower), &iteration)) {
-        sharing->turn(service->follower, iteration.taken);
-        end_iteration(service);
-    }
-}
-
-static void end_following(struct tern_service *service)
-{
-    service->quiescing = true;
-    service->config.sharing->turn(service->follower, NULL);
-    tern_access_log_report_dropped(&service->access, UINT64_MAX);
-}
-
-// Runs a leader until it stops.
-static void lead(struct tern_service *service)
-{
-    struct iteration iteration;
-    while (begin_iteration(service, idle_ms(service), &iteration)) {
-        serve_followers(service);
-        if (tern_service_is_halted(service)) {
-            refuse_all(service, iteration.taken);
-            end_work(service, TERN_ERR_IO, true);
-        } else {
-            apply_config(service);
-            run_batch(service, iteration.taken, iteration.count);
-        }
-        end_iteration(service);
-    }
-}
-
 // Stores everything pending, and completes a merge.
-static void end_leading(struct tern_service *service)
+static void finish(struct tern_service *service)
 {
     service->quiescing = true;
     tern_access_log_report_dropped(&service->access, UINT64_MAX);
@@ -763,16 +715,19 @@ static void end_leading(struct tern_service *service)
 static void *run(void *arg)
 {
     struct tern_service *service = arg;
-    if (atomic_load(&service->follows)) {
-        follow(service);
-        if (atomic_load(&service->follows)) { // it stops, and was not promoted
-            end_following(service);
-            return NULL;
+    struct request *taken = NULL;
+    uint32_t count = 0;
+    while (begin_iteration(service, &taken, &count)) {
+        if (tern_service_is_halted(service)) {
+            refuse_all(service, taken);
+            end_work(service, TERN_ERR_IO, true);
+        } else {
+            apply_config(service);
+            run_batch(service, taken, count);
         }
-        service->broken = true; // the new leader loads memory from the store
+        end_iteration(service);
     }
-    lead(service);
-    end_leading(service);
+    finish(service);
     return NULL;
 }
 
@@ -780,13 +735,6 @@ static void *run(void *arg)
 
 static void service_free(struct tern_service *service)
 {
-    if (service->taker != NULL) {
-        tern_federation_wait_for_merge(service->federation); // the merge may use the taker
-        service->config.sharing->stop_taking(service->taker);
-    }
-    if (service->follower != NULL) {
-        service->config.sharing->stop_following(service->follower);
-    }
     tern_federation_free(service->federation);
     tern_psk_keys_free(&service->psk_keys);
     pthread_mutex_destroy(&service->snapshot.lock);
@@ -825,19 +773,10 @@ static void wake(void *ctx)
     tern_request_queue_set_flag(&service->queue, &service->queue.woken);
 }
 
-// Called on the merging thread. The taker exists during the whole merge.
-static bool await_parts(void *ctx, uint32_t round, uint32_t missing)
-{
-    struct tern_service *service = ctx;
-    (void)missing;
-    return service->taker != NULL && service->config.sharing->await_parts(service->taker, round);
-}
-
 static enum tern_result prepare(struct tern_service *service, char why[256])
 {
     const struct tern_service_limits *limits = &service->config.limits;
-    const struct tern_federation_ports ports = {service, admit, dismiss,
-                                                metered, wake,  await_parts};
+    const struct tern_federation_ports ports = {service, admit, dismiss, metered, wake};
     service->gate = tern_gate_new(limits->requests_per_minute, limits->enrollments_per_minute);
     service->metering = tern_metering_new();
     if (service->gate == NULL || service->metering == NULL) {
@@ -849,12 +788,8 @@ static enum tern_result prepare(struct tern_service *service, char why[256])
     service->flushed_ms = tern_service_monotonic(service);
     tern_request_list_init(&service->batch);
     tern_request_list_init(&service->waiting);
-    if (service->config.follows) {
-        return service->config.sharing->follow(service, &service->follower, why);
-    }
     TERN_TRY(load_state(service));
     atomic_store(&service->current_ms, tern_service_monotonic(service));
-    service->has_changed_clients = true; // others may have an older state
     publish(service);
     return TERN_OK;
 }
@@ -899,7 +834,6 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
     }
     service->config = *config;
     service->db = db;
-    atomic_store(&service->follows, config->follows);
     if (tern_access_log_init(&service->access, &config->logging) != TERN_OK) {
         free(service);
         snprintf(why, 256, "the system has no random bytes");
@@ -927,12 +861,6 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
 uint64_t tern_service_iterations(const struct tern_service *service)
 {
     return atomic_load(&service->iterations);
-}
-
-void tern_service_promote(struct tern_service *service)
-{
-    atomic_store(&service->follows, false);
-    tern_request_queue_set_flag(&service->queue, &service->queue.woken);
 }
 
 void tern_service_quiesce(struct tern_service *service)

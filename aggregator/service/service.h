@@ -1,7 +1,7 @@
 // The service runs a federation: it turns requests into transactions of the store. The service thread owns the store and
 // the federation. Listeners' threads check, parse and hash requests and put them into a bounded queue. The service thread
 // handles all queued requests in one transaction and answers after the commit (group commit), so that a 2xx is always
-// durable. Called by cli/serve.c, admin/, nodes/, relay/ and tests.
+// durable. Called by cli/serve.c, admin/, relay/ and tests.
 #ifndef TERN_SERVICE_H
 #define TERN_SERVICE_H
 
@@ -29,37 +29,12 @@ struct tern_service_logging {
     uint32_t requests_per_minute; // most lines; > 0
 };
 
-// Functions of nodes/ by which several aggregators share a database. One is the leader; the others are followers and relay
-// their requests to it through the database. nodes/ describes them.
-struct tern_follower;
-struct tern_taker;
-struct request;
-struct tern_service_sharing {
-    enum tern_result (*follow)(struct tern_service *service, struct tern_follower **out,
-                               char why[256]);
-    void (*turn)(struct tern_follower *follower, struct request *taken);
-    uint64_t (*idle_ms)(const struct tern_follower *follower);
-    void (*expire)(struct tern_follower *follower);
-    void (*stop_following)(struct tern_follower *follower);
-    enum tern_result (*take)(struct tern_service *service, struct tern_taker **out, char why[256]);
-    enum tern_result (*store_answers)(struct tern_service *service);
-    void (*give_back)(struct tern_service *service);
-    bool (*await_parts)(struct tern_taker *taker, uint32_t round);
-    void (*stop_taking)(struct tern_taker *taker);
-};
-
 struct tern_service_config {
     struct tern_federation_config federation;
     struct tern_service_limits limits;
     struct tern_service_logging logging;
-    bool follows; // starts as a follower: another aggregator is the leader
-    const struct tern_service_sharing *sharing; // NULL = no other aggregator uses the database
-    uint32_t node;                              // this aggregator's number (store/nodes.h)
-    // Whether this follower has a leader with a recent heartbeat; otherwise `why` gets the reason. Any thread; does not
-    // block. NULL = not checked.
-    bool (*is_led)(void *ctx, char why[256]);
-    void *led_ctx;
-    bool psk; // accepts TLS handshakes with pre-shared keys
+    bool shares; // another aggregator can take over the database, as with PostgreSQL
+    bool psk;    // accepts TLS handshakes with pre-shared keys
     // Unix ms, for all stored times, deadlines included; NULL = the system's clock.
     uint64_t (*now_ms)(void);
     // Monotonic ms, for all other intervals; NULL = the system's.
@@ -71,8 +46,8 @@ struct tern_service_config {
     void *halted_ctx;
 };
 
-// Loads the state from the store and starts the service thread, which owns db until tern_service_stop(); a follower's db
-// stays the caller's until tern_service_promote(). why: the reason of an error, a sentence.
+// Loads the state from the store and starts the service thread, which owns db until tern_service_stop(). why: the reason of
+// an error, a sentence.
 // TERN_ERR_MODEL_MISMATCH  the stored model spec no longer gives the stored model hash
 // TERN_ERR_CONFIG          a setting is outside its range
 // TERN_ERR_UNKNOWN         the open round has a strategy or codec that this program does not have
@@ -81,10 +56,6 @@ struct tern_service_config {
 TERN_MUST_USE enum tern_result tern_service_start(const struct tern_service_config *config,
                                                   struct tern_db *db, struct tern_service **service,
                                                   char why[256]);
-
-// Promotes this follower to leader on its database, after tern_db_hold() has returned TERN_OK. Any thread; returns before
-// the promotion is complete.
-void tern_service_promote(struct tern_service *service);
 
 // Returns the handler of the public listener, which must stop before the service.
 struct tern_http_handler tern_service_handler(struct tern_service *service);
@@ -104,8 +75,8 @@ bool tern_service_halted(struct tern_service *service, char why[256]);
 uint64_t tern_service_iterations(const struct tern_service *service);
 
 // Whether clients' data can be stored now. False, with the reason in `why`: a transaction has failed and none with writes
-// has succeeded since, the service has halted, its thread has been in one transaction for 30 s, or it is a follower
-// without a leader. After a failure the service tries again at least once a second. Any thread; does not block.
+// has succeeded since, the service has halted, or its thread has been in one transaction for 30 s. After a failure the
+// service tries again at least once a second. Any thread; does not block.
 bool tern_service_can_store(struct tern_service *service, char why[256]);
 
 // Records when a check last found the database intact, for the facts. Any thread.
@@ -184,10 +155,8 @@ struct tern_service_histogram {
 // Counters are since the start.
 struct tern_service_facts {
     struct tern_federation_facts federation;
-    uint32_t held;    // check-ins being held
-    uint64_t queued;  // requests that wait for the service thread
-    bool follows;     // a follower: `federation` is empty, since the leader has the state
-    uint32_t relayed; // requests that wait for the leader's answer
+    uint32_t held;   // check-ins being held
+    uint64_t queued; // requests that wait for the service thread
     uint64_t updates_accepted;
     uint64_t updates_duplicate;
     uint64_t enrolled;

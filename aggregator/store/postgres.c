@@ -13,9 +13,7 @@
 // waits for stands behind a savepoint, which is sent with it. Posted writes are queued without one.
 #include "store/sql.h"
 
-#include <errno.h>
 #include <libpq-fe.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +36,6 @@
 #define LOCK_KEY(more) more " + CAST(CAST('schema_version' AS regclass) AS BIGINT)"
 #define WRITER LOCK_KEY("5000000000")
 #define SERVICE LOCK_KEY("10000000000")
-#define FOLLOWER LOCK_KEY("15000000000") // shared, by followers that wait for SERVICE
 #define WAITER                                                                                     \
     LOCK_KEY("25000000000") // shared, by all that wait for SERVICE, so that they are listed
 #define USERS                                                                                      \
@@ -53,9 +50,6 @@
     "pg_locks"                                                                                     \
     " WHERE locktype = 'advisory' AND objsubid = 1 AND granted"                                    \
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-// The channel of notices.
-#define CHANNEL "'tern_' || CAST(CAST(CAST('schema_version' AS regclass) AS oid) AS TEXT)"
-
 // A statement, its parameters and its rows.
 struct statement {
     char *text; // with $1, $2, ... for parameters
@@ -96,13 +90,9 @@ struct postgres {
     bool holds;               // TERN_SQL_SERVED
     bool waits;               // it holds the lock WAITER
     uint32_t node;            // tern_db_join_node(); 0 = none
-    bool subscribes;          // tern_db_subscribe()
-    bool follows;             // tern_db_set_follower()
-    bool may_have_missed;     // notices, while there was no connection
     bool shares;              // TERN_SQL_SHARED
     int64_t version;          // version of the schema when it was shared
     bool is_open;             // a transaction is open
-    bool is_apart;            // it is one of tern_db_begin_apart()
     bool has_written;         // it has written
     struct queued queue[QUEUE_MAX];
     size_t queued;
@@ -701,15 +691,6 @@ static enum tern_result lock_node(struct postgres *pg)
     return run_text(pg, text);
 }
 
-// Answers are deleted all the time. An index scan skips a dead row once it has seen it, a bitmap scan reads it every time.
-static enum tern_result listen(struct postgres *pg)
-{
-    TERN_TRY(run_text(pg, "DO $$BEGIN EXECUTE 'LISTEN ' || " CHANNEL "; END$$;"
-                          "SET synchronous_commit = off; SET enable_bitmapscan = off"));
-    pg->may_have_missed = true;
-    return TERN_OK;
-}
-
 // Prepares a new connection for its first use.
 static enum tern_result set_up(struct postgres *pg)
 {
@@ -727,8 +708,6 @@ static enum tern_result set_up(struct postgres *pg)
         TERN_TRY(reclaim_schema(pg));
     }
     TERN_TRY(pg->node != 0 ? lock_node(pg) : TERN_OK);
-    TERN_TRY(pg->subscribes ? listen(pg) : TERN_OK);
-    TERN_TRY(pg->follows ? run_text(pg, "SELECT pg_advisory_lock_shared(" FOLLOWER ")") : TERN_OK);
     return pg->holds ? reclaim_hold(pg) : TERN_OK;
 }
 
@@ -841,32 +820,12 @@ static enum tern_result connect_to_server(const char *url, bool hurried, struct 
     return TERN_OK;
 }
 
-static enum tern_result set_follower(struct tern_sql *sql, bool follows)
-{
-    struct postgres *pg = postgres_of(sql);
-    TERN_TRY(ensure_connected(pg));
-    if (pg->follows == follows) {
-        return TERN_OK;
-    }
-    pg->follows = follows;
-    return run_text(pg, follows ? "SELECT pg_advisory_lock_shared(" FOLLOWER ")"
-                                : "SELECT pg_advisory_unlock_shared(" FOLLOWER ")");
-}
-
 static enum tern_result join(struct tern_sql *sql, uint32_t node)
 {
     struct postgres *pg = postgres_of(sql);
     TERN_TRY(ensure_connected(pg));
     pg->node = node;
     return lock_node(pg);
-}
-
-static enum tern_result subscribe(struct tern_sql *sql, uint32_t node)
-{
-    struct postgres *pg = postgres_of(sql);
-    TERN_TRY(join(sql, node));
-    pg->subscribes = true;
-    return listen(pg);
 }
 
 // Reads the number that a statement returns. none: without a row
@@ -885,54 +844,6 @@ static enum tern_result read_number(struct postgres *pg, const char *text, int64
     }
     PQclear(result);
     return found;
-}
-
-// --- Notices
-
-static bool deliver(struct postgres *pg, tern_sql_listener notice, void *ctx)
-{
-    bool given = false;
-    if (pg->may_have_missed) {
-        pg->may_have_missed = false;
-        notice(ctx, "");
-        given = true;
-    }
-    for (PGnotify *next; (next = PQnotifies(pg->connection)) != NULL; PQfreemem(next)) {
-        notice(ctx, next->extra);
-        given = true;
-    }
-    return given;
-}
-
-static enum tern_result take_notices(struct postgres *pg)
-{
-    if (PQconsumeInput(pg->connection) == 1) {
-        return TERN_OK;
-    }
-    pg->lost = true;
-    return failed(pg, NULL);
-}
-
-static enum tern_result wait_notices(struct tern_sql *sql, int wake, uint32_t ms,
-                                     tern_sql_listener notice, void *ctx)
-{
-    struct postgres *pg = postgres_of(sql);
-    TERN_TRY(ensure_connected(pg));
-    TERN_TRY(settle(pg));
-    TERN_TRY(take_notices(pg));
-    if (deliver(pg, notice, ctx)) {
-        return TERN_OK;
-    }
-    struct pollfd of[] = {{.fd = PQsocket(pg->connection), .events = POLLIN},
-                          {.fd = wake, .events = POLLIN}};
-    if (poll(of, 2, (int)ms) < 0 && errno != EINTR) {
-        return tern_sql_fail(sql, TERN_ERR_IO, "waiting for PostgreSQL failed");
-    }
-    if (of[0].revents != 0) {
-        TERN_TRY(take_notices(pg));
-    }
-    (void)deliver(pg, notice, ctx);
-    return TERN_OK;
 }
 
 // --- Statements
@@ -1559,7 +1470,6 @@ static enum tern_result begin_by(struct postgres *pg, const struct step *steps, 
         result = read_numbers(pg, steps, count, numbers, columns);
     }
     pg->is_open = true;
-    pg->is_apart = false;
     if (result != TERN_OK) {
         rollback(&pg->base);
     }
@@ -1572,31 +1482,14 @@ static const struct step steps_of_writer[] = {{.text = BEGIN},
                                               {.text = "SELECT pg_advisory_xact_lock(" WRITER ")"},
                                               {.text = "SELECT commits FROM schema_version"}};
 
-// Begins a transaction without the writers' lock.
-static enum tern_result begin_apart(struct postgres *pg, bool durable)
-{
-    const struct step steps[] = {{.text = BEGIN}, {.text = "SET LOCAL synchronous_commit = off"}};
-    TERN_TRY(begin_by(pg, steps, durable ? 1 : 2, NULL, 0));
-    pg->is_apart = true;
-    return TERN_OK;
-}
-
 static enum tern_result begin(struct tern_sql *sql, enum tern_sql_begin kind)
 {
     static const struct step steps_of_reader[] = {
         {.text = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"},
         {.text = "SET LOCAL idle_in_transaction_session_timeout = 0"}};
     struct postgres *pg = postgres_of(sql);
-    switch (kind) {
-    case TERN_SQL_READ:
-        return begin_by(pg, steps_of_reader, 2, NULL, 0);
-    case TERN_SQL_APART:
-    case TERN_SQL_APART_UNSYNCED:
-        return begin_apart(pg, kind == TERN_SQL_APART);
-    case TERN_SQL_WRITE:
-        break;
-    }
-    return begin_by(pg, steps_of_writer, 3, &pg->commits, 1);
+    return kind == TERN_SQL_READ ? begin_by(pg, steps_of_reader, 2, NULL, 0)
+                                 : begin_by(pg, steps_of_writer, 3, &pg->commits, 1);
 }
 
 static enum tern_sql_state state(const struct tern_sql *sql)
@@ -1690,8 +1583,7 @@ static enum tern_result commit_written(struct postgres *pg)
 static enum tern_result commit(struct tern_sql *sql)
 {
     struct postgres *pg = postgres_of(sql);
-    const bool counts = pg->has_written && !pg->is_apart;
-    const enum tern_result result = counts ? commit_written(pg) : run_text(pg, "COMMIT");
+    const enum tern_result result = pg->has_written ? commit_written(pg) : run_text(pg, "COMMIT");
     if (result == TERN_OK) {
         end(pg);
     }
@@ -1864,8 +1756,6 @@ static enum tern_result number(struct tern_sql *sql, const char *text, int64_t *
 #define NODES                                                                                      \
     WHO "SELECT coalesce(a.application_name, '') COLLATE \"C\","                                   \
         " coalesce(host(a.client_addr), '') COLLATE \"C\", n.leads,"                               \
-        " CASE WHEN EXISTS (SELECT 1 FROM held f WHERE f.pid = n.pid AND f.key = " FOLLOWER ")"    \
-        " THEN 1 ELSE 0 END,"                                                                      \
         " CAST(floor(extract(epoch FROM a.backend_start) * 1000) AS BIGINT), n.node, n.silent,"    \
         " coalesce(a.waited, 0)"                                                                   \
         " FROM nodes n JOIN sessions a ON a.pid = n.pid"                                           \
@@ -1876,21 +1766,12 @@ static enum tern_result number(struct tern_sql *sql, const char *text, int64_t *
     WHO "SELECT CAST(coalesce(sum(CASE WHEN pg_terminate_backend(pid) THEN 1 ELSE 0 END), 0)"      \
         " AS BIGINT) FROM nodes WHERE leads = 1 AND node = ? AND silent >= ?"
 
-#define NOTIFY "SELECT pg_notify(" CHANNEL ", ?)"
+#define SWEEP_SETTINGS                                                                             \
+    "DELETE FROM node_settings WHERE NOT EXISTS (SELECT 1 FROM (" HELD                             \
+    ") AS l WHERE l.key = " NODE("node_settings.node") ")"
 
-#define SWEEP(table)                                                                               \
-    "DELETE FROM " table " WHERE NOT EXISTS (SELECT 1 FROM (" HELD                                 \
-    ") AS l WHERE l.key = " NODE(table ".node") ")"
-
-static const struct tern_sql_nodes nodes = {.set_follower = set_follower,
-                                            .join = join,
-                                            .subscribe = subscribe,
-                                            .wait_notices = wait_notices,
-                                            .list = NODES,
-                                            .end_leader = END_LEADER,
-                                            .notify = NOTIFY,
-                                            .sweep_answers = SWEEP("answers"),
-                                            .sweep_settings = SWEEP("node_settings")};
+static const struct tern_sql_nodes nodes = {
+    .join = join, .list = NODES, .end_leader = END_LEADER, .sweep_settings = SWEEP_SETTINGS};
 
 // Ids have no gaps, as in SQLite: there is one writer. Texts are in the order of their bytes. Bodies are compressed, or
 // do not compress, and are read in pieces.

@@ -107,7 +107,6 @@ static inline struct tern_sql_value tern_sql_hash(const uint8_t *hash)
 typedef enum tern_result (*tern_sql_filler)(struct tern_sql *sql, void *ctx);
 typedef enum tern_result (*tern_sql_taker)(void *ctx, const uint8_t *data, size_t len);
 typedef enum tern_result (*tern_sql_viewer)(void *ctx, size_t at, size_t len, const uint8_t **data);
-typedef void (*tern_sql_listener)(void *ctx, const char *notice);
 
 // --- What a database implements
 
@@ -148,8 +147,6 @@ enum tern_sql_check {
 enum tern_sql_begin {
     TERN_SQL_WRITE,
     TERN_SQL_READ,
-    TERN_SQL_APART,          // tern_db_begin_apart(), durable
-    TERN_SQL_APART_UNSYNCED, // tern_db_begin_apart(), not durable
 };
 
 enum tern_sql_state {
@@ -168,22 +165,16 @@ struct tern_sql_disk {
     bool (*make_room)(struct tern_sql *sql);
 };
 
-// Operations that only a server has: leader election and notices between the aggregators of one database.
+// Operations that only a server has: leader election between the aggregators of one database.
 struct tern_sql_nodes {
-    // As tern_db_set_follower(), _join_node(), _subscribe() and _wait_notices() of nodes.h
-    enum tern_result (*set_follower)(struct tern_sql *sql, bool follows);
+    // As tern_db_join_node() of nodes.h
     enum tern_result (*join)(struct tern_sql *sql, uint32_t node);
-    enum tern_result (*subscribe)(struct tern_sql *sql, uint32_t node);
-    enum tern_result (*wait_notices)(struct tern_sql *sql, int wake, uint32_t ms,
-                                     tern_sql_listener notice, void *ctx);
-    // Lists the nodes, the leader first: name, address or "", whether it leads, whether it follows, Unix ms of its
-    // connection, its number or 0, and for how many ms it was silent and its leading connection idle
+    // Lists the nodes, the leader first: name, address or "", whether it leads, Unix ms of its connection, its number or
+    // 0, and for how many ms it was silent and its leading connection idle
     const char *list;
     // Ends the session of the leader ?1 if it was silent for ?2 ms: returns how many were ended
     const char *end_leader;
-    const char *notify; // sends ?1 to all subscribers
-    // Delete answers and settings of nodes that are gone
-    const char *sweep_answers;
+    // Deletes settings of nodes that are gone
     const char *sweep_settings;
 };
 

@@ -154,7 +154,7 @@ void tern_db_close(struct tern_db *db)
 #define ROUND_TOTALS &tern_table_round_totals
 #define CLIENT_TOTALS &tern_table_client_totals
 
-void tern_totals_forget(struct tern_db *db)
+static void forget_totals(struct tern_db *db)
 {
     if (db->pending.any) {
         memset(&db->pending, 0, sizeof db->pending);
@@ -391,7 +391,7 @@ enum tern_result tern_db_begin_reading(struct tern_db *db)
 enum tern_result tern_db_commit(struct tern_db *db)
 {
     enum tern_result result = tern_totals_write(db);
-    tern_totals_forget(db);
+    forget_totals(db);
     if (result == TERN_OK) {
         result = tern_sql_commit(db->sql);
     } else {
@@ -404,7 +404,7 @@ enum tern_result tern_db_commit(struct tern_db *db)
 
 void tern_db_rollback(struct tern_db *db)
 {
-    tern_totals_forget(db);
+    forget_totals(db);
     db->knows_dropped = false;
     tern_sql_rollback(db->sql);
 }

@@ -810,33 +810,6 @@ TERN_MUST_USE enum tern_result tern_db_prune_last(struct tern_db *db, uint64_t c
 // Gives up to `bytes` of unused space of the file back to the file system. *more: more can be given back
 TERN_MUST_USE enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *more);
 
-// --- Partial sums of the open round, made by follower nodes (merge/part.h), in pieces
-
-#define TERN_DB_PIECE_BYTES (UINT32_C(4) << 20) // largest piece of a part
-
-// A piece of a part.
-struct tern_db_part {
-#define COLUMN TERN_MEMBER
-#include "store/tables/parts.def"
-};
-// Drops the node's part of that round, whole or not.
-TERN_MUST_USE enum tern_result tern_db_part_drop(struct tern_db *db, uint32_t round,
-                                                 const char *node);
-// Inserts or replaces a piece.
-// TERN_ERR_CONFLICT  the round is not open; TERN_ERR_TOO_LARGE  above TERN_DB_PIECE_BYTES
-TERN_MUST_USE enum tern_result tern_db_part_put(struct tern_db *db,
-                                                const struct tern_db_part *piece);
-// Lists up to `most` whole parts of a round, in node order: piece 0 of each, without the body.
-TERN_MUST_USE enum tern_result tern_db_parts(struct tern_db *db, uint32_t round,
-                                             struct tern_db_part *parts, size_t most,
-                                             size_t *count);
-// Passes one piece to show, whose body is valid during the call only. Returns the result of show. NOT_FOUND
-TERN_MUST_USE enum tern_result
-tern_db_part_show(struct tern_db *db, uint32_t round, const char *node, uint32_t piece,
-                  enum tern_result (*show)(void *ctx, const struct tern_db_part *piece), void *ctx);
-// Drops the parts of a round after its close, and parts of earlier rounds that came after theirs.
-TERN_MUST_USE enum tern_result tern_db_parts_drop(struct tern_db *db, uint32_t round);
-
 // --- Keys of TLS session tickets that several services share, sealed by a private key (http/tickets.h)
 
 struct tern_db_ticket_keys {

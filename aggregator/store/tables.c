@@ -679,10 +679,6 @@ static const struct tern_column update_bodies_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_body_row, __VA_ARGS__)
 #include "store/tables/bodies.def"
 };
-static const struct tern_column parts_columns[] = {
-#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_part, __VA_ARGS__)
-#include "store/tables/parts.def"
-};
 static const struct tern_column versions_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_version, __VA_ARGS__)
 #include "store/tables/versions.def"
@@ -743,15 +739,6 @@ static const struct tern_column round_totals_columns[] = {
 static const struct tern_column client_totals_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_client_total, __VA_ARGS__)
 #include "store/tables/client_totals.def"
-};
-
-static const struct tern_column relayed_columns[] = {
-#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_relayed, __VA_ARGS__)
-#include "store/tables/relayed.def"
-};
-static const struct tern_column answers_columns[] = {
-#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_answer, __VA_ARGS__)
-#include "store/tables/answers.def"
 };
 
 static const struct tern_column node_settings_columns[] = {

@@ -202,9 +202,9 @@ void tern_db_forget(struct tern_db *db);
 // clang-format off
 #define TERN_TABLES(X)                                                                            \
     X(federation) X(files) X(clients) X(psk_keys) X(ticket_keys) X(codes) X(rounds) X(assignments) X(updates)    \
-    X(update_bodies) X(parts) X(versions) X(weights) X(downloads) X(download_bodies) X(replicas) X(ledger) \
+    X(update_bodies) X(versions) X(weights) X(downloads) X(download_bodies) X(replicas) X(ledger) \
     X(schedule) X(evaluations) X(metrics) X(statistics) X(meter) X(totals) X(purpose_totals) X(round_totals) X(client_totals) \
-    X(relayed) X(answers) X(node_settings)
+    X(node_settings)
 // clang-format on
 
 #define TERN_TABLE_DECLARE(name) extern const struct tern_table tern_table_##name;
@@ -243,7 +243,6 @@ TERN_MUST_USE enum tern_result tern_totals_count_meter(struct tern_db *db,
                                                        const struct tern_db_meter *meter);
 // Writes the counts. Called by the commit.
 TERN_MUST_USE enum tern_result tern_totals_write(struct tern_db *db);
-void tern_totals_forget(struct tern_db *db);
 
 // Whether the rows of that round were dropped for good (store_rounds.c).
 TERN_MUST_USE enum tern_result tern_retention_has_dropped(struct tern_db *db, uint32_t round,

@@ -254,11 +254,6 @@ uint32_t tern_strategy_counted_examples(const struct tern_strategy_totals *total
 void tern_strategy_cap_examples(struct tern_strategy_totals *totals,
                                 const struct tern_contribution *contribution);
 
-// Adds the totals of other updates under the same rule, as if they had been counted here; in any order.
-// TERN_ERR_ARGUMENT when the rules differ; TERN_ERR_TOO_LARGE as above. On error the totals are unchanged.
-TERN_MUST_USE enum tern_result tern_strategy_count_part(struct tern_strategy_totals *totals,
-                                                        const struct tern_strategy_totals *part);
-
 // Begins the merge after all updates are counted: zeroes all sums, and acc if the strategy has combine(); keeps the states.
 void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_model *model,
                          const struct tern_strategy_totals *totals,

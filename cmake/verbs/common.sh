@@ -86,7 +86,7 @@ Tern: federated learning for devices that pay by the byte.
 usage: ./tern VERB [OPTION...]      ./tern VERB --help tells more
 
   demo         a whole federation on this machine: accuracy and bytes, against uncompressed;
-               demo scale-out: several aggregators, some of which are killed
+               demo failover: standbys take over from an aggregator that is killed
   experiment   federations from an INI file, on your data; prints tables, draws, writes JSON
   test         the tests, in release, address- and thread-sanitizer builds; --all: all there is
   build        builds the programs into build/bin

@@ -424,7 +424,7 @@ compare_runs() { # RUN.json OTHER.json
 help_demo() {
     cat <<'END'
 usage: ./tern demo
-       ./tern demo scale-out [--clients N] [--keep DIR]
+       ./tern demo failover [--clients N] [--keep DIR]
 
 Installs what is missing, builds, and runs a whole federation on this machine over real HTTPS with
 a real database: 10 clients, 20 rounds, on drawn digits that are generated on the spot; once with
@@ -432,12 +432,12 @@ Tern's defaults (column Tern of the table), once uncompressed (float32). Ends wi
 bytes per client and round, and with the first commands for your own data. About a minute; leaves nothing
 running; Ctrl-C cleans up. The federation: configs/experiments/demo.ini
 
-scale-out: 200 clients and three aggregators on one database of PostgreSQL, behind nginx, which keeps
-downloads. In round 3 the aggregator that leads is killed, in round 6 PostgreSQL, in round 9 an aggregator
-that does not lead; each in the next round where that one was over too soon. Its model must be, to the bit, that of one aggregator on SQLite with which nothing
-happens: exit code 0 says that it is, and that no update which was acknowledged is lost. One to two minutes. Debian's
-PostgreSQL and nginx are unpacked into the build folder where this machine has none.
-The federation: configs/experiments/scale-out.ini
+failover: 200 clients and an aggregator with two standbys on one database of PostgreSQL, behind nginx, which keeps
+downloads. In rounds 3 and 9 the aggregator that leads is killed, in round 6 PostgreSQL; each in the next round if
+that one was over too soon. The model must be, to the bit, that of one undisturbed aggregator on SQLite. Exit code 0
+reports this, and that no acknowledged update is lost. One to two minutes. Where this machine has no PostgreSQL or
+nginx, those of Debian are unpacked into the build folder.
+The federation: configs/experiments/failover.ini
 
   --clients N          another number of clients than 200
   --keep DIR           keeps state, certificates and logs in DIR
@@ -445,12 +445,12 @@ END
 }
 
 verb_demo() {
-    if [ "${1:-}" = scale-out ]; then
+    if [ "${1:-}" = failover ]; then
         shift
-        demo_scale_out "$@"
+        demo_failover "$@"
         return
     fi
-    [ $# -eq 0 ] || usage_error "demo takes no options but scale-out; ./tern experiment does"
+    [ $# -eq 0 ] || usage_error "demo takes no options but failover; ./tern experiment does"
     # shellcheck disable=SC2034
     local config=$TERN_ROOT/configs/experiments/demo.ini compressed=() plain=(codec.codec=float32)
     verb_setup build
@@ -472,18 +472,18 @@ docs/GUIDE.md leads from there to a trained model.
 END
 }
 
-demo_scale_out() {
-    local config=$TERN_ROOT/configs/experiments/scale-out.ini keep='' of=() plain
+demo_failover() {
+    local config=$TERN_ROOT/configs/experiments/failover.ini keep='' of=() plain
     while [ $# -gt 0 ]; do
         case $1 in
-        --clients | --keep) [ $# -ge 2 ] || usage_error "demo scale-out: $1 needs a value" ;;
-        *) usage_error "demo scale-out: unknown option '$1'; ./tern demo --help" ;;
+        --clients | --keep) [ $# -ge 2 ] || usage_error "demo failover: $1 needs a value" ;;
+        *) usage_error "demo failover: unknown option '$1'; ./tern demo --help" ;;
         esac
         if [ "$1" = --keep ]; then
-            [ ! -e "$2/several" ] || usage_error "demo scale-out: --keep $2: that folder has a run already; name another"
+            [ ! -e "$2/failover" ] || usage_error "demo failover: --keep $2: that folder has a run already; name another"
             keep=$2
         else
-            [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || usage_error "demo scale-out: --clients takes a number from 1 to 9999"
+            [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || usage_error "demo failover: --clients takes a number from 1 to 9999"
             of=("fleet.clients=$2" "round.cohort=$2" "round.quorum=$2" "round.min_clients=$2")
         fi
         shift 2
@@ -496,33 +496,33 @@ demo_scale_out() {
     begin_experiment "$keep"
     say "federation 1 of 3: one aggregator on SQLite"
     run_federation alone "$config" of "$EXPERIMENT_DIR/alone.json" --no-table
-    say "federation 2 of 3: the same with three aggregators on PostgreSQL, behind nginx, while some are killed"
-    run_several several "$config" of "$EXPERIMENT_DIR/several.json"
+    say "federation 2 of 3: the same with standbys on PostgreSQL, behind nginx, while leaders are killed"
+    run_failover failover "$config" of "$EXPERIMENT_DIR/failover.json"
     say "federation 3 of 3: uncompressed float32, for comparison"
     run_federation float32 "$config" plain "$EXPERIMENT_DIR/float32.json" --no-table
-    "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/several.json" "$EXPERIMENT_DIR/float32.json"
-    compare_models "three aggregators, with failures" "$EXPERIMENT_DIR/several/global.f32" \
+    "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/failover.json" "$EXPERIMENT_DIR/float32.json"
+    compare_models "an aggregator with standbys, with failures" "$EXPERIMENT_DIR/failover/global.f32" \
         "one aggregator, without" "$EXPERIMENT_DIR/alone/global.f32"
 }
 
-# A federation of several aggregators from start to end, by lab/scale_out.py. PostgreSQL does not run as root: its
+# A federation of an aggregator and its standbys from start to end, by lab/failover/demo.py. PostgreSQL does not run as root: its
 # files are below this folder, which others may pass through then.
-run_several() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE
-    local dir=$EXPERIMENT_DIR/$1 config=$2 results=$4 options=() override status=0 several
-    local -n several_overrides_=$3
+run_failover() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE
+    local dir=$EXPERIMENT_DIR/$1 config=$2 results=$4 options=() override status=0 running
+    local -n failover_overrides_=$3
     make_certificates "$dir"
     chmod 711 "$EXPERIMENT_DIR"
-    for override in "${several_overrides_[@]}"; do
+    for override in "${failover_overrides_[@]}"; do
         options+=(--set "$override")
     done
-    TERN_BUILD_DIR=$TERN_BUILD "$PYTHON" -B "$TERN_ROOT/lab/scale_out.py" "$config" "$dir" "$results" \
+    TERN_BUILD_DIR=$TERN_BUILD "$PYTHON" -B "$TERN_ROOT/lab/failover/demo.py" "$config" "$dir" "$results" \
         --programs "$TERN_BUILD/bin" "${options[@]}" &
-    several=$!
-    EXPERIMENT_PIDS+=("$several")
-    wait "$several" || status=$?
+    running=$!
+    EXPERIMENT_PIDS+=("$running")
+    wait "$running" || status=$?
     EXPERIMENT_PIDS=()
     [ "$status" -eq 0 ] || exit "$status"
-    describe_run "$results" "$config" "${several_overrides_[@]}"
+    describe_run "$results" "$config" "${failover_overrides_[@]}"
 }
 
 # Whether two federations ended with the same weights, to the bit.

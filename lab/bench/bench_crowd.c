@@ -33,6 +33,7 @@ struct options {
     uint32_t updates; // ends after so many; 0: no limit
     uint32_t rate;    // requests a second in an open loop; 0: closed loop
     uint32_t bytes;   // size of an update
+    uint32_t wait; // ms that the aggregator may hold a check-in without a task; occupies a worker
 };
 
 // Milliseconds.
@@ -176,9 +177,9 @@ static void ask(struct worker *worker, struct member *member, double due)
     struct load_client *client = &member->client;
     const int kind = client->round != 0 ? UPLOAD : CHECK_IN;
     worker->line.connection = &member->connection;
-    const enum tern_result result = kind == UPLOAD
-                                        ? load_upload(&crowd->work, &worker->line, client)
-                                        : load_check_in(&crowd->work, &worker->line, client, 0);
+    const enum tern_result result =
+        kind == UPLOAD ? load_upload(&crowd->work, &worker->line, client)
+                       : load_check_in(&crowd->work, &worker->line, client, crowd->options.wait);
     if (result == TERN_OK || result == TERN_ERR_NOT_IN_COHORT) {
         note(&worker->latencies[kind], now() - due);
         crowd->updates += kind == UPLOAD;
@@ -372,7 +373,7 @@ static void set_option(struct options *options, const char *text)
     } known[] = {{"enrolled", &options->enrolled}, {"connected", &options->connected},
                  {"workers", &options->workers},   {"ms", &options->ms},
                  {"updates", &options->updates},   {"rate", &options->rate},
-                 {"bytes", &options->bytes}};
+                 {"bytes", &options->bytes},       {"wait", &options->wait}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         const size_t len = strlen(known[i].name);
         if (strncmp(text, known[i].name, len) == 0 && text[len] == '=') {

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 
-from several import Aggregator, Workspace, check, cluster, cpu_s, server_cpu_s, settings, start_crowd
+from small_updates import Aggregator, Workspace, check, cluster, cpu_s, server_cpu_s, settings, start_crowd
 
 LOOK_S = 20
 TABLES = """SELECT relname, pg_size_pretty(pg_relation_size(relid)), pg_size_pretty(pg_indexes_size(relid)), n_live_tup, n_dead_tup,
@@ -24,8 +24,7 @@ ORDER BY pg_relation_size(indexrelid) DESC"""
 def main(updates=1000000, clients=960, workers=24):
     with cluster.Cluster() as postgres, Workspace() as workspace:
         first = Aggregator(workspace, settings(postgres.url("&application_name=one"), clients)).start()
-        crowd = start_crowd(workspace, first.port, first, first.join_code(clients), clients, workers)
-        check(crowd.stdout.readline() == "connected\n", "the crowd did not come")
+        crowd = start_crowd(workspace, first, clients, workers)
 
         def now():
             stored = int(postgres.sql("SELECT coalesce(max(id), 0) FROM updates"))

@@ -84,13 +84,10 @@ RULES = {
     "aggregator/rounds/": (PURE_SHARED, FREESTANDING + PURE),
     "aggregator/strategies/": (PURE_SHARED, FREESTANDING + PURE),
     "aggregator/merge/delta.": (PURE_SHARED, FREESTANDING + PURE),
-    "aggregator/merge/": (MERGE + ["aggregator/store/nodes.h"], HOSTED),
+    "aggregator/merge/": (MERGE, HOSTED),
     "aggregator/downloads/": (CATCHUP + DOWNLOADS, HOSTED),
     "aggregator/federation/": (FEDERATION, HOSTED + ["pthread.h"]),
-    "aggregator/service/": (SERVICE + ["aggregator/store/nodes.h"], OS),
-    # Requests of other aggregators, in the service's own terms.
-    "aggregator/nodes/": (SERVICE + ["aggregator/store/nodes.h", "aggregator/service/", "aggregator/merge/",
-                                   "aggregator/downloads/blobs.h", "aggregator/downloads/blobs.h"], OS),
+    "aggregator/service/": (SERVICE, OS),
     # Lists that operators read: rows with named columns, for whoever prints them.
     "aggregator/views/": (FEDERATION + ["aggregator/federation/accuracy.h", "aggregator/federation/federation.h",
                                         "aggregator/store/tables/"], HOSTED + ["time.h", "cjson/*"]),
@@ -147,14 +144,13 @@ ALTERNATIVES = [
 NEIGHBOURS = {
     "aggregator/admin/": 7,
     "aggregator/cli/": 55,
-    "aggregator/downloads/": 15,
+    "aggregator/downloads/": 16,
     "aggregator/federation/": 40,
     "aggregator/http/": 72,
-    "aggregator/merge/": 17,
-    "aggregator/nodes/": 9,
+    "aggregator/merge/": 16,
     "aggregator/relay/": 7,
     "aggregator/rounds/": 0,
-    "aggregator/service/": 58,
+    "aggregator/service/": 56,
     "aggregator/store/": 30,
     "aggregator/strategies/": 0,
     "aggregator/views/": 2,
@@ -171,7 +167,7 @@ NEIGHBOURS = {
 
 # Folders without files that are too small to be a subject, unused public functions, and calls in a circle
 # (check_rooms.py).
-ROOMS = ["aggregator/http/", "aggregator/merge/", "aggregator/nodes/", "aggregator/relay/", "aggregator/service/",
+ROOMS = ["aggregator/http/", "aggregator/merge/", "aggregator/relay/", "aggregator/service/",
          "aggregator/store/", "aggregator/strategies/", "lab/lgc/"]
 
 # More folders without calls in a circle.
@@ -182,4 +178,4 @@ ONE_WAY = ["aggregator/admin/", "aggregator/cli/", "aggregator/downloads/", "agg
 
 # No two of these folders have a file of one name.
 DISTINCT_NAMES = ["aggregator/federation/", "aggregator/rounds/", "aggregator/downloads/", "aggregator/http/",
-                  "aggregator/service/", "aggregator/nodes/"]
+                  "aggregator/service/"]

@@ -37,19 +37,19 @@ def ask_ready(admin):
 
 
 class Node:
-    """One more aggregator on the database of the first, with its certificate and a folder of its own. It follows the one
-    that leads; where the first's settings or its own have store.follow = no it stands by, and listens once it leads."""
+    """One more aggregator on the database of the first, with its certificate and a folder of its own. It stands by, and
+    listens once it leads."""
 
-    def __init__(self, first, name, url, port=0, prefix=(), more=()):
+    def __init__(self, first, name, url, port=0, prefix=()):
         """url: as Cluster.url(), without a name. port: 0 until it listens where it may choose. prefix: the beginning of
-        its command. more: settings."""
+        its command."""
         self.name, self.port = name, port
         self.log = f"node-{name}"
         self.workspace = first.workspace
         self.state = self.workspace.path / name
         os.mkdir(self.state)
         given = (f"server.port={port}", f"server.port_file={self.state}/port",
-                 f"admin.address=unix:{self.state}/admin.sock", f"store.url={url}&application_name={name}", *more)
+                 f"admin.address=unix:{self.state}/admin.sock", f"store.url={url}&application_name={name}")
         self.command = [*prefix, BIN / "tern-aggregator", "serve", "--config", first.config, "--state", self.state,
                         *(part for one in given for part in ("--set", one))]
         self.process = None
@@ -76,14 +76,10 @@ class Node:
     def waits(self):
         wait_until(f"{self.log} does not stand by", lambda: "event=stands-by" in self.said())
 
-    def listens(self, seconds=PATIENCE):
-        wait_until(f"{self.log} does not listen", lambda: "listening on" in self.said(), seconds)
+    def leads(self, seconds=PATIENCE):
+        wait_until(f"{self.log} does not lead", lambda: "listening on" in self.said(), seconds)
         self.port = int((self.state / "port").read_text())
         return self
-
-    def leads(self, seconds=PATIENCE):
-        """One that stood by."""
-        self.listens(seconds)
 
 
 def give_up(postgres, name):

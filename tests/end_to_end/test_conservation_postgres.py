@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""The equation of conservation.py where the database is PostgreSQL's and three aggregators stand by for each other, or
-follow the one that leads.
+"""The equation of conservation.py where the database is PostgreSQL's and three aggregators stand by for each other.
 
 Six clients, the aggregator that leads, those that stand by, and PostgreSQL are killed at random under load, 30 times
 over two trials (1,000 times by ./tern test --all), and a proxy cuts connections at random bytes: kill -9 of a client,
@@ -8,8 +7,8 @@ of an aggregator, of one of PostgreSQL's processes, upon which it restarts all o
 crash; and a leader that hangs while its connection is given up, and goes on. Whatever ends is started again, as systemd
 does. Afterwards rounds go on by themselves, the history replays, and no update is missing or counted twice.
 
-In the first trial aggregators that do not lead stand by, in the second they take requests, and every client takes
-part in every round: then the model is, bit for bit, that of a run in SQLite that nothing happens to.
+In the second trial every client takes part in every round: then the model is, bit for bit, that of a run in SQLite that
+nothing happens to.
 """
 
 import os
@@ -59,12 +58,11 @@ class Door:
 
 
 class Service:
-    def __init__(self, workspace, postgres, given, follow):
+    def __init__(self, workspace, postgres, given):
         self.postgres = postgres
         self.random = random.Random(SEED)
         self.first = Aggregator(workspace, given)
-        self.nodes = [Node(self.first, name, postgres.url(), port_to_keep(), more=(f"store.follow={follow}",))
-                      for name in NAMES]
+        self.nodes = [Node(self.first, name, postgres.url(), port_to_keep()) for name in NAMES]
         for node in self.nodes:
             node.start()
         self.done = dict.fromkeys(TROUBLE, 0)
@@ -199,7 +197,7 @@ def in_sqlite(rounds):
 
 def trial(everybody):
     with cluster.Cluster() as postgres, Workspace() as workspace:
-        service = Service(workspace, postgres, settings(everybody, url=postgres.url()), "yes" if everybody else "no")
+        service = Service(workspace, postgres, settings(everybody, url=postgres.url()))
         service.fleet.start_all()
         service.go_wrong()
         newest, found = service.finish()

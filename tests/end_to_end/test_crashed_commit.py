@@ -53,7 +53,7 @@ def start_while_it_is_away(postgres, aggregator):
             code = node.kill(signal.SIGTERM)
             check(code == 0, f"told to stop, it ends by {code}")
     postgres.start()
-    node.listens()
+    node.leads()
 
 
 def test():

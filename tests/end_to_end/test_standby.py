@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Two aggregators on one database of PostgreSQL, which do not follow (store.follow): while one leads the other stands by and listens to nobody; when the
-first is killed the second goes on within seconds, at the same address, and nothing that was acknowledged is lost. One
-whose connection was taken from it while another leads ends by itself, with the reason."""
+"""Aggregators on one database of PostgreSQL: while one leads another stands by and listens to nobody; when the first is
+killed the second goes on within seconds, at the same address, and nothing that was acknowledged is lost. One that hangs is
+ended by the one that stands by, and ends by itself, with the reason, when it goes on. One that stands by takes new settings
+at SIGHUP."""
 
 import os
 import re
@@ -61,6 +62,19 @@ def take_over(first, second):
     return took
 
 
+def take_new_settings(first, two):
+    """All aggregators have a new deadline; the one that stands by takes it once it is told to, too."""
+    def differs():
+        return [one["setting"] for node in first.json("status")["aggregators"] for one in node["differs"]]
+    first.settings["round"]["deadline"] = "9m"
+    first.write_config()
+    first.process.send_signal(signal.SIGHUP)
+    wait_until("a difference of settings is not named", lambda: differs() == ["round.deadline"])
+    two.process.send_signal(signal.SIGHUP)
+    wait_until("one that stands by keeps its settings", lambda: not differs())
+    check("event=setting-changed key=round.deadline" in two.said(), two.said())
+
+
 def keeps_dead_rows(postgres, name):
     """Whether PostgreSQL keeps for it what becomes dead, each time that one looks."""
     return all(postgres.sql("SELECT count(*) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL"
@@ -68,7 +82,7 @@ def keeps_dead_rows(postgres, name):
 
 
 def hang(node, postgres):
-    """As a machine that hangs does: it says nothing any more, and the server gives its connection up."""
+    """As a machine that is gone does: it says nothing any more, and the server gives its connection up."""
     node.process.send_signal(signal.SIGSTOP)
     check(give_up(postgres, node.name), f"{node.name} holds no lock")
 
@@ -77,12 +91,13 @@ def test():
     if cluster.folder_of_programs() is None:
         skip("there is no PostgreSQL here")
     with cluster.Cluster() as postgres, Workspace() as workspace:
-        first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url("&application_name=one"), "follow": "no"}}).start()
+        first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url("&application_name=one")}}).start()
         two, three = Node(first, "two", postgres.url(), first.port), Node(first, "three", postgres.url(), 0)
         two.start()
         two.waits()
         check(not keeps_dead_rows(postgres, "two"), "who stands by keeps all dead rows of the database")
         check(nodes(first) == [("one", True), ("two", False)], f"status lists {nodes(first)}")
+        take_new_settings(first, two)
         code = first.join_code(CLIENTS)
         for number in range(CLIENTS):
             run(BIN / "tern-client", "enroll", code, *of_client(workspace, first, number))
@@ -90,11 +105,14 @@ def test():
                    for number in range(CLIENTS)]
         wait_until("no round ends", lambda: committed(first) >= 2)
         took = take_over(first, two)
+        deadline = postgres.sql("SELECT deadline_ms - opened_ms FROM rounds ORDER BY round DESC LIMIT 1")
+        check(deadline == "540000", f"it leads with the deadline that it was started with: {deadline}")
         three.start()
         three.waits()
         check(nodes(first) == [("two", True), ("three", False)], f"status lists {nodes(first)}")
-        hang(two, postgres)
+        two.process.send_signal(signal.SIGSTOP)
         three.leads()
+        check("event=leader-ended" in three.said(), "the one that hangs was not ended by the one that stands by")
         two.process.send_signal(signal.SIGCONT)
         check(two.process.wait(timeout=PATIENCE) == 1, f"it goes on, or ends by {two.process.returncode}")
         # The second, where it was stopped within a commit.

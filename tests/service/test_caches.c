@@ -1,7 +1,6 @@
 // Caches that send downloads to clients: who may ask for whom, and what is counted.
 #include "harness.h"
 
-#include "service/caches.h"
 #include "service/requests.h"
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +18,7 @@ static void name(const uint8_t sha256[TERN_SHA256_SIZE])
 {
     const size_t prefix = strlen(TERN_PATH_DOWNLOADS);
     tern_path_download(sha256, download);
-    snprintf(question, sizeof question, TERN_PATH_AUTHORIZE "%s", download + prefix);
+    snprintf(question, sizeof question, "/v1/authorize/%s", download + prefix);
 }
 
 // A round, after which there is a download, and a client that has no part in it.

@@ -56,9 +56,6 @@ static const struct most limits[] = {
     {"files", 2, 0},
     {"codes", 1, 0},
     {"ticket_keys", 1, 0},
-    {"parts", 0, 0},
-    {"relayed", 0, 0},
-    {"answers", 0, 0},
     {"node_settings", 1, 0},
 };
 

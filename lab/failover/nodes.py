@@ -3,7 +3,7 @@ import json
 import signal
 
 from comparison.settings import FLEET_READS_TOO, NOT_OF_AGGREGATOR, OF_FLEET
-from several.programs import free_port, last_lines, must_run, run
+from failover.programs import free_port, last_lines, must_run, run
 
 
 class Node:

@@ -1,14 +1,13 @@
-"""nginx before several aggregators: it ends TLS, keeps what many clients download, and goes on to the next aggregator
+"""nginx before an aggregator and its standbys: it ends TLS, keeps what many clients download, and goes on to the next aggregator
 where one does not answer. The site is configs/proxies/nginx-cache.conf with other ports and files."""
 import collections
 import pathlib
-import re
 
-from several.programs import check, free_port, listens, neighbour, wait_until
+from failover.programs import check, free_port, listens, neighbour, wait_until
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
-# What nginx has around its sites, and a line for each exchange with an aggregator.
+# What nginx has around its sites.
 CONF = """daemon off;
 master_process off;
 pid {folder}/nginx.pid;
@@ -17,9 +16,7 @@ events {{
     worker_connections 4096;
 }}
 http {{
-    log_format exchanges '$upstream_addr|$upstream_status|$upstream_cache_status|$uri|$body_bytes_sent';
-    access_log {folder}/exchanges.log exchanges;
-    log_subrequest on;
+    access_log off;
     client_body_temp_path {folder}/body;
     proxy_temp_path {folder}/proxy;
     fastcgi_temp_path {folder}/fastcgi;
@@ -42,7 +39,7 @@ def example(folder, port, ports):
             ("/etc/ssl/tern-aggregator-ca.crt", f"{folder.parent}/ca.pem"),
             ("/var/cache/nginx/tern", f"{folder}/cache"),
             ("access_log /var/log/nginx/tern-downloads.log tern_downloads;",
-             f"access_log {folder}/downloads.log tern_downloads; access_log {folder}/exchanges.log exchanges;")):
+             f"access_log {folder}/downloads.log tern_downloads;")):
         check(shown in text, f"configs/proxies/nginx-cache.conf has no {shown!r}")
         text = text.replace(shown, instead)
     return text
@@ -54,7 +51,6 @@ class Front:
     def __init__(self, site, build):
         self.folder = site.folder / "nginx"
         self.folder.mkdir()
-        self.names = {f"127.0.0.1:{node.port}": node.name for node in site.nodes.values()}
         self.port = free_port()
         program, libraries = neighbour(build, "nginx", "usr/sbin/nginx")
         conf = self.folder / "nginx.conf"
@@ -65,16 +61,6 @@ class Front:
         wait_until("nginx does not listen: see nginx/error.log",
                    lambda: process.poll() is not None or listens(self.port), 30)
         check(process.poll() is None, "nginx does not start: " + (self.folder / "error.log").read_text(encoding="utf-8"))
-
-    def exchanges(self):
-        """Returns the number of exchanges per aggregator."""
-        answered = collections.Counter({name: 0 for name in self.names.values()})
-        for line in (self.folder / "exchanges.log").read_text(encoding="utf-8").splitlines():
-            tried, statuses = line.split("|")[:2]
-            address = re.split(r"[,:] ", tried)[-1]
-            if address in self.names and re.split(r"[,:] ", statuses)[-1] not in ("502", "504"):
-                answered[self.names[address]] += 1
-        return answered
 
     def downloads(self):
         """Returns number and bytes of the downloads by cache status: HIT or MISS."""

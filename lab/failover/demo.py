@@ -1,12 +1,12 @@
-"""A federation of three aggregators on one database of PostgreSQL behind nginx, some of which are killed.
+"""A federation of an aggregator with two standbys on one database of PostgreSQL behind nginx, while leaders are killed.
 
-    scale_out.py CONFIG FOLDER RESULTS --programs DIR [--set section.key=value]...
+    demo.py CONFIG FOLDER RESULTS --programs DIR [--set section.key=value]...
 
 FOLDER has server.pem, server.key and ca.pem, and gets logs, the aggregators' state, and the final model as global.f32;
-RESULTS becomes the fleet's results as JSON. In round 3 the aggregator that leads is killed (SIGKILL), in round 6
-PostgreSQL (an immediate shutdown, as after a crash), in round 9 an aggregator that does not lead; what was killed is
-started again. Ends with what came of it, and with 1 where something that was acknowledged is lost, a round lacks an
-update, nothing was killed or `verify` finds a fault. With what it started, when it is told to by a signal, too.
+RESULTS becomes the fleet's results as JSON. In rounds 3 and 9 the aggregator that leads is killed (SIGKILL), in round 6
+PostgreSQL (an immediate shutdown, as after a crash); each is then restarted. Prints the outcome. Exits with 1 if an
+acknowledged update is lost, a round lacks an update, nothing was killed or `verify` finds a fault. Stops all programs
+that it started, also when a signal ends it.
 """
 import argparse
 import json
@@ -19,13 +19,13 @@ import tempfile
 import threading
 import time
 
-SOURCE = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(SOURCE / "tests/postgres"))
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCE / "lab"), str(SOURCE / "tests/postgres")]
 import cluster  # noqa: E402
 
-from several.front import Front  # noqa: E402
-from several.nodes import Site, sets, sets_of_fleet  # noqa: E402
-from several.programs import Failure, Programs, check, last_lines, wait_until  # noqa: E402
+from failover.front import Front  # noqa: E402
+from failover.nodes import Site, sets, sets_of_fleet  # noqa: E402
+from failover.programs import Failure, Programs, check, last_lines, wait_until  # noqa: E402
 
 NAMES = ("one", "two", "three")
 LOOKS_S = 0.1      # between two looks at who leads, and how far a round is
@@ -76,7 +76,7 @@ class Story:
 
     def __init__(self, site, clients):
         self.site, self.clients = site, clients
-        self.kills = [(3, self._kill_leader), (6, self._kill_postgres), (9, self._kill_follower)]
+        self.kills = [(3, self._kill_leader), (6, self._kill_postgres), (9, self._kill_leader)]
         self.round = 0
         self.leader = None
         self.led = []       # (round, name)
@@ -120,18 +120,13 @@ class Story:
             self.say(f"{node.name} has ended, because another one leads; it is started again")
             node.start()
 
-    def _kill(self, node, how, under_way):
-        self.say(f"SIGKILL for {node.name} (process {node.process.pid}), {how}; {under_way} of {self.clients} updates are there")
+    def _kill_leader(self, under_way):
+        node = self.site.nodes[self.leader]
+        self.say(f"SIGKILL for {node.name} (process {node.process.pid}), which leads; {under_way} of {self.clients} updates "
+                 "are there")
         self.dead = node
         self.seen = time.monotonic()
         node.kill()
-
-    def _kill_leader(self, under_way):
-        self._kill(self.site.nodes[self.leader], "which leads", under_way)
-
-    def _kill_follower(self, under_way):
-        follower = next(node for node in self.site.nodes.values() if node.name != self.leader and node.runs())
-        self._kill(follower, f"while {self.leader} leads", under_way)
 
     def _kill_postgres(self, under_way):
         self.say(f"immediate shutdown of PostgreSQL; {under_way} of {self.clients} updates are there")
@@ -151,7 +146,7 @@ class Story:
 
 
 def start_all(site):
-    print("== waiting until one aggregator leads and the others know it", flush=True)
+    print("== waiting until one aggregator leads and the others stand by", flush=True)
     for node in site.nodes.values():
         node.start()
 
@@ -180,8 +175,6 @@ def tell(story, front, counts):
     acknowledged, stored = counts
     sent, size = front.downloads()
     print("\nwho led:          " + ", ".join(f"{name} from round {round_}" for round_, name in story.led))
-    print("exchanges:        " + ", ".join(f"{name} {count}" for name, count in front.exchanges().items())
-          + " (as nginx sent them; those that follow hand them to the one that leads)")
     print(f"downloads:        {sum(sent.values())}, of which nginx had {sent['HIT']} "
           f"({size['HIT'] / 1e6:.1f} of {sum(size.values()) / 1e6:.1f} MB)")
     print(f"updates:          {acknowledged} were acknowledged, {stored} are stored: none is lost", flush=True)

@@ -1,1 +1,0 @@
-"""Several aggregators on one database of PostgreSQL behind nginx, for demonstrations and measurements."""
