@@ -276,9 +276,9 @@ static void http(FILE *text, const struct tern_http_counters *counters)
     single(text, "http_client_certificates_refused_total", "counter",
            "TLS handshakes that failed because of a bad or missing client certificate.",
            counters->client_certificates_refused);
-    single(text, "http_handshakes_held_back_total", "counter",
+    single(text, "http_handshakes_deferred_total", "counter",
            "TLS handshakes that were deferred because of others of their address.",
-           counters->handshakes_held_back);
+           counters->handshakes_deferred);
     single(text, "http_requests_total", "counter", "Requests.", counters->requests);
     single(text, "http_requests_refused_total", "counter",
            "Requests refused before their body was read.", counters->requests_refused);

@@ -27,30 +27,30 @@ struct tern_address tern_address_of(const struct sockaddr_storage *name)
 
 // --- Places of connections
 
-// The trees of addresses and clients are balanced, because peers choose their addresses. Strangers are displaced in two
-// orders: one over all addresses, and one within each address. A displaced place counts as open and as leaving until its
-// loop has closed the connection; a newcomer can take its place at once.
+// The trees of addresses and clients are balanced, because peers choose their addresses. Strangers (connections that
+// have not authenticated) are displaced in two orders: one over all addresses, and one within each address. A displaced
+// place counts as open and as leaving until its loop has closed the connection; a newcomer can replace it at once.
 
 // An address with connections that have not authenticated.
 struct tern_origin {
-    struct tern_address address;  // key of the tree; first, for compare_addresses()
-    uint32_t open;                // strangers, busy ones included
+    struct tern_address address; // key of the tree; first, for compare_addresses()
+    uint32_t open; // strangers of this address, including those whose request is being handled
     uint32_t newcomer_count;      // length of `newcomers`
-    struct tern_places newcomers; // tern_place.is_newcomer; the oldest first
-    struct tern_places strangers; // other strangers; the longest idle first
+    struct tern_places newcomers; // strangers that are tern_place.is_newcomer, the oldest first
+    struct tern_places strangers; // all other strangers, the longest idle first
 };
 
 struct client {
     uint64_t id;                 // key of the tree
     uint32_t open;               // authenticated connections
     uint32_t arriving;           // recognised connections
-    struct tern_places places;   // authenticated; the oldest first
-    struct tern_places arrivals; // recognised; the oldest first
+    struct tern_places places;   // authenticated connections, the oldest first
+    struct tern_places arrivals; // recognised connections, the oldest first
 };
 
 struct tern_admission {
     pthread_mutex_t lock;
-    uint32_t connections; // limits
+    uint32_t connections; // limit of all open connections
     uint32_t per_address;
     uint32_t per_client;
     uint32_t open;
@@ -81,7 +81,7 @@ void tern_admission_set_limits(struct tern_admission *admission,
     pthread_mutex_unlock(&admission->lock);
 }
 
-// All places have left, so the trees are empty.
+// The trees are empty, because all connections have left.
 void tern_admission_free(struct tern_admission *admission)
 {
     if (admission != NULL) {
@@ -94,7 +94,7 @@ void tern_admission_free(struct tern_admission *admission)
 
 typedef int comparison(const void *, const void *);
 
-// Compares elements that begin with their address.
+// Compares structs whose first member is a tern_address.
 static int compare_addresses(const void *a, const void *b)
 {
     return memcmp(a, b, sizeof(struct tern_address));
@@ -139,7 +139,7 @@ static bool is_zero(const struct tern_address *address)
     return memcmp(address, &zero, sizeof zero) == 0;
 }
 
-// Counts the place for its address. False: memory is short.
+// Counts the connection for its peer's address. False: memory is short.
 static bool join_origin(struct tern_admission *admission, struct tern_place *place)
 {
     if (is_zero(&place->address)) {
@@ -258,7 +258,7 @@ static void displace(struct tern_admission *admission, struct tern_place *place)
     place->group->wake(place->group->ctx);
 }
 
-// Whether the connection has not authenticated. A displaced one that its loop has not closed yet can be spared.
+// Whether the connection has not authenticated. A displaced connection can still authenticate until its loop closes it.
 static bool is_unauthenticated(const struct tern_place *place)
 {
     return place->state == TERN_PLACE_STRANGER || place->state == TERN_PLACE_BUSY ||
@@ -277,8 +277,8 @@ static bool make_room(struct tern_admission *admission)
     return true;
 }
 
-// Returns the place that the address's next newcomer displaces; NULL = none. Newcomers cost a peer nothing, so that they
-// displace only one another once they fill half of the address's limit.
+// Returns the place that the next newcomer of this address displaces; NULL = none. A peer can open connections for
+// free, so newcomers displace only other newcomers once they fill half of the address's limit.
 static struct tern_place *next_displaced(const struct tern_admission *admission,
                                          const struct tern_origin *origin)
 {
@@ -288,7 +288,8 @@ static struct tern_place *next_displaced(const struct tern_admission *admission,
     return stranger == NULL || (are_many && newcomer != NULL) ? newcomer : stranger;
 }
 
-// Displaces strangers of this address until one more fits. False: all its connections have requests being handled.
+// Displaces strangers of this address until one more connection fits. False: all its connections have requests being
+// handled.
 static bool make_room_at(struct tern_admission *admission, const struct tern_address *address)
 {
     const struct tern_origin *origin;
@@ -298,7 +299,7 @@ static bool make_room_at(struct tern_admission *admission, const struct tern_add
         if (place == NULL) {
             return false;
         }
-        displace(admission, place); // also frees an origin whose last place it was
+        displace(admission, place); // frees the origin, too, with its last place
     }
     return true;
 }
@@ -344,13 +345,14 @@ static void authenticate(struct tern_admission *admission, struct tern_place *pl
     }
 }
 
-// From now on the connection counts for its address, no longer for its client. It is open already, so the address may exceed
-// its limit.
+// Counts the connection for its address, no longer for its client. The address may exceed its limit, because the
+// connection is open already.
 static void clear_client(struct tern_admission *admission, struct tern_place *place)
 {
     unlist(admission, place);
     if (place->origin == NULL) {
-        const bool ignored = join_origin(admission, place); // without memory it stays uncounted
+        const bool ignored =
+            join_origin(admission, place); // if memory is short, no address counts the connection
         (void)ignored;
     }
 }
@@ -476,17 +478,18 @@ uint32_t tern_admission_open(struct tern_admission *admission)
     return open;
 }
 
-// --- Turns of handshakes
+// --- Handshake slots
 
-// Debt is counted in thousandths of a turn, so that it falls by per_address each millisecond.
+// An address has a debt: the slots that it has taken and that are not free again. It is counted in thousandths of a
+// slot, so that it falls by per_address each millisecond.
 #define HANDSHAKE UINT64_C(1000)
 
-// An address that has taken turns.
+// An address that has taken handshake slots.
 struct tern_handshake_peer {
     struct tern_address address; // key of the tree; first, for compare_addresses()
     bool is_listed;
     LIST_ENTRY(tern_handshake_peer) link;
-    uint64_t debt; // turns taken, as of at_ms
+    uint64_t debt; // thousandths of slots taken, at the time at_ms
     uint64_t at_ms;
 };
 
@@ -497,7 +500,7 @@ static void forget(struct tern_handshakes *handshakes, struct tern_handshake_pee
     free(peer);
 }
 
-// Lowers the debt by the turns that have become free since at_ms.
+// Lowers the address's debt by the slots that have become free since at_ms.
 static void drain(const struct tern_handshakes *handshakes, struct tern_handshake_peer *peer,
                   uint64_t now_ms)
 {
@@ -507,8 +510,8 @@ static void drain(const struct tern_handshakes *handshakes, struct tern_handshak
     peer->at_ms = now_ms;
 }
 
-bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern_address *address,
-                           uint64_t now_ms)
+bool tern_handshakes_take_slot(struct tern_handshakes *handshakes,
+                               const struct tern_address *address, uint64_t now_ms)
 {
     const struct tern_handshake_peer key = {.address = *address};
     struct tern_handshake_peer *peer =
@@ -526,11 +529,11 @@ bool tern_handshakes_begin(struct tern_handshakes *handshakes, const struct tern
     return begins;
 }
 
-void tern_handshakes_succeed(struct tern_handshakes *handshakes, const struct tern_address *address,
-                             uint64_t now_ms)
+void tern_handshakes_free_slot(struct tern_handshakes *handshakes,
+                               const struct tern_address *address, uint64_t now_ms)
 {
     struct tern_handshake_peer *peer = find(&handshakes->tree, address, compare_addresses);
-    if (peer == NULL) { // forgotten, because its debt has run out
+    if (peer == NULL) { // forgotten by a sweep, because its debt was 0
         return;
     }
     drain(handshakes, peer, now_ms);

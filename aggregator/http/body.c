@@ -15,77 +15,77 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Counts the memory of one owner's bodies.
-struct tern_body_share {
+// Limits the memory of all bodies of one owner.
+struct tern_owner_quota {
     uint64_t owner;
-    uint32_t references; // by bodies; guarded by the room's lock
+    uint32_t references; // by bodies; guarded by the quota's lock
     _Atomic uint64_t memory_taken;
 };
 
-// --- Room
+// --- Quotas
 
-struct tern_body_room *tern_body_room_new(const char *folder, uint64_t memory, uint64_t disk)
+struct tern_body_quota *tern_body_quota_new(const char *folder, uint64_t memory, uint64_t disk)
 {
-    struct tern_body_room *room = calloc(1, sizeof *room);
-    if (room == NULL) {
+    struct tern_body_quota *quota = calloc(1, sizeof *quota);
+    if (quota == NULL) {
         return NULL;
     }
-    room->folder = folder != NULL ? strdup(folder) : NULL;
-    if (folder != NULL && room->folder == NULL) {
-        free(room);
+    quota->folder = folder != NULL ? strdup(folder) : NULL;
+    if (folder != NULL && quota->folder == NULL) {
+        free(quota);
         return NULL;
     }
-    room->memory = memory;
-    room->disk = disk;
-    room->references = 1;
-    pthread_mutex_init(&room->lock, NULL);
-    return room;
+    quota->memory = memory;
+    quota->disk = disk;
+    quota->references = 1;
+    pthread_mutex_init(&quota->lock, NULL);
+    return quota;
 }
 
-void tern_body_room_release(struct tern_body_room *room)
+void tern_body_quota_release(struct tern_body_quota *quota)
 {
-    if (room != NULL && atomic_fetch_sub(&room->references, 1) == 1) {
-        pthread_mutex_destroy(&room->lock);
-        free(room->folder);
-        free(room);
+    if (quota != NULL && atomic_fetch_sub(&quota->references, 1) == 1) {
+        pthread_mutex_destroy(&quota->lock);
+        free(quota->folder);
+        free(quota);
     }
 }
 
 // Whether a body of `len` bytes goes into a file.
-static bool is_long(const struct tern_body_room *room, uint64_t len)
+static bool is_long(const struct tern_body_quota *quota, uint64_t len)
 {
-    return room != NULL && room->folder != NULL && len > TERN_BODY_SHORT;
+    return quota != NULL && quota->folder != NULL && len > TERN_BODY_SHORT;
 }
 
-// Adds `more` to *taken. False: the sum would exceed `most`.
-static bool reserve(_Atomic uint64_t *taken, uint64_t most, uint64_t more)
+// Adds `more` to *taken. False: the sum would exceed `limit`.
+static bool reserve(_Atomic uint64_t *taken, uint64_t limit, uint64_t more)
 {
-    if (atomic_fetch_add(taken, more) + more > most) {
+    if (atomic_fetch_add(taken, more) + more > limit) {
         atomic_fetch_sub(taken, more);
         return false;
     }
     return true;
 }
 
-static uint64_t owner_memory(const struct tern_body_room *room)
+static uint64_t owner_memory(const struct tern_body_quota *quota)
 {
-    return room->folder != NULL ? TERN_BODY_OWNER_MEMORY : room->memory;
+    return quota->folder != NULL ? TERN_BODY_OWNER_MEMORY : quota->memory;
 }
 
 static bool reserve_memory(struct tern_body *body, uint64_t size)
 {
-    struct tern_body_room *room = body->room;
-    struct tern_body_share *share = body->share;
-    if (room == NULL || size <= TERN_BODY_UNCOUNTED) {
+    struct tern_body_quota *quota = body->quota;
+    struct tern_owner_quota *owner_quota = body->owner_quota;
+    if (quota == NULL || size <= TERN_BODY_UNCOUNTED) {
         return true;
     }
     const uint64_t more = size - body->memory;
-    if (share != NULL && !reserve(&share->memory_taken, owner_memory(room), more)) {
+    if (owner_quota != NULL && !reserve(&owner_quota->memory_taken, owner_memory(quota), more)) {
         return false;
     }
-    if (!reserve(&room->memory_taken, room->memory, more)) {
-        if (share != NULL) {
-            atomic_fetch_sub(&share->memory_taken, more);
+    if (!reserve(&quota->memory_taken, quota->memory, more)) {
+        if (owner_quota != NULL) {
+            atomic_fetch_sub(&owner_quota->memory_taken, more);
         }
         return false;
     }
@@ -98,81 +98,81 @@ static void free_bytes(struct tern_body *body)
     free(body->bytes);
     body->bytes = NULL;
     body->size = 0;
-    if (body->room != NULL) {
-        atomic_fetch_sub(&body->room->memory_taken, body->memory);
-        if (body->share != NULL) {
-            atomic_fetch_sub(&body->share->memory_taken, body->memory);
+    if (body->quota != NULL) {
+        atomic_fetch_sub(&body->quota->memory_taken, body->memory);
+        if (body->owner_quota != NULL) {
+            atomic_fetch_sub(&body->owner_quota->memory_taken, body->memory);
         }
         body->memory = 0;
     }
 }
 
-// --- Shares
+// --- Quotas of owners
 
 static int compare_owners(const void *a, const void *b)
 {
-    const struct tern_body_share *x = a;
-    const struct tern_body_share *y = b;
+    const struct tern_owner_quota *x = a;
+    const struct tern_owner_quota *y = b;
     return (x->owner > y->owner) - (x->owner < y->owner);
 }
 
-// Requires the room's lock.
-static struct tern_body_share *find_share(struct tern_body_room *room, uint64_t owner)
+// Requires the quota's lock.
+static struct tern_owner_quota *find_owner_quota(struct tern_body_quota *quota, uint64_t owner)
 {
-    const struct tern_body_share key = {.owner = owner};
-    struct tern_body_share *const *at = tfind(&key, &room->shares, compare_owners);
+    const struct tern_owner_quota key = {.owner = owner};
+    struct tern_owner_quota *const *at = tfind(&key, &quota->owner_quotas, compare_owners);
     if (at != NULL) {
         return *at;
     }
-    struct tern_body_share *share = calloc(1, sizeof *share);
-    if (share == NULL) {
+    struct tern_owner_quota *owner_quota = calloc(1, sizeof *owner_quota);
+    if (owner_quota == NULL) {
         return NULL;
     }
-    share->owner = owner;
-    if (tsearch(share, &room->shares, compare_owners) == NULL) {
-        free(share);
+    owner_quota->owner = owner;
+    if (tsearch(owner_quota, &quota->owner_quotas, compare_owners) == NULL) {
+        free(owner_quota);
         return NULL;
     }
-    return share;
+    return owner_quota;
 }
 
 bool tern_body_set_owner(struct tern_body *body, uint64_t owner)
 {
-    struct tern_body_room *room = body->room;
-    if (room == NULL || owner == 0) {
+    struct tern_body_quota *quota = body->quota;
+    if (quota == NULL || owner == 0) {
         return true;
     }
-    pthread_mutex_lock(&room->lock);
-    body->share = find_share(room, owner);
-    if (body->share != NULL) {
-        body->share->references++;
+    pthread_mutex_lock(&quota->lock);
+    body->owner_quota = find_owner_quota(quota, owner);
+    if (body->owner_quota != NULL) {
+        body->owner_quota->references++;
     }
-    pthread_mutex_unlock(&room->lock);
-    return body->share != NULL;
+    pthread_mutex_unlock(&quota->lock);
+    return body->owner_quota != NULL;
 }
 
-static void leave_share(struct tern_body *body)
+static void leave_owner_quota(struct tern_body *body)
 {
-    struct tern_body_room *room = body->room;
-    struct tern_body_share *share = body->share;
-    if (share == NULL) {
+    struct tern_body_quota *quota = body->quota;
+    struct tern_owner_quota *owner_quota = body->owner_quota;
+    if (owner_quota == NULL) {
         return;
     }
-    pthread_mutex_lock(&room->lock);
-    if (--share->references == 0) {
-        (void)tdelete(share, &room->shares, compare_owners);
-        free(share);
+    pthread_mutex_lock(&quota->lock);
+    if (--owner_quota->references == 0) {
+        (void)tdelete(owner_quota, &quota->owner_quotas, compare_owners);
+        free(owner_quota);
     }
-    pthread_mutex_unlock(&room->lock);
+    pthread_mutex_unlock(&quota->lock);
 }
 
 // --- One body
 
-void tern_body_init(struct tern_body *body, struct tern_body_room *room)
+void tern_body_init(struct tern_body *body, struct tern_body_quota *quota)
 {
-    *body = (struct tern_body){.room = room, .spool = TERN_SPOOL_CLOSED};
-    if (room != NULL) {
-        atomic_fetch_add(&room->references, 1);
+    *body = (struct tern_body){.quota = quota, .spool = TERN_SPOOL_CLOSED};
+    if (quota != NULL) {
+        atomic_fetch_add(&quota->references, 1);
     }
 }
 
@@ -181,10 +181,10 @@ static void detach_body(struct tern_body *body)
 {
     free_bytes(body);
     tern_spool_close_and_keep(&body->spool);
-    if (body->room != NULL) {
-        atomic_fetch_sub(&body->room->disk_taken, body->disk);
-        leave_share(body);
-        tern_body_room_release(body->room);
+    if (body->quota != NULL) {
+        atomic_fetch_sub(&body->quota->disk_taken, body->disk);
+        leave_owner_quota(body);
+        tern_body_quota_release(body->quota);
     }
     *body = (struct tern_body){.spool = TERN_SPOOL_CLOSED};
 }
@@ -195,14 +195,14 @@ void tern_body_free(struct tern_body *body)
     detach_body(body);
 }
 
-// Opens the first `len` bytes of a named file, which an earlier process left in the room's folder, as the content of an
-// empty body. Counts the body even if the room is full. False: the file cannot be opened; the body is unchanged.
+// Opens the first `len` bytes of a file that an earlier process left in the folder, as the content of an empty body.
+// Counts the body even if the quota is used up. False: the file cannot be opened; the body is unchanged.
 static bool open_body(struct tern_body *body, const char *path, size_t len)
 {
     if (!tern_spool_reopen(&body->spool, path, len)) {
         return false;
     }
-    atomic_fetch_add(&body->room->disk_taken, len);
+    atomic_fetch_add(&body->quota->disk_taken, len);
     body->disk = len;
     body->len = len;
     return true;
@@ -210,27 +210,28 @@ static bool open_body(struct tern_body *body, const char *path, size_t len)
 
 bool tern_body_fits(const struct tern_body *body, uint64_t len)
 {
-    const struct tern_body_room *room = body->room;
-    if (room == NULL || len <= TERN_BODY_UNCOUNTED) {
+    const struct tern_body_quota *quota = body->quota;
+    if (quota == NULL || len <= TERN_BODY_UNCOUNTED) {
         return true;
     }
-    if (is_long(room, len)) {
-        return room->disk_taken + (len - body->disk) <= room->disk;
+    if (is_long(quota, len)) {
+        return quota->disk_taken + (len - body->disk) <= quota->disk;
     }
     const uint64_t more = len - body->memory;
-    return room->memory_taken + more <= room->memory &&
-           (body->share == NULL || body->share->memory_taken + more <= owner_memory(room));
+    return quota->memory_taken + more <= quota->memory &&
+           (body->owner_quota == NULL ||
+            body->owner_quota->memory_taken + more <= owner_memory(quota));
 }
 
-// Allocates memory for `need` bytes: doubles the size each time, up to `most`.
-static bool grow(struct tern_body *body, size_t need, size_t most)
+// Allocates memory for `need` bytes: doubles the size each time, up to `limit`.
+static bool grow(struct tern_body *body, size_t need, size_t limit)
 {
     if (need <= body->size) {
         return true;
     }
     size_t size = body->size == 0 ? TERN_BODY_UNCOUNTED : body->size * 2;
     size = size < need ? need : size;
-    size = size > most && most >= need ? most : size;
+    size = size > limit && limit >= need ? limit : size;
     uint8_t *bytes = reserve_memory(body, size) ? realloc(body->bytes, size) : NULL;
     if (bytes == NULL) {
         return false;
@@ -242,11 +243,11 @@ static bool grow(struct tern_body *body, size_t need, size_t most)
 
 static bool append_to_file(struct tern_body *body, const void *data, size_t len)
 {
-    if (!reserve(&body->room->disk_taken, body->room->disk, len)) {
+    if (!reserve(&body->quota->disk_taken, body->quota->disk, len)) {
         return false;
     }
     if (!tern_spool_append(&body->spool, data, len)) {
-        atomic_fetch_sub(&body->room->disk_taken, len);
+        atomic_fetch_sub(&body->quota->disk_taken, len);
         return false;
     }
     body->disk += len;
@@ -256,7 +257,7 @@ static bool append_to_file(struct tern_body *body, const void *data, size_t len)
 // Moves the bytes from memory to a file. Later bytes are appended to the file.
 static bool move_to_file(struct tern_body *body)
 {
-    const char *folder = body->room->folder;
+    const char *folder = body->quota->folder;
     const bool opened = body->name != NULL ? tern_spool_open_named(&body->spool, folder, body->name)
                                            : tern_spool_open(&body->spool, folder);
     if (!opened) {
@@ -271,22 +272,22 @@ static bool move_to_file(struct tern_body *body)
     return true;
 }
 
-static bool append_to_memory(struct tern_body *body, const void *data, size_t len, size_t most)
+static bool append_to_memory(struct tern_body *body, const void *data, size_t len, size_t limit)
 {
-    if (!grow(body, body->len + len, most)) {
+    if (!grow(body, body->len + len, limit)) {
         return false;
     }
     memcpy(body->bytes + body->len, data, len);
     return true;
 }
 
-bool tern_body_append(struct tern_body *body, const void *data, size_t len, size_t most)
+bool tern_body_append(struct tern_body *body, const void *data, size_t len, size_t limit)
 {
-    const bool in_file = is_long(body->room, body->len + len);
+    const bool in_file = is_long(body->quota, body->len + len);
     if (in_file && body->spool.fd < 0 && !move_to_file(body)) {
         return false;
     }
-    if (in_file ? !append_to_file(body, data, len) : !append_to_memory(body, data, len, most)) {
+    if (in_file ? !append_to_file(body, data, len) : !append_to_memory(body, data, len, limit)) {
         return false;
     }
     body->len += len;
@@ -454,12 +455,12 @@ TAILQ_HEAD(upload_list, tern_upload);
 
 struct tern_upload {
     // Guarded by the list's lock.
-    TAILQ_ENTRY(tern_upload) link; // in tern_uploads.list, or in a list of dropped uploads
-    uint32_t references;           // by the list, by writers and by readers
-    bool kept;                     // it has no writer
-    uint64_t kept_since_ms;        // 0: no sweep has happened since it is kept
-    uint64_t kept_before_ms;       // how long an earlier process had kept it
-    _Atomic uint64_t generation;   // of its writer; any thread can read it
+    TAILQ_ENTRY(tern_upload) link;  // in tern_uploads.list, or in a list of dropped uploads
+    uint32_t references;            // by the list, by writers and by readers
+    bool interrupted;               // the connection broke; the upload has no writer
+    uint64_t interrupted_since_ms;  // time of the first sweep after the interruption; 0 = none yet
+    uint64_t interrupted_before_ms; // time between the interruption and the start of this process
+    _Atomic uint64_t generation;    // of the present writer; any thread can read it
 
     pthread_mutex_t lock; // guards `body` and `hash`
     struct tern_body body;
@@ -475,34 +476,35 @@ struct tern_upload {
 
 struct tern_uploads {
     pthread_mutex_t lock;
-    struct tern_body_room *room;
-    uint32_t most;
-    uint32_t kept;
+    struct tern_body_quota *quota;
+    uint32_t limit;
+    uint32_t interrupted;
     uint64_t continued;
-    struct upload_list list; // kept uploads in the order in which their writers ended
+    struct upload_list list; // interrupted uploads are in the order of their interruption
 };
 
-struct tern_uploads *tern_uploads_new(struct tern_body_room *room, uint32_t most)
+struct tern_uploads *tern_uploads_new(struct tern_body_quota *quota, uint32_t limit)
 {
     struct tern_uploads *uploads = calloc(1, sizeof *uploads);
     if (uploads != NULL) {
         pthread_mutex_init(&uploads->lock, NULL);
-        uploads->room = room;
-        uploads->most = most;
+        uploads->quota = quota;
+        uploads->limit = limit;
         TAILQ_INIT(&uploads->list);
     }
     return uploads;
 }
 
-// These functions require the list's lock, except release() and free_dropped().
+// The following functions up to interrupt() require tern_uploads.lock, except release() and free_dropped().
 
-static void set_kept(struct tern_uploads *uploads, struct tern_upload *upload, bool kept)
+static void set_interrupted(struct tern_uploads *uploads, struct tern_upload *upload,
+                            bool interrupted)
 {
-    uploads->kept += kept && !upload->kept ? 1 : 0;
-    uploads->kept -= !kept && upload->kept ? 1 : 0;
-    upload->kept = kept;
-    upload->kept_since_ms = 0;
-    upload->kept_before_ms = 0;
+    uploads->interrupted += interrupted && !upload->interrupted ? 1 : 0;
+    uploads->interrupted -= !interrupted && upload->interrupted ? 1 : 0;
+    upload->interrupted = interrupted;
+    upload->interrupted_since_ms = 0;
+    upload->interrupted_before_ms = 0;
 }
 
 static void free_upload(struct tern_upload *upload)
@@ -527,7 +529,7 @@ static void release(struct tern_uploads *uploads, struct tern_upload *upload)
 static void remove_upload(struct tern_uploads *uploads, struct tern_upload *upload)
 {
     atomic_fetch_add(&upload->generation, 1);
-    set_kept(uploads, upload, false);
+    set_interrupted(uploads, upload, false);
     TAILQ_REMOVE(&uploads->list, upload, link);
 }
 
@@ -571,11 +573,11 @@ static void insert(struct tern_uploads *uploads, struct tern_upload *upload,
     TAILQ_INSERT_TAIL(&uploads->list, upload, link);
 }
 
-// Drops the upload that has been kept longest. False: none is kept.
+// Drops the upload whose interruption is the oldest. False: no upload is interrupted.
 static bool drop_oldest(struct tern_uploads *uploads, struct upload_list *dropped)
 {
     struct tern_upload *upload = TAILQ_FIRST(&uploads->list);
-    while (upload != NULL && !upload->kept) {
+    while (upload != NULL && !upload->interrupted) {
         upload = TAILQ_NEXT(upload, link);
     }
     if (upload != NULL) {
@@ -584,15 +586,15 @@ static bool drop_oldest(struct tern_uploads *uploads, struct upload_list *droppe
     return upload != NULL;
 }
 
-// Ends the writer and keeps the bytes.
-static void keep(struct tern_uploads *uploads, struct tern_upload *upload,
-                 struct upload_list *dropped)
+// Ends the writer but retains the bytes. Drops the oldest interrupted uploads beyond the limit.
+static void interrupt(struct tern_uploads *uploads, struct tern_upload *upload,
+                      struct upload_list *dropped)
 {
     atomic_fetch_add(&upload->generation, 1);
-    set_kept(uploads, upload, true);
+    set_interrupted(uploads, upload, true);
     TAILQ_REMOVE(&uploads->list, upload, link);
     TAILQ_INSERT_TAIL(&uploads->list, upload, link);
-    while (uploads->kept > uploads->most && drop_oldest(uploads, dropped)) {
+    while (uploads->interrupted > uploads->limit && drop_oldest(uploads, dropped)) {
     }
 }
 
@@ -611,28 +613,28 @@ void tern_uploads_free(struct tern_uploads *uploads)
     free(uploads);
 }
 
-// Returns the bytes on disk of all kept bodies.
-static uint64_t kept_bytes(struct tern_uploads *uploads)
+// Returns the bytes on disk of all interrupted uploads.
+static uint64_t interrupted_bytes(struct tern_uploads *uploads)
 {
     uint64_t bytes = 0;
     pthread_mutex_lock(&uploads->lock);
     for (const struct tern_upload *upload = TAILQ_FIRST(&uploads->list); upload != NULL;
          upload = TAILQ_NEXT(upload, link)) {
-        bytes += upload->kept ? upload->body.disk : 0;
+        bytes += upload->interrupted ? upload->body.disk : 0;
     }
     pthread_mutex_unlock(&uploads->lock);
     return bytes;
 }
 
-// Drops the oldest kept bodies until `more` bytes of another body fit on disk. Drops none if all of them together would
+// Drops the oldest interrupted uploads until `more` bytes fit on disk. Drops no upload if all of them together would
 // not be enough.
-static void make_room(struct tern_uploads *uploads, uint64_t more)
+static void free_disk(struct tern_uploads *uploads, uint64_t more)
 {
-    struct tern_body_room *room = uploads->room;
-    const uint64_t need = atomic_load(&room->disk_taken) + more;
-    const uint64_t disk = atomic_load(&room->disk);
-    bool dropped_one = need > disk && need - disk <= kept_bytes(uploads);
-    while (dropped_one && atomic_load(&room->disk_taken) + more > disk) {
+    struct tern_body_quota *quota = uploads->quota;
+    const uint64_t need = atomic_load(&quota->disk_taken) + more;
+    const uint64_t disk = atomic_load(&quota->disk);
+    bool dropped_one = need > disk && need - disk <= interrupted_bytes(uploads);
+    while (dropped_one && atomic_load(&quota->disk_taken) + more > disk) {
         struct upload_list dropped = TAILQ_HEAD_INITIALIZER(dropped);
         pthread_mutex_lock(&uploads->lock);
         dropped_one = drop_oldest(uploads, &dropped);
@@ -641,7 +643,7 @@ static void make_room(struct tern_uploads *uploads, uint64_t more)
     }
 }
 
-void tern_uploads_sweep(struct tern_uploads *uploads, uint64_t now_ms, uint64_t keep_ms,
+void tern_uploads_sweep(struct tern_uploads *uploads, uint64_t now_ms, uint64_t retain_ms,
                         const struct tern_http_handler *handler)
 {
     struct upload_list dropped = TAILQ_HEAD_INITIALIZER(dropped);
@@ -649,13 +651,15 @@ void tern_uploads_sweep(struct tern_uploads *uploads, uint64_t now_ms, uint64_t 
     struct tern_upload *upload = TAILQ_FIRST(&uploads->list);
     while (upload != NULL) {
         struct tern_upload *next = TAILQ_NEXT(upload, link);
-        if (upload->kept) {
+        if (upload->interrupted) {
             const bool expected =
                 handler->expects_upload == NULL ||
                 handler->expects_upload(handler->ctx, upload->owner, upload->path);
-            upload->kept_since_ms = upload->kept_since_ms != 0 ? upload->kept_since_ms : now_ms;
-            const uint64_t kept_ms = now_ms - upload->kept_since_ms + upload->kept_before_ms;
-            if (!expected || kept_ms >= keep_ms) {
+            upload->interrupted_since_ms =
+                upload->interrupted_since_ms != 0 ? upload->interrupted_since_ms : now_ms;
+            const uint64_t interrupted_ms =
+                now_ms - upload->interrupted_since_ms + upload->interrupted_before_ms;
+            if (!expected || interrupted_ms >= retain_ms) {
                 drop(uploads, upload, &dropped);
             }
         }
@@ -667,10 +671,10 @@ void tern_uploads_sweep(struct tern_uploads *uploads, uint64_t now_ms, uint64_t 
 
 void tern_uploads_count(struct tern_uploads *uploads, struct tern_http_counters *counters)
 {
-    counters->body_memory = uploads->room->memory_taken;
-    counters->body_disk = uploads->room->disk_taken;
+    counters->body_memory = uploads->quota->memory_taken;
+    counters->body_disk = uploads->quota->disk_taken;
     pthread_mutex_lock(&uploads->lock);
-    counters->bodies_unfinished = uploads->kept;
+    counters->bodies_unfinished = uploads->interrupted;
     counters->bodies_continued = uploads->continued;
     pthread_mutex_unlock(&uploads->lock);
 }
@@ -682,11 +686,11 @@ static struct tern_upload *new_upload(const struct tern_uploads *uploads, uint64
     struct tern_upload *upload = calloc(1, sizeof *upload + path_size);
     if (upload != NULL) {
         pthread_mutex_init(&upload->lock, NULL);
-        tern_body_init(&upload->body, uploads->room);
+        tern_body_init(&upload->body, uploads->quota);
         tern_sha256_init(&upload->hash);
         upload->owner = owner;
         upload->total = total;
-        upload->references = 1; // the list's
+        upload->references = 1; // by the list
         memcpy(upload->path, path, path_size);
         if (name_file(owner, total, path, upload->name)) {
             upload->body.name = upload->name;
@@ -695,8 +699,8 @@ static struct tern_upload *new_upload(const struct tern_uploads *uploads, uint64
     return upload;
 }
 
-// Adds a body of an earlier process to the list. Deletes the file if it is short or cannot be opened. False: memory is
-// short.
+// Adds an upload that an earlier process received in part. Deletes the file if it is short or cannot be opened. False:
+// memory is short.
 static bool add_found(struct tern_uploads *uploads, const struct upload_file *file, uint64_t now_ms)
 {
     struct tern_upload *upload = new_upload(uploads, file->owner, file->path, file->total);
@@ -713,12 +717,12 @@ static bool add_found(struct tern_uploads *uploads, const struct upload_file *fi
     struct upload_list dropped = TAILQ_HEAD_INITIALIZER(dropped);
     pthread_mutex_lock(&uploads->lock);
     insert(uploads, upload, &dropped);
-    keep(uploads, upload, &dropped);
-    upload->kept_before_ms = now_ms > file->time_ms ? now_ms - file->time_ms : 0;
+    interrupt(uploads, upload, &dropped);
+    upload->interrupted_before_ms = now_ms > file->time_ms ? now_ms - file->time_ms : 0;
     upload->found = true;
     pthread_mutex_unlock(&uploads->lock);
     free_dropped(uploads, &dropped);
-    make_room(uploads, 0);
+    free_disk(uploads, 0);
     return true;
 }
 
@@ -727,10 +731,10 @@ enum tern_result tern_uploads_load(struct tern_uploads *uploads)
     struct upload_file *files;
     size_t count;
     bool added = true;
-    if (uploads->room->folder == NULL) {
+    if (uploads->quota->folder == NULL) {
         return TERN_OK;
     }
-    TERN_TRY(list_files(uploads->room->folder, &files, &count));
+    TERN_TRY(list_files(uploads->quota->folder, &files, &count));
     const uint64_t now_ms = tern_unix_ms();
     for (size_t i = 0; i < count && added; i++) {
         added = add_found(uploads, &files[i], now_ms);
@@ -743,7 +747,7 @@ enum tern_result tern_uploads_load(struct tern_uploads *uploads)
 static void set_writer(struct tern_uploads *uploads, struct tern_upload *upload,
                        struct tern_upload_writer *writer)
 {
-    set_kept(uploads, upload, false);
+    set_interrupted(uploads, upload, false);
     upload->references++;
     *writer =
         (struct tern_upload_writer){uploads, upload, atomic_fetch_add(&upload->generation, 1) + 1};
@@ -766,7 +770,8 @@ static enum tern_result begin_upload(struct tern_uploads *uploads,
     return TERN_OK;
 }
 
-// Waits for the body's lock, and so for the last append of an earlier writer.
+// Whether the next byte of the upload is byte `from`. Takes upload->lock, and so waits for the last append of an
+// earlier writer.
 static bool continues_at(struct tern_upload *upload, uint64_t from)
 {
     pthread_mutex_lock(&upload->lock);
@@ -801,12 +806,12 @@ enum tern_result tern_uploads_begin(struct tern_uploads *uploads,
                                     const struct tern_upload_part *part,
                                     struct tern_upload_writer *writer)
 {
-    struct tern_body_room *room = uploads->room;
+    struct tern_body_quota *quota = uploads->quota;
     const uint64_t more = part->total - part->from;
     TERN_TRY(part->from == 0 ? begin_upload(uploads, part, writer)
                              : continue_upload(uploads, part, writer));
-    make_room(uploads, more);
-    if (atomic_load(&room->disk_taken) + more > room->disk) {
+    free_disk(uploads, more);
+    if (atomic_load(&quota->disk_taken) + more > quota->disk) {
         tern_upload_end(writer);
         return TERN_ERR_BUSY;
     }
@@ -819,7 +824,8 @@ enum tern_result tern_uploads_begin(struct tern_uploads *uploads,
 bool tern_upload_append(struct tern_upload_writer *writer, const void *data, size_t len)
 {
     struct tern_upload *upload = writer->upload;
-    make_room(writer->uploads, len + TERN_BODY_SHORT); // bytes in memory may move to a file, too
+    free_disk(writer->uploads,
+              len + TERN_BODY_SHORT); // an append may also move bytes from memory to a file
     pthread_mutex_lock(&upload->lock);
     const bool appended = atomic_load(&upload->generation) == writer->generation &&
                           tern_body_append(&upload->body, data, len, (size_t)upload->total);
@@ -839,11 +845,11 @@ bool tern_upload_take(struct tern_upload_writer *writer, struct tern_body *body)
     pthread_mutex_unlock(&uploads->lock);
     if (mine) {
         tern_body_free(body);
-        pthread_mutex_lock(&upload->lock); // tern_uploads_find() may still read it
+        pthread_mutex_lock(&upload->lock); // tern_uploads_find() may still read upload->body
         *body = upload->body;
         upload->body = (struct tern_body){.spool = TERN_SPOOL_CLOSED};
         pthread_mutex_unlock(&upload->lock);
-        release(uploads, upload); // the list's reference, and the writer's
+        release(uploads, upload); // one reference of the list, one of the writer
         release(uploads, upload);
         *writer = (struct tern_upload_writer){0};
     }
@@ -859,9 +865,10 @@ void tern_upload_end(struct tern_upload_writer *writer)
         return;
     }
     pthread_mutex_lock(&uploads->lock);
-    if (atomic_load(&upload->generation) == writer->generation) { // no other thread uses the body
+    if (atomic_load(&upload->generation) ==
+        writer->generation) { // so no other thread uses upload->body
         if (is_in_file(&upload->body)) {
-            keep(uploads, upload, &dropped);
+            interrupt(uploads, upload, &dropped);
         } else {
             drop(uploads, upload, &dropped);
         }
@@ -887,7 +894,7 @@ static bool hash_all(struct tern_upload *upload)
     return true;
 }
 
-// False: the body is short, was dropped, or its file cannot be read.
+// Fills the length and hash of the received bytes. False: the body is short, was dropped, or its file cannot be read.
 static bool describe(struct tern_upload *upload, struct tern_http_unfinished *unfinished)
 {
     pthread_mutex_lock(&upload->lock);
@@ -922,11 +929,12 @@ bool tern_uploads_find(struct tern_uploads *uploads, uint64_t owner, const char 
 enum tern_result tern_uploads_open(const char *folder, const struct tern_http_limits *limits,
                                    struct tern_uploads **out, char why[256])
 {
-    struct tern_body_room *room =
-        tern_body_room_new(folder, limits->body_memory, limits->body_disk);
-    struct tern_uploads *uploads = room != NULL ? tern_uploads_new(room, limits->unfinished) : NULL;
+    struct tern_body_quota *quota =
+        tern_body_quota_new(folder, limits->body_memory, limits->body_disk);
+    struct tern_uploads *uploads =
+        quota != NULL ? tern_uploads_new(quota, limits->unfinished) : NULL;
     if (uploads == NULL) {
-        tern_body_room_release(room);
+        tern_body_quota_release(quota);
         snprintf(why, 256, "memory is short");
         return TERN_ERR_NO_MEMORY;
     }
@@ -943,27 +951,27 @@ enum tern_result tern_uploads_open(const char *folder, const struct tern_http_li
 
 void tern_uploads_set_limits(struct tern_uploads *uploads, const struct tern_http_limits *limits)
 {
-    atomic_store(&uploads->room->memory, limits->body_memory);
-    atomic_store(&uploads->room->disk, limits->body_disk);
+    atomic_store(&uploads->quota->memory, limits->body_memory);
+    atomic_store(&uploads->quota->disk, limits->body_disk);
     pthread_mutex_lock(&uploads->lock);
-    uploads->most = limits->unfinished;
+    uploads->limit = limits->unfinished;
     pthread_mutex_unlock(&uploads->lock);
 }
 
 void tern_uploads_close(struct tern_uploads *uploads)
 {
-    struct tern_body_room *room = uploads != NULL ? uploads->room : NULL;
+    struct tern_body_quota *quota = uploads != NULL ? uploads->quota : NULL;
     tern_uploads_free(uploads);
-    tern_body_room_release(room);
+    tern_body_quota_release(quota);
 }
 
 // --- Body of the request that is being read
 
-void tern_arrival_init(struct tern_arrival *arrival, struct tern_body_room *room,
+void tern_arrival_init(struct tern_arrival *arrival, struct tern_body_quota *quota,
                        struct tern_uploads *uploads)
 {
     *arrival = (struct tern_arrival){.uploads = uploads};
-    tern_body_init(&arrival->body, room == NULL && uploads != NULL ? uploads->room : room);
+    tern_body_init(&arrival->body, quota == NULL && uploads != NULL ? uploads->quota : quota);
 }
 
 void tern_arrival_free(struct tern_arrival *arrival)
@@ -984,7 +992,8 @@ static int begin_short(struct tern_arrival *arrival, const struct tern_upload_pa
 
 int tern_arrival_begin(struct tern_arrival *arrival, const struct tern_upload_part *part)
 {
-    if (part->owner == 0 || arrival->uploads == NULL || !is_long(arrival->body.room, part->total)) {
+    if (part->owner == 0 || arrival->uploads == NULL ||
+        !is_long(arrival->body.quota, part->total)) {
         return begin_short(arrival, part);
     }
     const enum tern_result begun = tern_uploads_begin(arrival->uploads, part, &arrival->upload);

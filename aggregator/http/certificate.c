@@ -58,18 +58,18 @@ bool tern_client_certificate_read(const mbedtls_x509_crt *certificate,
 const char *tern_client_certificate_why(uint32_t flags)
 {
     if ((flags & MBEDTLS_X509_BADCERT_MISSING) != 0) {
-        return "it sent no certificate";
+        return "the client sent no certificate";
     }
     if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0) {
-        return "no CA in tls.client_ca has signed its certificate";
+        return "no CA in tls.client_ca has signed the client's certificate";
     }
     if ((flags & MBEDTLS_X509_BADCERT_EXPIRED) != 0) {
-        return "its certificate, or one of its CA's, has expired";
+        return "the client's certificate, or a CA's certificate, has expired";
     }
     if ((flags & MBEDTLS_X509_BADCERT_FUTURE) != 0) {
-        return "its certificate, or one of its CA's, is not valid yet";
+        return "the client's certificate, or a CA's certificate, is not valid yet";
     }
-    return "its certificate is too weak, or does not allow the use by a client";
+    return "the client's certificate is too weak, or does not allow use by a client";
 }
 
 // --- PEM files
@@ -105,11 +105,11 @@ enum tern_result tern_pem_refuse(const char *path, const char *what, int error, 
     return TERN_ERR_CONFIG;
 }
 
-// RFC 5280 (4.2.1.6)
+// Kinds of a subject's alternative name (RFC 5280, 4.2.1.6)
 #define NAME_IS_DNS 2
 #define NAME_IS_ADDRESS 7
 
-// Writes "" for a name of another kind, and for one of more than 255 bytes.
+// Prints a DNS name or an address. Writes "" for other kinds of names, and for names of more than 255 bytes.
 static void name_as_text(const mbedtls_x509_buf *name, char text[256])
 {
     const int kind = name->tag & MBEDTLS_ASN1_TAG_VALUE_MASK;

@@ -12,7 +12,7 @@ struct mbedtls_x509_crt;
 
 // --- PEM files
 
-// The content of a PEM file. It is read once, so that every parser gets the same bytes.
+// The content of a PEM file. The file is read once, so that every parser gets the same bytes.
 struct tern_pem {
     const char *path; // borrowed, for messages
     uint8_t *bytes;   // followed by a NUL; NULL = not read
@@ -22,17 +22,17 @@ struct tern_pem {
 // what: names the file in `why`, such as "the certificate". TERN_ERR_CONFIG: the file cannot be read.
 TERN_MUST_USE enum tern_result tern_pem_read(const char *path, const char *what,
                                              struct tern_pem *pem, char why[256]);
-// Erases the bytes, which may be a private key, and frees them. Does nothing for a file that was not read.
+// Overwrites the bytes, which may be a private key, and frees them. Does nothing if the file was not read.
 void tern_pem_free(struct tern_pem *pem);
-// Writes to `why` that mbedTLS cannot parse the file. error: of mbedTLS. Returns TERN_ERR_CONFIG.
+// Writes to `why` that mbedTLS cannot parse the file. error: the error code of mbedTLS. Returns TERN_ERR_CONFIG.
 TERN_MUST_USE enum tern_result tern_pem_refuse(const char *path, const char *what, int error,
                                                char why[256]);
 
 struct tern_certificate {
-    uint64_t begins_s; // Unix seconds; every certificate of the file is valid from here on
-    uint64_t ends_s;   // until the first one of the file expires
-    // Host names and addresses of the file's first certificate, separated by ", ", as many as fit. "": none; clients
-    // refuse such a certificate of a server.
+    uint64_t begins_s; // Unix seconds; from this time on every certificate of the file is valid
+    uint64_t ends_s;   // Unix seconds; the earliest expiry of a certificate of the file
+    // Host names and addresses of the file's first certificate, separated by ", ", as many as fit. "": the certificate
+    // has no names, so clients refuse a server with it.
     char names[512];
 };
 
@@ -40,7 +40,7 @@ struct tern_certificate {
 TERN_MUST_USE enum tern_result tern_pem_certificate(const struct tern_pem *pem,
                                                     struct tern_certificate *certificate,
                                                     char why[256]);
-// Reads the file, then as tern_pem_certificate().
+// Reads the PEM file and its certificates.
 // TERN_ERR_CONFIG  like tern_pem_read() and tern_pem_certificate()
 TERN_MUST_USE enum tern_result
 tern_certificate_read(const char *path, struct tern_certificate *certificate, char why[256]);
@@ -52,7 +52,8 @@ struct tern_client_certificate {
     uint64_t ends_s;                // Unix seconds
 };
 
-// Reads name and end. False: the certificate does not have exactly one common name of 1 to 63 bytes of UTF-8.
+// Reads the client's name and the expiry. False: the certificate does not have exactly one common name of 1 to 63 bytes
+// of UTF-8.
 bool tern_client_certificate_read(const struct mbedtls_x509_crt *certificate,
                                   struct tern_client_certificate *out);
 

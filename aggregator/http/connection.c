@@ -1,5 +1,5 @@
-// A connection has one state, which determines the events that it awaits and the meaning of its deadline. run() takes
-// steps until the connection must wait for the socket or the handler.
+// A connection has one state, which determines the events that the connection awaits and the meaning of its deadline.
+// run() takes steps until the connection must wait for the socket or the handler.
 #include "http/connection.h"
 #include "hosted/log.h"
 #include "hosted/system.h"
@@ -18,56 +18,58 @@
 // the connection and drop the reply.
 #define DRAIN_MS 5000u
 
-// Handshakes without a turn use at most 1/SPARE_PARTS of a loop's time. A device whose address floods the listener with
-// hellos then still connects, unless the flood exceeds what the machine can do.
+// Handshakes without a slot use at most 1/SPARE_PARTS of a loop's time. Even if other peers of its address flood the
+// listener with ClientHellos, a device can still connect, unless the flood exceeds what the machine can handle.
 #define SPARE_PARTS 8u
-#define MS UINT64_C(1000) // in microseconds
+#define MS UINT64_C(1000) // a millisecond, in microseconds
 
-// How much a peer may still send after this side has closed.
+// How many bytes a peer may still send after this side has closed.
 #define DRAIN_BYTES (1u << 20)
 
-// Attributes the bytes of a connection: HTTP bytes as they are read and written, TLS and wire bytes by the difference of
-// two readings of the socket. Every byte is reported once: bytes of an exchange under its tag, bytes of the handshake
-// under the connection's first client, all others under the last tag when the connection closes.
+// Attributes the bytes of a connection: HTTP bytes as they are read and written, TLS and wire bytes by the difference
+// of two readings of the socket. Every byte is reported once: bytes of an exchange under the exchange's tag, bytes of
+// the handshake under the connection's first client, and all other bytes under the last tag when the connection closes.
 struct meter {
     const struct tern_http_handler *handler;
-    struct tern_socket_counters last; // previous reading
-    struct tern_bytes handshake_up;   // not reported yet
+    struct tern_socket_counters last; // previous reading of the socket's counters
+    struct tern_bytes handshake_up;   // bytes of the handshake that are not reported yet
     struct tern_bytes handshake_down;
-    uint64_t http_up; // since the last report
+    uint64_t http_up; // HTTP bytes since the last report
     uint64_t http_down;
     struct tern_http_tag tag; // of the last exchange
 };
 
-// Reads per event, and requests handled from one read, so that a fast peer does not starve the others.
+// Limit of reads per event, and of requests handled from one read, so that a fast peer does not starve other peers.
 #define READ_BATCH 8
 
 enum state {
-    STATE_PROXIED,   // awaits the PROXY header; deadline: handshake_ms from accept
+    STATE_PROXIED,   // awaits the PROXY header; deadline: handshake_ms after accept()
     STATE_ARRIVING,  // awaits the handshake's first byte; deadline: handshake_ms
-    STATE_HELD_BACK, // awaits a free handshake turn of its address; deadline: handshake_ms
-    STATE_HANDSHAKE, // deadline: handshake_ms from its turn
+    STATE_DEFERRED,  // awaits a free handshake slot of its address; deadline: handshake_ms
+    STATE_HANDSHAKE, // in the TLS handshake; deadline: handshake_ms after the slot was taken
     STATE_IDLE,      // between requests; deadline: idle_ms
-    STATE_READING,   // in a request; deadline: request_ms from its first byte, and min_rate on top
-    STATE_PENDING,   // the handler has the exchange; no deadline
-    STATE_WRITING,   // sends a reply; deadline: write_ms without progress
-    STATE_DRAINING,  // this side has closed; deadline: DRAIN_MS
+    STATE_READING, // receives a request; deadline: request_ms after its first byte, extended by min_rate
+    STATE_PENDING,  // the handler has the exchange; no deadline
+    STATE_WRITING,  // sends a reply; deadline: write_ms without progress
+    STATE_DRAINING, // this side has closed; deadline: DRAIN_MS
 };
 
-// After a reply the connection reads the next request, reads the body of the present one, or closes.
-enum after { AFTER_NEXT, AFTER_BODY, AFTER_CLOSE };
+// What the connection does after a reply: it reads the next request, reads the body of the present request, or closes.
+enum after_reply { AFTER_NEXT, AFTER_BODY, AFTER_CLOSE };
 
-// The result of a step. STEP_GONE: the connection is destroyed.
+// The result of a step. STEP_ON: take the next step; STEP_WAIT: wait for an event; STEP_GONE: the connection is
+// destroyed.
 enum step { STEP_ON, STEP_WAIT, STEP_GONE };
 
 struct tern_connection {
     struct tern_place place; // first, so that a pointer to the place also points to the connection
     struct tern_connection_group *group;
     LIST_ENTRY(tern_connection) open;
-    TAILQ_ENTRY(tern_connection) held_back; // in STATE_HELD_BACK
-    uint64_t recognised;      // client of the ticket in the ClientHello, not yet proven; 0 = none
-    struct tern_address turn; // the key under which its handshake has taken a turn
-    bool is_spare;            // its handshake began without a turn, in spare time
+    TAILQ_ENTRY(tern_connection) deferred; // linked in STATE_DEFERRED only
+    uint64_t recognised; // client of the ticket in the ClientHello, not yet proven; 0 = none
+    struct tern_address
+        slot_key;  // key of the handshake slot that the connection has taken, or awaits
+    bool is_spare; // the handshake began without a slot, in the loop's spare time
     struct tern_proxy_header *proxy; // NULL unless STATE_PROXIED
     uv_poll_t poll;
     int watched; // uv_poll_event bits
@@ -77,15 +79,15 @@ struct tern_connection {
     uint64_t reading_ms; // now_ms() when the request began
     struct tern_request_reader *reader;
     struct tern_http_exchange *exchange;
-    uint8_t *input; // bytes after the present request, at most those of one read
+    uint8_t *input; // received bytes after the present request, at most the bytes of one read
     size_t input_len;
-    int reads_left; // of READ_BATCH, in this event
-    bool continued; // "100 Continue" was sent for this request
-    enum after after;
+    int reads_remaining; // reads of READ_BATCH that this event may still use
+    bool continued;      // "100 Continue" was sent for this request
+    enum after_reply after;
     bool replies; // the reply being sent ends an exchange, not an interim response
     struct tern_reply_out out;
     struct tern_http_tag tag; // of the reply being sent
-    size_t drained;           // bytes, in STATE_DRAINING
+    size_t drained;           // bytes received in STATE_DRAINING
     struct meter meter;
     char peer[INET6_ADDRSTRLEN];
     bool peer_is_cache;
@@ -93,14 +95,15 @@ struct tern_connection {
 
 // --- Exchanges and their mailbox
 
-// An exchange may outlive its connection and its loop; its reply is then dropped.
+// One request and its reply. An exchange may outlive its connection and its loop; the reply is then dropped.
 struct tern_http_exchange {
     struct tern_mailbox *mailbox;
     struct tern_request_reader *reader;
-    struct tern_connection *connection; // NULL once it is closed; for the loop's thread only
+    struct tern_connection
+        *connection;          // NULL once the connection is closed; for the loop's thread only
     struct tern_http_tag tag; // guarded by the mailbox's lock until the loop has the reply
     struct tern_http_reply reply;
-    struct tern_http_exchange *next; // in the mailbox
+    struct tern_http_exchange *next; // next exchange in the mailbox
 };
 
 // Returns exchanges with their replies from any thread to the loop.
@@ -195,7 +198,7 @@ static bool post(struct tern_http_exchange *exchange)
         bool was_empty = mailbox->first == NULL;
         *(was_empty ? &mailbox->first : &mailbox->last->next) = exchange;
         mailbox->last = exchange;
-        // The lock prevents the loop from closing the handle meanwhile.
+        // The lock prevents the loop from closing `wake` meanwhile.
         if (was_empty && !pthread_equal(mailbox->owner, pthread_self())) {
             uv_async_send(mailbox->wake);
         }
@@ -353,7 +356,7 @@ static void meter_exchange(struct meter *metering, const struct tern_stream *str
     tern_http_tag_clear_cache(&metering->tag);
 }
 
-// Reports all bytes that are left. Call it before the stream is closed.
+// Reports all bytes that are not reported yet. Call this function before the stream is closed.
 static void meter_close(struct meter *metering, const struct tern_stream *stream)
 {
     struct tern_socket_counters now;
@@ -380,7 +383,7 @@ static void watch(struct tern_connection *connection, int events)
     }
 }
 
-// Whether the stream must wait for the socket. If so, watches the socket.
+// Watches the socket if the stream must wait for it. Returns whether the stream must wait.
 static bool waits_for(struct tern_connection *connection, enum tern_stream_status status)
 {
     const bool reads = status == TERN_STREAM_WANT_READ;
@@ -391,7 +394,7 @@ static bool waits_for(struct tern_connection *connection, enum tern_stream_statu
     return waits;
 }
 
-// Returns the clock of deadlines.
+// Returns the time of the clock that all deadlines use.
 static uint64_t now_ms(const struct tern_connection_group *group)
 {
     uint64_t (*monotonic_ms)(void) = group->shared->monotonic_ms;
@@ -411,9 +414,9 @@ static void begin_reading(struct tern_connection *connection)
     set_state(connection, STATE_READING, connection->group->limits.request_ms);
 }
 
-// --- Turns of handshakes
+// --- Handshake slots
 
-// Returns the ticket's client, or 0 if the handler no longer admits it, as after a revocation.
+// Returns the ticket's client, or 0 if the handler no longer admits this client, as after a revocation.
 static uint64_t admitted_client(const struct tern_connection *connection, uint64_t client)
 {
     const struct tern_http_handler *handler = &connection->group->shared->handler;
@@ -429,7 +432,7 @@ static size_t peek(const struct tern_connection *connection, uint8_t *dst, size_
     return len > 0 ? (size_t)len : 0;
 }
 
-// Recognises the client by the ticket in the ClientHello, if the whole ClientHello has arrived.
+// Recognises the client by the ticket in the ClientHello, if the ClientHello has arrived completely.
 static void recognise(struct tern_connection *connection)
 {
     const struct tern_server_shared *shared = connection->group->shared;
@@ -445,9 +448,9 @@ static void recognise(struct tern_connection *connection)
     }
 }
 
-// Returns a key for the client's own turns that equals no peer's address: byte 8 of an address is 0, both for a /64
-// network and for a mapped IPv4 address.
-static struct tern_address turns_of_client(uint64_t client)
+// Returns the key of the client's handshake slots. It differs from every peer's address: byte 8 of an address is 0,
+// both for a /64 network and for a mapped IPv4 address.
+static struct tern_address client_slot_key(uint64_t client)
 {
     struct tern_address address = {{0}};
     tern_put_le64(address.bytes, client);
@@ -455,24 +458,24 @@ static struct tern_address turns_of_client(uint64_t client)
     return address;
 }
 
-static bool take_turn_of(struct tern_connection *connection, const struct tern_address *turn)
+static bool take_slot_at(struct tern_connection *connection, const struct tern_address *key)
 {
     struct tern_connection_group *group = connection->group;
-    connection->turn = *turn;
-    return tern_handshakes_begin(&group->handshakes, turn, now_ms(group));
+    connection->slot_key = *key;
+    return tern_handshakes_take_slot(&group->handshakes, key, now_ms(group));
 }
 
-// A recognised client has turns of its own, so that strangers behind the same address cannot take all of them.
-static bool take_turn(struct tern_connection *connection)
+// Takes a handshake slot. A recognised client has separate slots, which strangers behind the same address cannot take.
+static bool take_slot(struct tern_connection *connection)
 {
     recognise(connection);
     if (connection->recognised != 0) {
-        const struct tern_address own = turns_of_client(connection->recognised);
-        if (take_turn_of(connection, &own)) {
+        const struct tern_address key = client_slot_key(connection->recognised);
+        if (take_slot_at(connection, &key)) {
             return true;
         }
     }
-    return take_turn_of(connection, &connection->place.address);
+    return take_slot_at(connection, &connection->place.address);
 }
 
 static void start_handshake(struct tern_connection *connection)
@@ -491,7 +494,7 @@ static void use_spare_time(uv_timer_t *timer);
 
 static void await_spare_time(struct tern_connection_group *group)
 {
-    if (group->held_back_count == 0 || uv_is_active((const uv_handle_t *)&group->spare)) {
+    if (group->deferred_count == 0 || uv_is_active((const uv_handle_t *)&group->spare)) {
         return;
     }
     const uint64_t now = now_us(group);
@@ -499,55 +502,55 @@ static void await_spare_time(struct tern_connection_group *group)
     (void)uv_timer_start(&group->spare, use_spare_time, wait_ms + 1, 0);
 }
 
-static void hold_back(struct tern_connection *connection)
+static void defer(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
     const uint64_t soon = now_us(group) + MS;
-    if (group->held_back_count++ == 0 && group->spare_from_us < soon) {
-        group->spare_from_us = soon; // unused time cannot be saved up
+    if (group->deferred_count++ == 0 && group->spare_from_us < soon) {
+        group->spare_from_us = soon; // unused spare time is lost
     }
-    TAILQ_INSERT_HEAD(&group->held_back, connection, held_back);
-    group->shared->counters.handshakes_held_back++;
+    TAILQ_INSERT_HEAD(&group->deferred, connection, deferred);
+    group->shared->counters.handshakes_deferred++;
     await_spare_time(group);
 }
 
-static void leave_held_back(struct tern_connection *connection)
+static void leave_deferred(struct tern_connection *connection)
 {
-    TAILQ_REMOVE(&connection->group->held_back, connection, held_back);
-    connection->group->held_back_count--;
+    TAILQ_REMOVE(&connection->group->deferred, connection, deferred);
+    connection->group->deferred_count--;
 }
 
-// Begins the handshake of a readable socket, or holds the connection back until a turn is free. The newest connection is
-// first in the queue, because in a flood admission displaces the oldest ones next.
+// Begins the handshake of a readable socket, or defers it until a slot is free. The newest connection is first in the
+// queue, because in a flood the admission displaces the oldest connections next.
 static enum step begin_handshake(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
-    if (take_turn(connection)) {
+    if (take_slot(connection)) {
         start_handshake(connection);
         return STEP_ON;
     }
-    set_state(connection, STATE_HELD_BACK, group->limits.handshake_ms);
+    set_state(connection, STATE_DEFERRED, group->limits.handshake_ms);
     watch(connection, UV_DISCONNECT);
-    hold_back(connection);
+    defer(connection);
     return STEP_WAIT;
 }
 
 // Begins a deferred handshake. The loop reads the ClientHello, which has arrived, in its next iteration.
-static void start_held_back(struct tern_connection *connection)
+static void start_deferred(struct tern_connection *connection)
 {
-    leave_held_back(connection);
+    leave_deferred(connection);
     start_handshake(connection);
 }
 
-// Chooses at random, so that no peer can time its ClientHellos to be chosen more often.
-static struct tern_connection *any_held_back(const struct tern_connection_group *group)
+// Returns a random deferred connection, so that no peer can time its ClientHellos to be chosen more often.
+static struct tern_connection *random_deferred(const struct tern_connection_group *group)
 {
     uint32_t number = 0;
     const enum tern_result ignored = tern_random_fill(&number, sizeof number);
     (void)ignored;
-    struct tern_connection *connection = TAILQ_FIRST(&group->held_back);
-    for (number %= group->held_back_count; number > 0; number--) {
-        connection = TAILQ_NEXT(connection, held_back);
+    struct tern_connection *connection = TAILQ_FIRST(&group->deferred);
+    for (number %= group->deferred_count; number > 0; number--) {
+        connection = TAILQ_NEXT(connection, deferred);
     }
     return connection;
 }
@@ -557,16 +560,16 @@ static void use_spare_time(uv_timer_t *timer)
 {
     struct tern_connection_group *group = timer->data;
     const uint64_t now = now_us(group);
-    if (group->held_back_count > 0 && now >= group->spare_from_us) {
-        struct tern_connection *connection = any_held_back(group);
+    if (group->deferred_count > 0 && now >= group->spare_from_us) {
+        struct tern_connection *connection = random_deferred(group);
         group->spare_from_us = now;
         connection->is_spare = true;
-        start_held_back(connection);
+        start_deferred(connection);
     }
     await_spare_time(group);
 }
 
-// Charges the time that a handshake without a turn has used to the loop's spare time.
+// Charges the time of a handshake without a slot to the loop's spare time.
 static void charge_spare_time(const struct tern_connection *connection, uint64_t nanoseconds)
 {
     if (connection->is_spare) {
@@ -574,47 +577,49 @@ static void charge_spare_time(const struct tern_connection *connection, uint64_t
     }
 }
 
-// Frees the turn of a successful handshake, and gives it to the next connection that waits for the same key.
-static void return_turn(struct tern_connection *connection)
+// Frees the slot of a successful handshake, and gives the slot to the next deferred connection with the same key.
+static void free_slot(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
     if (connection->is_spare) {
         return;
     }
-    tern_handshakes_succeed(&group->handshakes, &connection->turn, now_ms(group));
-    struct tern_connection *next = TAILQ_FIRST(&group->held_back);
-    while (next != NULL && memcmp(&next->turn, &connection->turn, sizeof next->turn) != 0) {
-        next = TAILQ_NEXT(next, held_back);
+    tern_handshakes_free_slot(&group->handshakes, &connection->slot_key, now_ms(group));
+    struct tern_connection *next = TAILQ_FIRST(&group->deferred);
+    while (next != NULL &&
+           memcmp(&next->slot_key, &connection->slot_key, sizeof next->slot_key) != 0) {
+        next = TAILQ_NEXT(next, deferred);
     }
-    if (next != NULL && take_turn(next)) {
-        start_held_back(next);
+    if (next != NULL && take_slot(next)) {
+        start_deferred(next);
     }
 }
 
-// Begins the deferred handshakes for which a turn is free.
-static void begin_held_back(struct tern_connection_group *group)
+// Begins the deferred handshakes for which a slot is free.
+static void start_deferred_with_slots(struct tern_connection_group *group)
 {
-    struct tern_connection *connection = TAILQ_FIRST(&group->held_back);
+    struct tern_connection *connection = TAILQ_FIRST(&group->deferred);
     while (connection != NULL) {
-        struct tern_connection *next = TAILQ_NEXT(connection, held_back);
-        if (take_turn(connection)) {
-            start_held_back(connection);
+        struct tern_connection *next = TAILQ_NEXT(connection, deferred);
+        if (take_slot(connection)) {
+            start_deferred(connection);
         }
         connection = next;
     }
 }
 
-// A handshake that ends before the server's first answer has cost nothing, so its turn is free again.
+// Leaves the queue of deferred handshakes, or frees the slot of a handshake that ends before the server's first answer,
+// since such a handshake has cost nothing.
 static void leave_handshake(struct tern_connection *connection)
 {
     if (connection->state == STATE_HANDSHAKE && connection->stream.bytes_sent == 0) {
-        return_turn(connection);
-    } else if (connection->state == STATE_HELD_BACK) {
-        leave_held_back(connection);
+        free_slot(connection);
+    } else if (connection->state == STATE_DEFERRED) {
+        leave_deferred(connection);
     }
 }
 
-// Marks the connection as authenticated (tern_http_permit.known), and records its ticket as the client's.
+// Marks the connection as authenticated (tern_http_permit.known), and records that its ticket belongs to the client.
 static void authenticate(struct tern_connection *connection, uint64_t client)
 {
     const struct tern_server_shared *shared = connection->group->shared;
@@ -625,7 +630,8 @@ static void authenticate(struct tern_connection *connection, uint64_t client)
     }
 }
 
-// Connections with this ticket are strangers from now on, because the credentials were refused (a revoked client's).
+// Makes later connections with this ticket strangers, because the credentials of its client were refused, as after a
+// revocation.
 static void forget_ticket(struct tern_connection *connection)
 {
     struct tern_known_tickets *tickets = connection->group->shared->known_tickets;
@@ -642,7 +648,7 @@ static void on_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-// Meters an unfinished request or reply for its own tag.
+// Reports the last bytes of the connection, under the tag of an unfinished request or reply if there is one.
 static void meter_end(struct tern_connection *connection)
 {
     struct meter *metering = &connection->meter;
@@ -664,7 +670,7 @@ static void meter_end(struct tern_connection *connection)
     meter_close(metering, &connection->stream);
 }
 
-// Closes the connection at once. on_closed() frees its memory, when libuv has closed the handle.
+// Closes the connection at once. on_closed() frees the memory when libuv has closed the handle.
 static void destroy(struct tern_connection *connection)
 {
     struct tern_connection_group *group = connection->group;
@@ -706,8 +712,8 @@ static enum step begin_drain(struct tern_connection *connection)
     return STEP_ON;
 }
 
-// Delays acknowledgements, so that the reply can carry them. The kernel resets this when it sends an acknowledgement
-// alone, so call it before each request.
+// Makes the kernel delay TCP acknowledgements, so that the reply can carry them. The kernel resets this option when it
+// sends an acknowledgement alone, so the option is set before each request.
 static void delay_acknowledgements(const struct tern_connection *connection)
 {
     int off = 0;
@@ -731,11 +737,11 @@ static enum step await_request(struct tern_connection *connection)
     if (connection->input != NULL) {
         return STEP_ON;
     }
-    watch(connection, UV_READABLE); // a read now would mostly find nothing
+    watch(connection, UV_READABLE); // an immediate read would rarely find bytes
     return STEP_WAIT;
 }
 
-// Waits for the handshake, or without TLS for the first request, once the peer's address is final.
+// Waits for the handshake, or without TLS for the first request. Called once the peer's address is known.
 static enum step begin_connection(struct tern_connection *connection)
 {
     const struct tern_connection_group *group = connection->group;
@@ -751,7 +757,7 @@ static enum step begin_connection(struct tern_connection *connection)
 
 // --- Behind a proxy
 
-// Prints the address without the port; "unix" for families other than IPv4 and IPv6.
+// Prints the IPv4 or IPv6 address without the port; "unix" for other families.
 static void print_address(const struct sockaddr_storage *name, char text[INET6_ADDRSTRLEN])
 {
     if (name->ss_family == AF_INET) {
@@ -773,7 +779,8 @@ static void set_peer(struct tern_connection *connection, const struct sockaddr_s
     connection->peer_is_cache = tern_networks_contain(&connection->group->shared->caches, name);
 }
 
-#define LOG_PAUSE_MS 1000u // between two log lines about PROXY headers, which bounds the log's size
+#define LOG_PAUSE_MS                                                                               \
+    1000u // least time between two log lines about PROXY headers, which limits the log's size
 
 static void log_refusal(struct tern_connection *connection, const char *why)
 {
@@ -798,7 +805,7 @@ static enum step refuse_proxied(struct tern_connection *connection, const char *
     return end_connection(connection);
 }
 
-// Assigns the connection to the client that the PROXY header names, whose address then counts for the limits.
+// Assigns the connection to the client whose address the PROXY header contains; the limits then use this address.
 static enum step accept_peer(struct tern_connection *connection,
                              const struct sockaddr_storage *peer)
 {
@@ -813,7 +820,7 @@ static enum step accept_peer(struct tern_connection *connection,
     return begin_connection(connection);
 }
 
-// Reads bytes of the PROXY header. False: no bytes have arrived; *step is the next step.
+// Reads bytes of the PROXY header. False: no bytes have arrived; *step is the result of the connection's step.
 static bool receive_header(struct tern_connection *connection, size_t wants, enum step *step)
 {
     struct tern_proxy_header *header = connection->proxy;
@@ -827,8 +834,8 @@ static bool receive_header(struct tern_connection *connection, size_t wants, enu
         *step = STEP_WAIT;
     } else {
         // A proxy's health check opens a connection and closes it without a header; this is not logged.
-        *step = refuse_proxied(connection,
-                               header->len == 0 ? NULL : "the connection ended within the header");
+        *step = refuse_proxied(
+            connection, header->len == 0 ? NULL : "the connection ended within the PROXY header");
     }
     return false;
 }
@@ -871,7 +878,7 @@ static void report_answer(struct tern_connection *connection,
 }
 
 // Begins to send connection->out.
-static enum step begin_write(struct tern_connection *connection, enum after after)
+static enum step begin_write(struct tern_connection *connection, enum after_reply after)
 {
     connection->after = after;
     set_state(connection, STATE_WRITING, connection->group->limits.write_ms);
@@ -936,7 +943,7 @@ static enum step step_write(struct tern_connection *connection)
 
 // --- Reading
 
-// Gives a long body over a slow link more time: each byte that arrives extends the deadline.
+// Extends the deadline by every received byte, so that a long body can arrive over a slow link.
 static void extend_reading(struct tern_connection *connection)
 {
     const struct tern_http_limits *limits = &connection->group->limits;
@@ -984,8 +991,10 @@ static bool begin_request(struct tern_connection *connection)
     return connection->reader != NULL;
 }
 
-// Answers without the handler. The bytes count under the tag that the handler set in on_headers, or under no client.
-static enum step refuse_request(struct tern_connection *connection, int status, enum after after)
+// Refuses the request without the handler. Its bytes are reported under the tag that the handler set in on_headers, or
+// under no client.
+static enum step refuse_request(struct tern_connection *connection, int status,
+                                enum after_reply after)
 {
     const struct tern_request_reader *reader = connection->reader;
     const bool is_readers = reader != NULL && tern_reader_state(reader)->status == status;
@@ -1022,7 +1031,7 @@ static enum step dispatch(struct tern_connection *connection)
     return STEP_WAIT;
 }
 
-// Waits for more of the request; sends "100 Continue" if the peer expects it.
+// Waits for the rest of the request; sends "100 Continue" if the peer expects this response.
 static enum step await_rest(struct tern_connection *connection)
 {
     const struct tern_reader_state *state = tern_reader_state(connection->reader);
@@ -1051,7 +1060,8 @@ static enum step keep_input(struct tern_connection *connection, const uint8_t *d
     return STEP_ON;
 }
 
-// Passes the bytes of one read to the present request, and keeps the bytes after its end.
+// Passes the bytes of one read to the present request, and stores the bytes after the request's end in
+// connection->input.
 static enum step consume(struct tern_connection *connection, const uint8_t *data, size_t len)
 {
     size_t used = 0;
@@ -1060,7 +1070,7 @@ static enum step consume(struct tern_connection *connection, const uint8_t *data
     }
     enum tern_result result = tern_reader_feed(connection->reader, data, len, &used);
     connection->meter.http_up += used;
-    // Before dispatch(): the handler may reply before on_request() returns.
+    // The input is stored before dispatch(), because the handler may reply before on_request() returns.
     if (keep_input(connection, data + used, len - used) == STEP_GONE) {
         return end_connection(connection);
     }
@@ -1072,7 +1082,7 @@ static enum step consume(struct tern_connection *connection, const uint8_t *data
         return refuse_request(connection, state->status,
                               state->discards ? AFTER_BODY : AFTER_CLOSE);
     }
-    // A refused request has its reply already; its body was only discarded.
+    // The reply to a refused request was sent already; its body was discarded.
     return state->status != 0 ? await_request(connection) : dispatch(connection);
 }
 
@@ -1087,8 +1097,8 @@ static enum step consume_input(struct tern_connection *connection)
 
 static enum step step_read(struct tern_connection *connection)
 {
-    const bool has_turn = connection->reads_left-- > 0;
-    if (connection->input != NULL && !has_turn) {
+    const bool may_read = connection->reads_remaining-- > 0;
+    if (connection->input != NULL && !may_read) {
         watch(connection, UV_WRITABLE); // continue in the loop's next iteration
         return STEP_WAIT;
     }
@@ -1096,7 +1106,7 @@ static enum step step_read(struct tern_connection *connection)
         return consume_input(connection);
     }
     watch(connection, UV_READABLE);
-    if (!has_turn) {
+    if (!may_read) {
         return STEP_WAIT;
     }
     uint8_t *buffer = connection->group->read_buffer;
@@ -1143,7 +1153,7 @@ static enum step end_handshake(struct tern_connection *connection)
     struct tern_server_counters *counters = &connection->group->shared->counters;
     const bool resumed = tern_stream_peer(&connection->stream).resumed;
     *(resumed ? &counters->handshakes_resumed : &counters->handshakes_full) += 1;
-    return_turn(connection);
+    free_slot(connection);
     meter_handshake(&connection->meter, &connection->stream);
     const uint64_t client = proven_client(connection);
     if (client != 0) {
@@ -1215,7 +1225,7 @@ static enum step run(struct tern_connection *connection)
         case STATE_DRAINING:
             step = step_drain(connection);
             break;
-        case STATE_HELD_BACK:
+        case STATE_DEFERRED:
         case STATE_PENDING:
             step = STEP_WAIT;
             break;
@@ -1224,8 +1234,8 @@ static enum step run(struct tern_connection *connection)
     return step;
 }
 
-// Reads nothing while the handler prepares the reply: pipelined bytes wait in the kernel. A TLS peer that has closed
-// cannot receive a reply; a plain peer may have closed only its sending side.
+// Reads nothing while the handler prepares the reply: pipelined requests wait in the kernel. A TLS peer that has closed
+// cannot receive a reply; a peer without TLS may have closed only its sending side.
 static void poll_pending(struct tern_connection *connection, int events)
 {
     if ((events & UV_DISCONNECT) == 0) {
@@ -1249,12 +1259,12 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         poll_pending(connection, events);
         return;
     }
-    if (connection->state == STATE_HELD_BACK) {
+    if (connection->state == STATE_DEFERRED) {
         count_failed(connection);
         destroy(connection); // the peer has closed
         return;
     }
-    connection->reads_left = READ_BATCH;
+    connection->reads_remaining = READ_BATCH;
     (void)run(connection);
 }
 
@@ -1319,7 +1329,7 @@ void tern_connection_open(struct tern_connection_group *group, int fd,
         return;
     }
     LIST_INSERT_HEAD(&group->open, connection, open);
-    connection->reads_left = READ_BATCH;
+    connection->reads_remaining = READ_BATCH;
     if (proxied || begin_connection(connection) == STEP_ON) {
         (void)run(connection);
     }
@@ -1338,7 +1348,7 @@ static void expire(struct tern_connection *connection)
     } else if (state == STATE_READING && tern_reader_state(connection->reader)->status == 0) {
         (void)refuse_request(connection, 408, AFTER_CLOSE);
         (void)run(connection);
-    } else { // a request that was refused before has its reply already
+    } else { // the reply to a refused request was sent already
         destroy(connection);
     }
 }
@@ -1363,7 +1373,7 @@ static void expire_if_due(struct tern_connection *connection)
 uint64_t tern_connections_expire(struct tern_connection_group *group)
 {
     for_each(group, expire_if_due);
-    begin_held_back(group);
+    start_deferred_with_slots(group);
     tern_handshakes_sweep(&group->handshakes, now_ms(group));
     return now_ms(group);
 }
@@ -1412,7 +1422,7 @@ static void send_reply(struct tern_connection *connection, struct tern_http_exch
     report_answer(connection, reader);
     free_exchange(exchange);
     tern_admission_touch(connection->group->shared->admission, &connection->place);
-    connection->reads_left = READ_BATCH;
+    connection->reads_remaining = READ_BATCH;
     (void)begin_write(connection, closes ? AFTER_CLOSE : AFTER_NEXT);
     (void)run(connection);
 }
@@ -1437,7 +1447,7 @@ void tern_connections_deliver(struct tern_connection_group *group)
 
 // --- Group
 
-// Wakes the loop of a group whose connections another loop has displaced.
+// Wakes the loop of this group, because another loop has displaced one of the group's connections.
 static void wake_loop(void *ctx)
 {
     uv_async_send(ctx);
@@ -1450,7 +1460,7 @@ bool tern_connections_init(struct tern_connection_group *group, uv_loop_t *uv, u
     TAILQ_INIT(&group->places.displaced);
     group->places.wake = wake_loop;
     group->places.ctx = wake;
-    TAILQ_INIT(&group->held_back);
+    TAILQ_INIT(&group->deferred);
     LIST_INIT(&group->open);
     group->spare.data = group;
     group->mailbox = new_mailbox(wake);

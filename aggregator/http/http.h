@@ -15,14 +15,16 @@
 #include <stdint.h>
 #include <strings.h>
 
-// Each limit is checked before the memory it bounds is allocated. 0 = the default in parentheses.
+// Each limit is checked before memory is allocated. 0 = the default in parentheses.
 struct tern_http_limits {
-    // Open connections of all loops (10000). One more displaces the stranger (a connection without credentials, see
-    // tern_http_permit.known) whose last complete request is the oldest. It is refused if no stranger can be displaced.
+    // Open connections of all loops (10000). A further connection displaces the stranger (a connection without
+    // credentials, see tern_http_permit.known) whose last complete request is the oldest. The further connection is
+    // refused if no stranger can be displaced.
     uint32_t connections;
-    // Strangers of one address (256). One more displaces the one whose last complete request is the oldest.
+    // Strangers of one address (256). A further stranger displaces the stranger of this address whose last complete
+    // request is the oldest.
     uint32_t connections_per_address;
-    // Connections of one authenticated client (8). One more displaces the client's oldest.
+    // Connections of one authenticated client (8). A further connection displaces the client's oldest connection.
     uint32_t connections_per_client;
     uint32_t header_bytes; // request line and headers of one request (4096)
     uint32_t body_bytes;   // body of one request (16 MiB)
@@ -30,31 +32,37 @@ struct tern_http_limits {
     // go into files. One body of body_bytes always fits; a body that does not fit is refused with 503.
     uint64_t body_memory;
     uint64_t body_disk;
-    uint32_t unfinished;    // incomplete bodies that are kept after their connection broke (1000)
-    uint32_t unfinished_ms; // how long they are kept (86400000), unless other bodies need the space
-    uint32_t handshake_ms;  // for the TLS handshake, and before it for its first byte (10000)
-    // TLS handshakes that one address may have in progress on one loop (8): its turns. Others wait for a turn, at most
-    // handshake_ms. A successful handshake frees its turn at once; failed and stalled ones free this many turns a second.
-    // Waiting handshakes also begin without a turn, in an eighth of the loop's time. A client whose ticket is recognised
-    // has turns of its own.
+    uint32_t
+        unfinished; // interrupted uploads: incomplete bodies that are stored after their connection broke (1000)
+    uint32_t
+        unfinished_ms; // how long interrupted uploads are stored (86400000), unless other bodies need the space
+    uint32_t
+        handshake_ms; // time for the TLS handshake, and before the handshake for its first byte (10000)
+    // Handshake slots of one address on one loop (8). A TLS handshake takes a slot; if no slot is free, the handshake
+    // is deferred for at most handshake_ms. A successful handshake frees its slot at once; failed and stalled
+    // handshakes free this many slots a second. Deferred handshakes also begin without a slot, in an eighth of the
+    // loop's time. A client whose ticket is recognised has separate slots.
     uint32_t handshakes_per_address;
-    uint32_t request_ms; // from a request's first byte to its last (60000), extended by min_rate
-    uint32_t min_rate;   // bytes of a body per second (500); arriving bytes extend request_ms
-    uint32_t idle_ms;    // between requests (300000)
-    uint32_t write_ms;   // without progress while a reply is being sent (60000)
+    uint32_t
+        request_ms; // time from a request's first byte to its last byte (60000), extended by min_rate
+    uint32_t
+        min_rate; // bytes of a body per second (500); a received byte extends request_ms by 1/min_rate s
+    uint32_t idle_ms;  // time between two requests (300000)
+    uint32_t write_ms; // time without progress while a reply is being sent (60000)
 };
 
 // Replaces every 0 by its default, and raises body_memory and body_disk to body_bytes.
 void tern_http_limits_fill(struct tern_http_limits *limits);
 
-// The PEM files of TLS, and what they require of clients.
+// The PEM files of TLS, and whether clients need certificates.
 struct tern_http_files {
-    const char *certificate; // with the chain; NULL = plain TCP
+    const char *certificate; // certificate with its chain; NULL = TCP without TLS
     const char *private_key;
     // CAs of client certificates. If set, a client needs a certificate or a pre-shared key; the certificate's common name
     // becomes tern_http_request.certificate. NULL = no certificate is requested.
     const char *client_ca;
-    bool client_certificate_optional; // admits clients without one; a bad one is always refused
+    bool
+        client_certificate_optional; // admits clients without a certificate; a bad certificate is always refused
 };
 
 struct tern_http_config {
@@ -62,11 +70,12 @@ struct tern_http_config {
     uint16_t port;       // 0 = any; see tern_http_port()
     uint32_t threads;    // loops; 0 = one per core
     struct tern_http_files files;
-    const char *ticket_keys;    // file of the session-ticket keys (mode 0600), so that a restart
-                                // does not cost every device a full handshake; NULL = no tickets
-    const char *ticket_clients; // file that maps tickets to clients over a restart; NULL = none
-    // Addresses and networks of proxies, such as "127.0.0.1, 10.0.0.0/8". Each of their connections begins with the header
-    // of the PROXY protocol (version 1 or 2), which names the peer. NULL = none.
+    const char *ticket_keys; // file of the session-ticket keys (mode 0600), so that a restart
+                             // does not cost every device a full handshake; NULL = no tickets
+    const char
+        *ticket_clients; // file that stores over a restart which client used a ticket; NULL = none
+    // Addresses and networks of proxies, such as "127.0.0.1, 10.0.0.0/8". Each connection of a proxy begins with the
+    // header of the PROXY protocol (version 1 or 2), which contains the client's address. NULL = none.
     const char *proxy_from;
     // Addresses and networks of caches that answer clients for this server: tern_http_request.peer_is_cache. NULL = none.
     const char *cache_from;
@@ -74,8 +83,9 @@ struct tern_http_config {
     // completed. NULL = all bodies are in memory.
     const char *spool_folder;
     struct tern_http_limits limits;
-    uint64_t (*monotonic_ms)(void); // clock of all deadlines, called by every loop; NULL = libuv's
-    uint32_t sweep_ms;              // how often deadlines are checked; 0 = 1000
+    uint64_t (*monotonic_ms)(
+        void);         // clock of all deadlines, called by every loop; NULL = libuv's clock
+    uint32_t sweep_ms; // how often deadlines are checked; 0 = 1000
 };
 
 // Bytes of the common name of a client's certificate, with its NUL.
@@ -84,31 +94,32 @@ struct tern_http_config {
 // Bytes of a pre-shared key.
 #define TERN_HTTP_PSK_SIZE 32
 
-// The key of limits per address: an IPv4 address in its IPv6-mapped form, or the /64 network of an IPv6 address, because
-// one subscriber has at least a /64. All zero: a unix socket, which has no limits per address.
+// The key of limits per address: an IPv4 address in its IPv6-mapped form, or the /64 network of an IPv6 address,
+// because one subscriber has at least a /64 network. All zero: a unix socket, which has no limits per address.
 struct tern_address {
     uint8_t bytes[16];
 };
 
-// One request and its reply. The listener owns it until on_request(), the handler until tern_http_reply().
+// One request and its reply. The listener owns the exchange until on_request(), then the handler until
+// tern_http_reply().
 struct tern_http_exchange;
 
 struct tern_http_request {
     uint64_t id;                 // counts up from 1 in each server
-    const char *method;          // "GET"; "" if the request broke off earlier
+    const char *method;          // "GET"; "" if the request ended before its method
     const char *path;            // without the query
     const char *query;           // the text after "?"; "" when absent
     const char *authorization;   // value of the header Authorization, "" when absent
-    const char *host;            // value of Host; only its form is checked
+    const char *host;            // value of the header Host; only the form of the value is checked
     const char *cookie;          // value of Cookie, "" when absent
     const char *origin;          // value of Origin, "" when absent
     const char *peer;            // address without port, for logs
     struct tern_address address; // of the peer, for rate limits
-    bool peer_is_cache;          // its address is in cache_from
+    bool peer_is_cache;          // the peer's address is in tern_http_config.cache_from
     uint64_t psk_client;         // the client whose pre-shared key the handshake proved; 0 = none
     const char *certificate;     // common name of the client's certificate; "" = none
     uint64_t range_from;         // N of "Range: bytes=N-"; 0 when absent
-    const uint8_t *body;         // includes bytes of earlier requests (tern_http_permit.owner)
+    const uint8_t *body;         // includes bytes of an interrupted upload (tern_http_permit.owner)
     size_t body_len;
 };
 
@@ -129,20 +140,20 @@ struct tern_http_reply {
     uint32_t retry_after_s; // 0 = no header
     bool closes;            // sends "Connection: close" and closes the connection
     // Static strings; NULL = no header. cache and type have at most 200 bytes together, headers at most 250.
-    // Cache-Control. The reply then has ETag "1", too: a cached path never changes
+    // Cache-Control. The reply then has ETag "1", too, because a cached path always has the same content
     const char *cache;
     const char *type;                      // Content-Type
     const char *headers;                   // further lines, each with its CRLF
     char set_cookie[TERN_HTTP_COOKIE_MAX]; // value of Set-Cookie; "" = no header
-    struct tern_blob *body;                // taken over (released by the listener); NULL = empty
-    size_t body_from; // send body from this byte on: status 206 with Content-Range, or 416 beyond
-                      // its end; 0 = the whole body
+    struct tern_blob *body;                // the listener releases this reference; NULL = empty
+    size_t
+        body_from; // send the body from this byte on: status 206 with Content-Range, or 416 beyond the body's end; 0 = send all of the body
 };
 
-// Attributes the bytes of an exchange to a client, a round and a purpose. The handler sets it before the reply.
+// Attributes the bytes of an exchange to a client, a round and a purpose. The handler sets the tag before the reply.
 struct tern_http_tag {
-    uint64_t client; // 0 = unknown
-    uint32_t round;  // 0 = none
+    uint64_t client; // id; 0 = unknown
+    uint32_t round;  // number of the round; 0 = none
     enum tern_purpose purpose;
     uint64_t payload_up;
     uint64_t payload_down;
@@ -152,7 +163,7 @@ struct tern_http_tag {
     uint64_t cache_sends;
 };
 
-// Clears the bytes of the cache, because they are counted already, or no cache sends the download.
+// Clears the bytes of the cache, because these bytes are counted already, or no cache sends the download.
 static inline void tern_http_tag_clear_cache(struct tern_http_tag *tag)
 {
     tag->cache_receives = 0;
@@ -161,31 +172,35 @@ static inline void tern_http_tag_clear_cache(struct tern_http_tag *tag)
 
 // The handler's decision about a request whose headers have arrived.
 struct tern_http_permit {
-    // Longest body, in bytes; a longer one is refused with 413. Initially limits.body_bytes; on_headers may lower it.
+    // Longest body, in bytes; a longer body is refused with 413. Initially limits.body_bytes; on_headers may lower this
+    // limit.
     uint32_t body_limit;
-    // The body's owner. If the connection breaks, the bytes of a long body are kept, one body per owner. The owner's next
-    // request to this path continues it by "Content-Range: bytes A-B/T". 0: nothing is kept; Content-Range is refused.
+    // The body's owner. If the connection breaks, the received bytes of a long body are stored, for one body per owner.
+    // The owner's next request to this path continues the body by "Content-Range: bytes A-B/T". 0: no bytes are stored,
+    // and Content-Range is refused.
     uint64_t owner;
     // The credentials are valid, even if the request is refused for another reason. Strangers then cannot displace the
     // connection.
     bool known;
-    uint64_t client;          // the client of these credentials; 0 = not counted per client
+    uint64_t
+        client; // the client that the credentials belong to; 0 = the connection is not counted per client
     struct tern_http_tag tag; // attributes the request's bytes if it does not reach on_request
     // The handler's data for this request, see tern_http_exchange_context(). Only if on_headers returns 0; NULL = none.
     void *context;
-    enum tern_result refusal; // reason of a refusal, for its Error; OK: the status is reason enough
+    enum tern_result
+        refusal; // reason of a refusal, for the tern_Error in the reply; TERN_OK = the reason follows from the status
 };
 
-// The kept bytes of a body whose connection broke.
+// The stored bytes of an interrupted upload.
 struct tern_http_unfinished {
     uint32_t len;
-    uint8_t sha256[32]; // of these bytes
+    uint8_t sha256[32]; // hash of the first `len` bytes
 };
 
 // A request and its answer.
 struct tern_http_answered {
-    const struct tern_http_request *request; // valid during the call; its body may be freed
-    uint64_t client;                         // of the tag or permit; 0 = unknown
+    const struct tern_http_request *request; // valid during the call, except for its body
+    uint64_t client;                         // client of the tag or permit; 0 = unknown
     int status;
     uint64_t received; // bytes of the body that arrived with this request
     uint64_t sends;    // bytes of the reply's body
@@ -195,17 +210,17 @@ struct tern_http_answered {
 struct tern_http_handler {
     void *ctx;
 
-    // Called after the headers, before any byte of the body is kept. Returns 0 to continue, or the HTTP status of the
+    // Called after the headers, before any byte of the body is stored. Returns 0 to continue, or the HTTP status of the
     // refusal. content_length: length of the whole body as the peer claims; 0 = no body. NULL = always continue.
     int (*on_headers)(void *ctx, const struct tern_http_request *request, uint64_t content_length,
                       struct tern_http_permit *permit);
 
-    // Whether the rest of a kept body of `owner` for this path would still be accepted; otherwise the listener drops the
-    // bytes. Called periodically. NULL = always.
+    // Whether the rest of an interrupted upload of `owner` to this path would still be accepted; otherwise the listener
+    // drops the upload. Called periodically. NULL = always.
     bool (*expects_upload)(void *ctx, uint64_t owner, const char *path);
 
     // Whether the client of a session ticket is still admitted; otherwise its connection is a stranger. Called for each
-    // known ticket. NULL = always.
+    // ticket whose client is known. NULL = always.
     bool (*admits_client)(void *ctx, uint64_t client);
 
     // Frees the context of a request that does not reach on_request, because a limit refuses it or its connection
@@ -215,14 +230,15 @@ struct tern_http_handler {
     // A complete request has arrived. The handler must call tern_http_reply() once, now or later.
     void (*on_request)(void *ctx, struct tern_http_exchange *exchange);
 
-    // Writes the pre-shared key of a client; the PSK identity in the handshake is the client's id in decimal digits. False
-    // leaves the key unchanged: the client has no key, or is not admitted. Called in each full handshake and for each
-    // ticket of such a client, so that no ticket outlives its key. NULL = certificates only.
+    // Writes the pre-shared key of a client; the PSK identity in the handshake is the client's id in decimal digits.
+    // Returns false and leaves `key` unchanged if the client has no key, or is not admitted. Called in each full
+    // handshake with a pre-shared key, and for each ticket of such a handshake, so that no ticket outlives its key.
+    // NULL = certificates only.
     bool (*psk)(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE]);
 
     // Reports bytes that were counted at the socket; "up" is towards the aggregator. Every byte is reported once: with
-    // the exchange that it belongs to, or, when the connection closes, under its last tag (client 0 if it never had one).
-    // Handshake bytes have TERN_PURPOSE_HANDSHAKE and follow once the client is known. NULL = not metered.
+    // its exchange, or, when the connection closes, under the connection's last tag (client 0 if the connection never
+    // had a tag). Handshake bytes have TERN_PURPOSE_HANDSHAKE and follow once the client is known. NULL = not metered.
     void (*on_metered)(void *ctx, const struct tern_http_tag *tag, const struct tern_bytes *up,
                        const struct tern_bytes *down);
 
@@ -235,7 +251,7 @@ struct tern_http_handler {
     void (*on_refusal)(void *ctx, const char *path, enum tern_result result, const char *sentence,
                        struct tern_http_reply *reply);
 
-    // The listener begins to send a reply, the handler's or its own. NULL = ignored.
+    // The listener begins to send a reply or a refusal. NULL = ignored.
     void (*on_answered)(void *ctx, const struct tern_http_answered *answered);
 };
 
@@ -260,8 +276,8 @@ TERN_MUST_USE enum tern_result tern_http_reload_files(struct tern_http_server *s
 TERN_MUST_USE enum tern_result tern_http_check_files(const struct tern_http_files *files,
                                                      char why[256]);
 
-// Sets new limits for new connections and requests. Open ones keep their deadlines, and are not closed if they exceed a
-// lower limit. One call at a time.
+// Sets new limits for new connections and requests. Open connections retain their deadlines, and are not closed if they
+// exceed a lower limit. One call at a time.
 void tern_http_set_limits(struct tern_http_server *server, const struct tern_http_limits *limits);
 
 uint16_t tern_http_port(const struct tern_http_server *server);
@@ -277,18 +293,19 @@ uint64_t tern_http_sweeps(const struct tern_http_server *server);
 // tern_http_reply(), which then only frees it.
 void tern_http_stop(struct tern_http_server *server, uint32_t grace_ms);
 
-// Valid until tern_http_reply().
+// Returns the request of the exchange, valid until tern_http_reply().
 const struct tern_http_request *
 tern_http_exchange_request(const struct tern_http_exchange *exchange);
 
 // Returns tern_http_permit.context, which the caller owns from now on. NULL = none.
 void *tern_http_exchange_context(struct tern_http_exchange *exchange);
 
-// Lets the kernel drop the pages of a body in a file; they are read again on access.
+// Lets the kernel evict the pages of a body in a file from memory; an access reads them from the file.
 void tern_http_exchange_evict_body(const struct tern_http_exchange *exchange);
 
-// Returns the kept bytes of the owner's body for the request's path. Stops a connection that still receives this body,
-// since its owner has given it up. False: nothing is kept. Call it only in on_request.
+// Returns the stored bytes of the owner's interrupted upload to the request's path. Stops a connection that still
+// receives this upload, since its owner asks for it on a new connection. False: no such upload is stored. Call this
+// function only in on_request.
 bool tern_http_exchange_unfinished(const struct tern_http_exchange *exchange, uint64_t owner,
                                    struct tern_http_unfinished *unfinished);
 
@@ -306,7 +323,7 @@ void tern_http_reply(struct tern_http_exchange *exchange, const struct tern_http
     COUNT(handshakes_resumed)                                                                      \
     COUNT(handshakes_failed)                                                                       \
     COUNT(client_certificates_refused) /* failed by a bad or missing client certificate */         \
-    COUNT(handshakes_held_back)        /* deferred until their address had a free turn */          \
+    COUNT(handshakes_deferred) /* deferred until their address had a free handshake slot */        \
     COUNT(requests)                                                                                \
     COUNT(requests_refused) /* by on_headers or a limit */                                         \
     COUNT(timeouts)
@@ -317,12 +334,13 @@ struct tern_http_counters {
     TERN_HTTP_COUNTS(COUNT)
 #undef COUNT
     uint64_t connections_open;
-    uint64_t certificate_ends_s; // Unix seconds; 0 = no TLS
-    uint64_t client_ca_ends_s;   // earliest end of the client CAs; 0 = no CA
+    uint64_t certificate_ends_s; // expiry in Unix seconds; 0 = no TLS
+    uint64_t client_ca_ends_s;   // earliest expiry of the client CAs in Unix seconds; 0 = no CA
     uint64_t body_memory;        // bytes of bodies in memory
     uint64_t body_disk;          // bytes of bodies in files
-    uint64_t bodies_unfinished;  // incomplete bodies that are kept now
-    uint64_t bodies_continued;   // kept bodies that a later request continued, since the start
+    uint64_t bodies_unfinished;  // interrupted uploads that are stored now
+    uint64_t
+        bodies_continued; // interrupted uploads that a later request continued, since the start
 };
 void tern_http_counters(const struct tern_http_server *server, struct tern_http_counters *counters);
 

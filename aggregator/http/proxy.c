@@ -13,7 +13,8 @@ static const char LINE[] = "PROXY ";
 
 #define SIGNATURE_SIZE (sizeof SIGNATURE - 1)
 #define LINE_SIZE (sizeof LINE - 1)
-#define HEAD_SIZE 16u // version 2 begins with signature, version and command, family, length
+#define HEAD_SIZE                                                                                  \
+    16u // bytes of signature, version and command, family, and length, with which version 2 begins
 #define LINE_MAX_SIZE 107u
 
 static bool begins_like(const struct tern_proxy_header *header, const void *with, size_t size)
@@ -45,14 +46,14 @@ static bool ends_line(const struct tern_proxy_header *header)
 
 size_t tern_proxy_header_wants(const struct tern_proxy_header *header)
 {
-    if (header->len < SIGNATURE_SIZE) { // a header of either version is longer
+    if (header->len < SIGNATURE_SIZE) { // a complete header of version 1 or 2 is longer
         return is_binary(header) || is_line(header) ? SIGNATURE_SIZE - header->len : 0;
     }
     if (is_binary(header)) {
         const size_t size = header->len < HEAD_SIZE ? HEAD_SIZE : binary_size(header);
         return size <= TERN_PROXY_HEADER_MAX ? size - header->len : 0;
     }
-    // Reads a line byte by byte, since the bytes after its end belong to the client.
+    // Reads a version 1 header byte by byte, since the bytes after its line belong to the client.
     return is_line(header) && !ends_line(header) && header->len < LINE_MAX_SIZE ? 1 : 0;
 }
 
@@ -87,25 +88,26 @@ static enum tern_result parse_binary(const struct tern_proxy_header *header,
     case 0x21:
         break;
     default:
-        return refuse(why, "its version is not 2, or its command is neither LOCAL nor PROXY");
+        return refuse(
+            why, "the PROXY header's version is not 2, or its command is neither LOCAL nor PROXY");
     }
     switch (bytes[13]) {
-    case 0x00: // unspecified
+    case 0x00: // unspecified address
         return TERN_OK;
     case 0x11: // TCP over IPv4
         if (len < 12) {
-            return refuse(why, "its length is too short for its addresses");
+            return refuse(why, "the PROXY header's length is too short for its addresses");
         }
         set_v4(peer, bytes + HEAD_SIZE);
         return TERN_OK;
     case 0x21: // TCP over IPv6
         if (len < 36) {
-            return refuse(why, "its length is too short for its addresses");
+            return refuse(why, "the PROXY header's length is too short for its addresses");
         }
         set_v6(peer, bytes + HEAD_SIZE);
         return TERN_OK;
     default:
-        return refuse(why, "its protocol is not TCP over IPv4 or IPv6");
+        return refuse(why, "the PROXY header's protocol is not TCP over IPv4 or IPv6");
     }
 }
 
@@ -121,7 +123,7 @@ static enum tern_result parse_line(const struct tern_proxy_header *header,
     int end = 0;
     if (header->len < 2 || header->bytes[header->len - 2] != '\r' ||
         memchr(header->bytes, '\0', header->len) != NULL) {
-        return refuse(why, "its line does not end with CR LF, or contains a NUL");
+        return refuse(why, "the PROXY header's line does not end with CR LF, or contains a NUL");
     }
     memcpy(line, header->bytes, header->len - 2);
     line[header->len - 2] = '\0';
@@ -131,7 +133,8 @@ static enum tern_result parse_line(const struct tern_proxy_header *header,
     const int fields =
         sscanf(line, "PROXY %7s %45s %*45s %*5[0-9] %*5[0-9]%n", protocol, from, &end);
     if (fields != 2 || end == 0 || line[end] != '\0') {
-        return refuse(why, "its line does not have protocol, two addresses and two ports");
+        return refuse(
+            why, "the PROXY header's line does not have a protocol, two addresses and two ports");
     }
     if (strcmp(protocol, "TCP4") == 0 && inet_pton(AF_INET, from, address) == 1) {
         set_v4(peer, address);
@@ -141,7 +144,8 @@ static enum tern_result parse_line(const struct tern_proxy_header *header,
         set_v6(peer, address);
         return TERN_OK;
     }
-    return refuse(why, "its protocol is not TCP4 or TCP6, or the client's address does not match");
+    return refuse(why, "the PROXY header's protocol is not TCP4 or TCP6, or its client address has "
+                       "another family");
 }
 
 enum tern_result tern_proxy_header_parse(const struct tern_proxy_header *header,
@@ -156,10 +160,10 @@ enum tern_result tern_proxy_header_parse(const struct tern_proxy_header *header,
     }
     if (is_line(header)) {
         return ends_line(header) ? parse_line(header, peer, why)
-                                 : refuse(why, "its line is too long");
+                                 : refuse(why, "the PROXY header's line is too long");
     }
     return header->len == binary_size(header) ? parse_binary(header, peer, why)
-                                              : refuse(why, "it is too long");
+                                              : refuse(why, "the PROXY header is too long");
 }
 
 // --- Networks

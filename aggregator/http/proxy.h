@@ -19,13 +19,14 @@
 // version 1.
 #define TERN_PROXY_HEADER_MAX 536u
 
-// The bytes of a header that have arrived. All zero at first.
+// The received bytes of a header. Initialize all members with zeros.
 struct tern_proxy_header {
     size_t len;
     uint8_t bytes[TERN_PROXY_HEADER_MAX];
 };
 
-// Returns how many bytes to read next; all of them belong to the header. 0: the header is complete or malformed.
+// Returns how many further bytes belong to the header for certain, so that the caller reads them next. 0: the header is
+// complete or malformed.
 size_t tern_proxy_header_wants(const struct tern_proxy_header *header);
 
 // Parses the header; call it after each read.

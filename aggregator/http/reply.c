@@ -7,9 +7,10 @@
 #include <string.h>
 
 // Heads are as short as HTTP allows, since devices pay for every byte: no Date, no Server, no Content-Type unless the
-// handler sets one.
+// handler sets a type.
 
-// Statuses, with the sentence in the Error of the listener's own refusals. Statuses that only handlers use have none.
+// HTTP statuses, each with the sentence of the tern_Error with which the listener refuses a request. NULL: only
+// handlers reply with this status.
 static const struct status {
     int code;
     const char *phrase;
@@ -202,7 +203,7 @@ struct tern_http_reply tern_reply_refusal(const struct tern_http_handler *handle
 }
 
 // Sent bytes of a file are evicted from memory in pieces of this size, since each piece costs a system call. Another
-// reply that still sends them reads them from the file again.
+// reply with the same blob reads the piece from the file.
 #define EVICT_BYTES ((size_t)1 << 20)
 
 void tern_reply_sent(struct tern_reply_out *out, size_t len)

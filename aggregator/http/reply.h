@@ -16,7 +16,7 @@ struct tern_reply_out {
     struct tern_blob *blob;
     const uint8_t *body;
     size_t body_len;
-    size_t sent; // of head and body together
+    size_t sent; // bytes of head and body together
 };
 
 // How the request and the connection shape the reply.
@@ -30,8 +30,8 @@ struct tern_reply_shape {
 void tern_reply_write(const struct tern_http_reply *reply, struct tern_reply_shape shape,
                       struct tern_reply_out *out);
 
-// Returns a refusal with this status. why: the reason; TERN_OK = the listener's sentence for the status. handler->on_refusal
-// writes the body; without it, the body is a tern_Error.
+// Returns a refusal with this status. why: the reason; TERN_OK = the sentence of the status. handler->on_refusal writes
+// the body; if on_refusal is NULL, the body is a tern_Error.
 struct tern_http_reply tern_reply_refusal(const struct tern_http_handler *handler, const char *path,
                                           int status, enum tern_result why);
 
@@ -44,7 +44,7 @@ static inline size_t tern_reply_body_sent(const struct tern_reply_out *out)
     return out->sent > out->head_len ? out->sent - out->head_len : 0;
 }
 
-// Releases the body; *out is empty after it.
+// Releases the body and empties *out.
 void tern_reply_clear(struct tern_reply_out *out);
 
 #endif

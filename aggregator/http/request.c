@@ -11,13 +11,13 @@
 
 // --- Lines of the head
 
-// Checks the lines of a request's head more strictly than the parser libraries do. If a proxy and this listener disagreed
-// about the end of a line or head, bytes of one peer would become another client's request (request smuggling). So a head
-// that can be read in two ways is refused.
+// Checks the lines of a request's head more strictly than the parser libraries do. If a proxy and this listener
+// disagreed about the end of a line or head, bytes of one peer would become another client's request (request
+// smuggling). So an ambiguous head is refused.
 
 // The last byte that was read: ..._CR is behind a CR.
 enum head_place {
-    HEAD_BEFORE, // nothing yet, or empty lines, which RFC 9112 (2.2) allows before the request line
+    HEAD_BEFORE, // no byte yet, or in empty lines, which RFC 9112 (2.2) allows before the request line
     HEAD_BEFORE_CR,
     HEAD_LINE,
     HEAD_LINE_CR,
@@ -31,7 +31,7 @@ struct head_lines {
     enum head_place place;
     bool in_headers;     // the request line has ended
     bool behind_blank;   // the last byte of the request line was a blank
-    unsigned int blanks; // in the request line so far
+    unsigned int blanks; // number of blanks in the request line so far
 };
 
 static bool is_control(uint8_t byte)
@@ -110,14 +110,15 @@ static bool check_head_lines(struct head_lines *lines, const uint8_t *data, size
 // A refused body up to this size is read and discarded, which costs the peer about as much as a new connection.
 #define DISCARD_MAX 16384u
 
-// The value of a header that has not arrived; compared by address.
+// The value of a header that has not arrived; recognised by its address.
 static const char ABSENT[] = "";
 
 // A header that the reader uses.
 struct header {
     const char *name;
-    size_t kept; // offset in struct tern_http_request of a value that is kept whole, if end is NULL
-    void (*end)(struct tern_request_reader *reader); // evaluates a short value, reader->value
+    size_t kept; // offset in struct tern_http_request of a value that is stored, if `end` is NULL
+    void (*end)(struct tern_request_reader *
+                    reader); // evaluates a short value in reader->value; NULL = the value is stored
 };
 
 // "bytes FIRST-LAST/WHOLE"; all zero when absent.
@@ -134,13 +135,13 @@ struct tern_request_reader {
     struct tern_http_request request;
     uint64_t content_length;
     struct content_range range;
-    uint64_t total; // bytes of the whole body, including those of earlier requests
+    uint64_t total; // bytes of the complete body, including bytes of earlier requests
     struct tern_http_permit permit;
     struct tern_reader_state state;
 
-    // The header being read. Longer names are unknown; longer values count as empty.
+    // The header being read. A name that does not fit is unknown; a value that does not fit counts as empty.
     bool in_value;
-    const struct header *header; // NULL = not used
+    const struct header *header; // NULL = the reader ignores this header
     size_t name_len;
     size_t value_len;
     char name[20];
@@ -149,16 +150,16 @@ struct tern_request_reader {
     char peer[INET6_ADDRSTRLEN];
     char certificate[TERN_HTTP_NAME_SIZE];
     uint32_t head_len;           // bytes of the request line and headers so far
-    bool target_done;            // text holds the whole request target
+    bool target_done;            // `text` contains the complete request target
     bool has_length;             // a Content-Length was read
     bool has_coding;             // a Transfer-Encoding was read
-    struct tern_arrival arrival; // the body
+    struct tern_arrival arrival; // body of the request
     size_t text_len;
-    char text[]; // request target, then values that are kept whole; each ends with NUL
+    char text[]; // request target, then values that are stored; each ends with NUL
 };
 
-// Records the status of a refusal. The first one counts, but 400 replaces any other, since the end of a malformed request
-// is unknown.
+// Records the status of a refusal. The first status counts, but 400 replaces any other status, since the end of a
+// malformed request is unknown.
 static void set_refusal(struct tern_request_reader *reader, int status)
 {
     if (reader->state.status == 0 || status == 400) {
@@ -168,8 +169,8 @@ static void set_refusal(struct tern_request_reader *reader, int status)
 
 // --- Text
 
-// Never overflows: target and values are parts of the head, whose length is limited, and each has separators around it
-// in the head, which are longer than its NUL.
+// Appends to reader->text, which cannot overflow: target and values are parts of the head, whose length is limited, and
+// each value is stored with a NUL in place of its separators in the head.
 static void text_append(struct tern_request_reader *reader, const char *at, size_t len)
 {
     memcpy(reader->text + reader->text_len, at, len);
@@ -191,7 +192,7 @@ static void trim_end(char *text)
 
 // --- Headers
 
-// Accepts "bytes=N-" only. Ignores any other range, as RFC 9110 (14.2) allows: the whole body is a correct answer.
+// Accepts "bytes=N-" only. Ignores any other range, as RFC 9110 (14.2) allows: the complete body is a correct answer.
 static void end_range(struct tern_request_reader *reader)
 {
     uint64_t from = 0;
@@ -208,7 +209,7 @@ static void end_expect(struct tern_request_reader *reader)
     }
 }
 
-// Accepts digits only: libraries also read a sign, a list or an empty text as a number.
+// Accepts digits only, while the parser libraries also accept a sign, a list or an empty text as a number.
 static void end_content_length(struct tern_request_reader *reader)
 {
     const char *value = reader->value;
@@ -219,7 +220,7 @@ static void end_content_length(struct tern_request_reader *reader)
     reader->has_length = true;
 }
 
-// Refuses a coding; together with a length, the body would have two ends (RFC 9112, 6.3).
+// Refuses every transfer coding: with a coding and a length, the body's end would be ambiguous (RFC 9112, 6.3).
 static void end_transfer_encoding(struct tern_request_reader *reader)
 {
     set_refusal(reader, reader->has_length ? 400 : 411);
@@ -233,7 +234,8 @@ static const char *number_before(const char *at, char end, uint64_t *number)
     return behind != NULL && behind != at && *behind == end ? behind + 1 : NULL;
 }
 
-// Accepts the last part of a body whose length is given (RFC 9110, 14.5); with other forms the whole body is unknown.
+// Accepts a range up to the end of a body of known length (RFC 9110, 14.5); other forms leave the complete body's
+// length unknown.
 static bool parse_content_range(const char *value, struct content_range *range)
 {
     static const char unit[] = "bytes ";
@@ -276,7 +278,7 @@ static const struct header *find_header(const struct tern_request_reader *reader
     return NULL;
 }
 
-// Returns where the request stores the value of a header that is kept whole; NULL for other headers.
+// Returns where the request stores the value of the present header; NULL if the value is not stored.
 static const char **kept_value(struct tern_request_reader *reader)
 {
     const struct header *header = reader->header;
@@ -322,15 +324,17 @@ static void begin_value(struct tern_request_reader *reader)
         return;
     }
     if (*kept != ABSENT) {
-        set_refusal(reader, 400); // a proxy before us could have used the other one
+        set_refusal(
+            reader,
+            400); // the header occurs twice: a proxy before us could have used the other value
     }
     *kept = reader->text + reader->text_len;
 }
 
 // --- The parser's events
 
-// Refuses white space and bytes outside of ASCII in names and targets, which a proxy before us could read in another way.
-// Debian builds http_parser in its lenient mode, which accepts white space; llhttp rejects it.
+// Refuses white space and bytes outside of ASCII in names and targets, which a proxy before us could interpret
+// differently. Debian builds http_parser in its lenient mode, which accepts white space; llhttp rejects it.
 static void check_ascii(struct tern_request_reader *reader, const char *at, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -434,7 +438,8 @@ static const char *cut_query(char *path)
     return end + 1;
 }
 
-// Rejects escapes and "..", which a proxy before us could resolve to another path. No served path has them.
+// Rejects escapes and "..", which a proxy before us could resolve to another path. No path of the aggregator has
+// either.
 static bool is_path(const char *path)
 {
     return *path == '/' && strchr(path, '%') == NULL && strstr(path, "/..") == NULL;
@@ -522,7 +527,7 @@ static int check_head(struct tern_request_reader *reader, const struct tern_pars
 }
 
 // Admits or refuses the request once its headers are complete. The connection of a refused request with a short body
-// stays open, unless the peer waits for "100 Continue": it is unknown whether such a peer sends the body.
+// stays open, unless the peer waits for "100 Continue", since it is unknown whether such a peer sends the body.
 static enum tern_result end_head(struct tern_request_reader *reader)
 {
     const struct tern_parser_head head = tern_parser_head(reader->parser);
@@ -576,7 +581,7 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
         free(reader);
         return NULL;
     }
-    tern_arrival_init(&reader->arrival, config->room, config->uploads);
+    tern_arrival_init(&reader->arrival, config->quota, config->uploads);
     return reader;
 }
 
@@ -592,7 +597,7 @@ void tern_reader_free(struct tern_request_reader *reader)
     }
 }
 
-// Runs the parser once; within the head at most up to the header limit.
+// Runs the parser once. Before the head's end it passes at most the bytes up to the header limit.
 static enum tern_parser_stop run(struct tern_request_reader *reader, const uint8_t *data,
                                  size_t len, size_t *used)
 {
@@ -613,7 +618,8 @@ static enum tern_result complete(struct tern_request_reader *reader)
     return reader->request.body != NULL || len == 0 ? TERN_OK : refuse(reader, 503);
 }
 
-static enum tern_result after(struct tern_request_reader *reader, enum tern_parser_stop stop)
+static enum tern_result continue_after(struct tern_request_reader *reader,
+                                       enum tern_parser_stop stop)
 {
     switch (stop) {
     case TERN_PARSER_AGAIN:
@@ -649,7 +655,7 @@ enum tern_result tern_reader_feed(struct tern_request_reader *reader, const uint
         const size_t before = *used;
         const enum tern_parser_stop stop = run(reader, data + before, len - before, used);
         const bool good = check_head_lines(&reader->lines, data + before, *used - before);
-        result = after(reader, good ? stop : TERN_PARSER_MALFORMED);
+        result = continue_after(reader, good ? stop : TERN_PARSER_MALFORMED);
     }
     return result;
 }

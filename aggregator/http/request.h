@@ -13,13 +13,13 @@ struct tern_request_reader;
 struct tern_reader_config {
     uint32_t header_bytes; // limit of request line and headers together
     uint32_t body_bytes;
-    struct tern_body_room *room;  // NULL = that of `uploads`; both NULL = bodies without a bound
-    struct tern_uploads *uploads; // NULL = no body outlives its connection
-    uint64_t id;                  // of the request
-    const char *peer;             // copied, since a request may outlive its connection
+    struct tern_body_quota *quota; // NULL = that of `uploads`; both NULL = bodies without a bound
+    struct tern_uploads *uploads;  // NULL = no body outlives its connection
+    uint64_t id;                   // tern_http_request.id
+    const char *peer; // peer's address; copied, since a request may outlive its connection
     struct tern_address address;
     bool peer_is_cache;
-    uint64_t psk_client;     // of the connection
+    uint64_t psk_client;     // tern_http_request.psk_client
     const char *certificate; // common name of the peer's certificate; copied. NULL = none
 
     // tern_http_handler.on_headers; called once
@@ -31,12 +31,13 @@ struct tern_reader_config {
     void *dropped_ctx;
 };
 
-// Allocates little more than header_bytes; the body grows as it arrives (body.h). NULL when memory is short.
+// Allocates little more than header_bytes; memory for the body is allocated as the body arrives (body.h). NULL when
+// memory is short.
 struct tern_request_reader *tern_reader_new(const struct tern_reader_config *config);
 void tern_reader_free(struct tern_request_reader *reader); // accepts NULL
 
-// Reads the next bytes of the stream. *used: how many belong to this request. Pass the others again, to this reader
-// (after TERN_AGAIN, or while it discards) or to the reader of the next request.
+// Reads the next bytes of the stream. *used: how many belong to this request. Pass the remaining bytes again, to this
+// reader (after TERN_AGAIN, or while the reader discards bytes) or to the reader of the next request.
 //   TERN_OK     the request is complete
 //   TERN_AGAIN  the request is incomplete
 //   otherwise   the request is refused with state->status (503: bodies of other requests leave no room). If
@@ -47,9 +48,9 @@ TERN_MUST_USE enum tern_result tern_reader_feed(struct tern_request_reader *read
 
 // The state of a request that is being read.
 struct tern_reader_state {
-    int status;               // of the refusal; 0 = not refused
+    int status;               // HTTP status of the refusal; 0 = not refused
     enum tern_result refusal; // tern_http_permit.refusal
-    bool discards;            // refused, and so few bytes are left that reading them is cheap
+    bool discards;            // refused with a short body, which the reader discards
     bool has_head;            // the headers are complete
     bool keeps_alive;         // the connection can serve another request
     bool expects_continue; // the peer sends the body after "100 Continue"; no body byte has arrived

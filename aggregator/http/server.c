@@ -24,7 +24,7 @@
 #define SWEEP_MS 1000u
 #define BACKLOG 1024
 
-// Connections accepted per event, so that a flood of them does not starve the open ones.
+// Limit of connections accepted per event, so that a flood of new connections does not starve open connections.
 #define ACCEPT_BATCH 64
 
 struct loop {
@@ -39,19 +39,20 @@ struct loop {
     int listen_fd;
     bool accepts;  // the listener is being polled
     bool is_first; // rotates the ticket keys and sweeps the uploads for all loops
-    bool closing;  // the loop's own handles are being closed
+    bool closing;  // the loop is closing its libuv handles
     _Atomic uint64_t sweeps;
     uint64_t grace_ms;
     atomic_bool stop_asked;
-    _Atomic(struct tern_tls_context *) next_tls; // for the loop to take over; NULL = none
-    atomic_bool limits_changed;                  // the loop must copy the limits of `shared`
+    _Atomic(struct tern_tls_context *)
+        next_tls;               // context that the loop takes over next; NULL = none
+    atomic_bool limits_changed; // the loop must copy the limits of `shared`
 };
 
 struct tern_http_server {
     struct tern_server_shared shared;
     uint16_t port;
     char *unix_path; // NULL = TCP
-    uint32_t count;  // of running loops
+    uint32_t count;  // number of running loops
     struct loop *loops;
 };
 
@@ -70,7 +71,8 @@ static const char *unix_path_of(const char *address)
     return strncmp(address, "unix:", 5) == 0 ? address + 5 : NULL;
 }
 
-// A socket file that a killed process left would make every later bind() fail. If it answers, another process uses it.
+// Whether a killed process left this socket file, which would make every later bind() fail. If connect() succeeds,
+// another process uses the file.
 static bool is_stale(const struct sockaddr_un *name)
 {
     struct stat status;
@@ -97,7 +99,7 @@ static enum tern_result open_unix(const char *path, int *fd, char why[256])
     }
     memcpy(name.sun_path, path, strlen(path) + 1);
     if (is_stale(&name)) {
-        (void)unlink(path); // bind() fails if it still exists
+        (void)unlink(path); // bind() fails if the file still exists
     }
     *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     // bind() creates the file with the mode of the socket, so that other users can never connect.
@@ -249,7 +251,8 @@ static void on_listener(uv_poll_t *handle, int status, int events)
         if (fd >= 0) {
             open_connection(loop, fd, &name);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            accept_off(loop); // until the next sweep; the readable socket would make the loop spin
+            accept_off(
+                loop); // until the next sweep; otherwise the readable socket would make the loop spin
             return;
         } else if (errno == EAGAIN) {
             return;
@@ -295,7 +298,7 @@ static void close_handles(struct loop *loop)
     uv_close((uv_handle_t *)&loop->iteration_end, NULL);
 }
 
-// Ends a stopping loop with its last connection.
+// Ends a stopping loop when its last connection has closed.
 static void on_gone(struct tern_connection_group *connections)
 {
     if (connections->stopping) {
@@ -321,7 +324,7 @@ static void begin_stop(struct loop *loop)
     close_handles(loop);
 }
 
-// Uses the new context for new connections; open ones keep a reference to theirs.
+// Uses the new context for new connections; open connections have references to their old context.
 static void take_tls(struct loop *loop)
 {
     struct tern_tls_context *next = atomic_exchange(&loop->next_tls, NULL);
@@ -455,7 +458,7 @@ static void replace_limits(struct loop *loop)
 // Makes the loop stop; returns at once. Call it once.
 static void stop_loop(struct loop *loop, uint32_t grace_ms)
 {
-    loop->grace_ms = grace_ms; // the loop reads it after stop_asked
+    loop->grace_ms = grace_ms; // the loop reads grace_ms after stop_asked
     atomic_store(&loop->stop_asked, true);
     uv_async_send(&loop->wake);
 }
@@ -566,7 +569,8 @@ static enum tern_result open_shared(struct tern_http_server *server,
                                  why);
 }
 
-// The files at one moment, so that a replacement in the meantime is not used in part.
+// The contents of the PEM files, read once, so that all loops use the same files even if the files are replaced
+// meanwhile.
 struct files {
     struct tern_pem certificate;
     struct tern_pem private_key;
@@ -599,7 +603,7 @@ static enum tern_result read_files(const struct tern_http_files *names, struct f
     return result;
 }
 
-// Called for each loop, since threads do not share mbedTLS objects.
+// Makes the TLS context of one loop, since threads cannot share mbedTLS objects.
 static enum tern_result make_tls(const struct tern_server_shared *shared, const struct files *files,
                                  struct tern_tls_context **tls, char why[256])
 {
@@ -790,7 +794,8 @@ uint64_t tern_http_sweeps(const struct tern_http_server *server)
     return least;
 }
 
-// Ignores an error: devices with tickets are then strangers after a restart, until they show their tokens again.
+// Saves which clients used which tickets. Ignores an error: after a restart, devices with tickets are then strangers
+// until they send their tokens.
 static void save_known_tickets(const struct tern_server_shared *shared)
 {
     if (shared->known_tickets != NULL && shared->ticket_clients != NULL) {

@@ -25,7 +25,7 @@
 
 // --- Keys that seal tickets
 
-// Sealing uses a copy of the key and a cipher context on the stack, so that the lock is held only for the copy, and
+// Sealing uses a copy of the key and a cipher context on the stack, so that the lock is taken only for the copy, and
 // threads share no mbedTLS object.
 
 #define NAME_SIZE 4u
@@ -33,7 +33,7 @@
 #define TAG_SIZE 16u
 #define KEY_SIZE 32u
 
-// A valid ticket was sealed by today's key or one of the three before; tomorrow's key may exist already.
+// A valid ticket was sealed by today's key or by one of the three keys before it; tomorrow's key may exist already.
 #define KEYS_MAX (TERN_TICKET_LIFETIME_S / TERN_TICKET_ROTATION_S + 2u)
 
 // File: magic, then for each key its time (8 bytes), name and key, the newest first.
@@ -155,19 +155,20 @@ static enum tern_result read_keys(struct tern_ticket_keys *keys, int fd, char wh
 
 // --- Keys
 
-// Whether a new key must be made. lead_s: how long before its use a key is made.
+// Whether a new key must be made. lead_s: seconds between a key's creation and its first use.
 static bool is_due(const struct tern_ticket_keys *keys, uint64_t now_s, uint64_t lead_s)
 {
     if (keys->count == 0) {
         return true;
     }
     uint64_t created = keys->key[0].created_s;
-    // If the clock was set back, the newest key is from the future, and would not be a day old for too long.
+    // If the clock was set back, the newest key is from the future, and would be used for more than a day.
     return now_s + TERN_TICKET_LEAD_S < created ||
            now_s + lead_s >= created + TERN_TICKET_ROTATION_S;
 }
 
-// Returns how many keys may have sealed a ticket that is still valid. A key was in use until the time of the next key.
+// Returns the number of keys that may have sealed a ticket that is still valid. A key seals until the time of the next
+// key.
 static size_t count_needed(const struct tern_ticket_keys *keys, uint64_t now_s)
 {
     size_t needed = keys->count < KEYS_MAX ? keys->count : KEYS_MAX - 1;
@@ -250,8 +251,8 @@ void tern_ticket_keys_close(struct tern_ticket_keys *keys)
     free(keys);
 }
 
-// Writes the file from a copy and without the lock, so that no handshake waits for the disk. The key is used only after
-// the file is complete, so that a crash leaves no ticket without its key.
+// Writes a copy of the keys to the file without the lock, so that no handshake waits for the disk. The new key is used
+// only after the file is complete, so that after a crash every ticket has its key.
 enum tern_result tern_ticket_keys_rotate(struct tern_ticket_keys *keys, uint64_t now_s)
 {
     pthread_mutex_lock(&keys->lock);
@@ -291,8 +292,8 @@ static bool key_by_name(struct tern_ticket_keys *keys, const uint8_t *name, stru
 
 // --- Tickets: key name | nonce | ciphertext | tag
 
-// Returns the newest key whose time has begun. If the clock was set back before all of them, returns the oldest key, which
-// every server has.
+// Returns the newest key whose time has begun. If the clock was set back before the times of all keys, returns the
+// oldest key, which every server has.
 static struct key sealing_key(struct tern_ticket_keys *keys, uint64_t now_s)
 {
     pthread_mutex_lock(&keys->lock);
@@ -387,7 +388,7 @@ enum tern_result tern_ticket_keys_extend(uint8_t bytes[TERN_TICKET_KEYS_SIZE], s
 
 // --- Encryption of the keys for a database
 
-#define DER_SIZE 6144u // an RSA key of 8192 bits takes 4700
+#define DER_SIZE 6144u // in bytes; an RSA key of 8192 bits takes 4700
 
 // Writes the private key in DER to the end of `der`. Returns its length, or an error of mbedTLS (negative).
 static int write_der(const struct tern_pem *pem, uint8_t der[DER_SIZE])
@@ -466,7 +467,7 @@ enum tern_result tern_ticket_sealer_open(const struct tern_ticket_sealer *sealer
 #define PRE_SHARED_KEY 41u
 #define TICKET_AGE 4u
 
-// The bytes that are not read yet. Reading beyond the end sets `bad` and empties the view; a bad view yields zeros.
+// The unread bytes of a ClientHello. Reading beyond the end sets `bad` and empties the view; a bad view yields zeros.
 struct view {
     const uint8_t *at;
     size_t len;

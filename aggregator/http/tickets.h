@@ -1,6 +1,6 @@
-// Session tickets of TLS (RFC 5077, RFC 8446): the keys that seal them, the encryption of these keys for a shared
-// database, the tickets in a ClientHello, and the client of each used ticket. TLS streams and connections call it on each
-// loop; the command line shares the keys between servers. Thread-safe.
+// Session tickets of TLS (RFC 5077, RFC 8446): the keys that seal tickets, the encryption of the keys for a shared
+// database, the tickets in a ClientHello, and the client of each used ticket. TLS streams and connections call this
+// module on each loop; the command line shares the keys between servers. Thread-safe.
 #ifndef TERN_HTTP_TICKETS_H
 #define TERN_HTTP_TICKETS_H
 
@@ -29,8 +29,8 @@ TERN_MUST_USE enum tern_result tern_ticket_keys_open(const char *path, uint64_t 
 TERN_MUST_USE enum tern_result tern_ticket_keys_check(const char *path, char why[256]);
 void tern_ticket_keys_close(struct tern_ticket_keys *keys); // accepts NULL
 
-// Makes a new key if the newest is a day old, and replaces the file; otherwise cheap. Does nothing for shared keys.
-// On an error of tern_file_write() or tern_random_fill() the old keys stay in use.
+// Makes a new key if the newest key is a day old, and replaces the file; otherwise returns quickly. Does nothing for
+// shared keys. On an error of tern_file_write() or tern_random_fill() the old keys stay in use.
 TERN_MUST_USE enum tern_result tern_ticket_keys_rotate(struct tern_ticket_keys *keys,
                                                        uint64_t now_s);
 
@@ -46,31 +46,32 @@ TERN_MUST_USE enum tern_result tern_ticket_open(struct tern_ticket_keys *keys,
 
 // --- Keys that several servers share
 
-// Bytes of all keys in the format of the file, which are a secret.
+// Largest size of all keys in the format of the file, in bytes. These bytes are a secret.
 #define TERN_TICKET_KEYS_SIZE 272u
 
-// Marks the keys as shared: tern_ticket_keys_rotate() makes no keys from now on.
+// Marks the keys as shared: from now on tern_ticket_keys_rotate() makes no keys.
 void tern_ticket_keys_share(struct tern_ticket_keys *keys);
 // Writes all keys to `bytes`; returns their length.
 size_t tern_ticket_keys_write(struct tern_ticket_keys *keys, uint8_t bytes[TERN_TICKET_KEYS_SIZE]);
-// Replaces the keys, and writes the file if they differ. An error of writing is ignored, since the database has the keys.
+// Replaces the keys, and writes the file if `bytes` has different keys. A write error is ignored, since the database
+// has the keys.
 // TERN_ERR_CORRUPT  the bytes are no ticket keys; nothing has changed
 TERN_MUST_USE enum tern_result tern_ticket_keys_replace(struct tern_ticket_keys *keys,
                                                         const uint8_t *bytes, size_t len);
-// Adds a key to `bytes` (*len of them) if the newest will be a day old in TERN_TICKET_LEAD_S, or is from the future. The
-// new key is used after TERN_TICKET_LEAD_S.
+// Adds a key to the *len bytes of `bytes` if the newest key will be a day old in TERN_TICKET_LEAD_S, or is from the
+// future. The new key is used after TERN_TICKET_LEAD_S.
 // TERN_ERR_CORRUPT  the bytes are no ticket keys; or an error of tern_random_fill()
 TERN_MUST_USE enum tern_result tern_ticket_keys_extend(uint8_t bytes[TERN_TICKET_KEYS_SIZE],
                                                        size_t *len, uint64_t now_s);
 
 // --- Encryption of the keys for a database
 
-// Servers that share keys store them in their database, encrypted by the private key of their certificate. All these
-// servers have the private key; readers of the database and of its backups do not.
+// Servers that share ticket keys store the keys in their database, encrypted under the private key of the certificate.
+// All servers have the private key; readers of the database and of its backups do not.
 
 #define TERN_TICKET_SEALED_OVERHEAD 28u // nonce, tag
 
-// A secret; tern_ticket_sealer_wipe() erases it.
+// Encrypts ticket keys. The sealer is a secret; tern_ticket_sealer_wipe() overwrites it.
 struct tern_ticket_sealer {
     uint8_t id[TERN_SHA256_SIZE]; // identifies the private key and reveals nothing about it
     uint8_t key[TERN_SHA256_SIZE];
@@ -96,7 +97,7 @@ TERN_MUST_USE enum tern_result tern_ticket_sealer_open(const struct tern_ticket_
 
 // --- Tickets in a ClientHello
 
-#define TERN_CLIENT_HELLO_MAX 4096u // first bytes of a connection that are parsed
+#define TERN_CLIENT_HELLO_MAX 4096u // most bytes of a ClientHello that are parsed
 #define TERN_OFFERED_TICKETS 3u
 
 struct tern_offered_ticket {
@@ -113,16 +114,16 @@ size_t tern_client_hello_tickets(const uint8_t *bytes, size_t len,
 // --- Clients that used a ticket
 
 // Maps session tickets to the clients that used them on this listener, so that the first bytes of a connection identify
-// the client (docs/SECURITY.md, "Limits"). The table has a fixed size; an orderly stop writes it to a file. A client whose
-// ticket was evicted, or is lost by a crash, is a stranger until it shows its token.
+// the client (docs/SECURITY.md, "Limits"). The table has a fixed size; an orderly stop writes the table to a file. A
+// client whose ticket was evicted, or was lost in a crash, is a stranger until it sends its token.
 struct tern_known_tickets;
 
 // NULL when memory is short.
 struct tern_known_tickets *tern_known_tickets_new(void);
 void tern_known_tickets_free(struct tern_known_tickets *tickets); // accepts NULL
 
-// Reads the file of tern_known_tickets_save() and deletes it, so that after a crash no outdated file is left. An absent
-// or malformed file gives an empty table.
+// Reads the file of tern_known_tickets_save() and deletes the file, so that after a crash no outdated file is left. If
+// the file is absent or malformed, the table stays empty.
 void tern_known_tickets_load(struct tern_known_tickets *tickets, const char *path, uint64_t now_s);
 // Writes the tickets that can still be valid: 16 bytes each, 2 MiB at most. Deletes the file if there are none.
 // Returns an error of tern_file_write(), or TERN_ERR_NO_MEMORY.
@@ -136,10 +137,11 @@ uint64_t tern_ticket_tag(const uint8_t *ticket, size_t len);
 // credentials were refused; connections with the ticket are strangers from now on.
 void tern_known_tickets_record(struct tern_known_tickets *tickets, uint64_t tag, uint64_t client);
 
-// Returns the last client that was recorded for the ticket; 0 = none. Call it for a ticket that a handshake has proved.
+// Returns the last client that was recorded for the ticket; 0 = none. The result is trustworthy only after a completed
+// handshake with the ticket.
 uint64_t tern_known_tickets_client(struct tern_known_tickets *tickets, uint64_t tag);
 
-// Returns the client of a ticket in these first bytes of a TLS connection; 0 = none, also for other bytes and for an
+// Returns the client of a ticket in the first bytes of a TLS connection. 0: no known ticket, no ClientHello, or an
 // incomplete ClientHello.
 uint64_t tern_known_tickets_offered(struct tern_known_tickets *tickets, const uint8_t *bytes,
                                     size_t len);

@@ -30,12 +30,13 @@ struct tern_tls_context {
     mbedtls_ctr_drbg_context random;
     mbedtls_x509_crt certificate;
     mbedtls_pk_context key;
-    mbedtls_x509_crt client_ca; // version 0 = no client certificate is requested
+    mbedtls_x509_crt client_ca; // if its version is 0, no client certificate is requested
     uint8_t client_ca_tag[CA_TAG_SIZE];
     bool client_certificate_optional;
     mbedtls_ssl_config config;
     struct tern_ticket_keys *ticket_keys;
-    bool (*psk)(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE]); // NULL = none
+    bool (*psk)(void *ctx, uint64_t client,
+                uint8_t key[TERN_HTTP_PSK_SIZE]); // NULL = no client has a key
     void *psk_ctx;
     struct tern_tls_session *current; // session whose handshake runs now, for the callbacks
     uint32_t references;              // by sessions, and by the creator
@@ -43,7 +44,7 @@ struct tern_tls_context {
 
 #define KEY_TAG_SIZE 8u
 
-// The client whose pre-shared key was proved, and a tag of the key.
+// The client whose pre-shared key the handshake proved, and a tag of the key.
 struct owner {
     uint32_t client; // 0 = none
     uint8_t key_tag[KEY_TAG_SIZE];
@@ -74,7 +75,7 @@ struct tern_tls_session {
 #define PSK_SUITE MBEDTLS_TLS_ECDHE_PSK_WITH_CHACHA20_POLY1305_SHA256
 
 static const int CIPHERSUITES[] = {
-    TERN_MBEDTLS_TLS13_SUITES // before the others, which are TLS 1.2's
+    TERN_MBEDTLS_TLS13_SUITES // the suites of TLS 1.3; all suites below are of TLS 1.2
         MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
@@ -87,8 +88,8 @@ static const int CIPHERSUITES[] = {
 
 // --- Pre-shared keys
 
-// Makes the tag that a ticket has of its client's key. After a backup is restored, a new client can get the id of another
-// one, but not its key.
+// Makes the tag of a client's key, which a ticket contains. After a backup is restored, a new client can get the id of
+// a former client, but not the former client's key.
 static void tag_key(const uint8_t key[TERN_HTTP_PSK_SIZE], uint8_t tag[KEY_TAG_SIZE])
 {
     static const char domain[] = "tern psk ticket";
@@ -101,7 +102,8 @@ static void tag_key(const uint8_t key[TERN_HTTP_PSK_SIZE], uint8_t tag[KEY_TAG_S
     memcpy(tag, digest, KEY_TAG_SIZE);
 }
 
-// Returns the client that an identity names: its id in decimal digits, without leading zeros. 0 = none.
+// Returns the client's id, which a PSK identity contains in decimal digits without leading zeros. 0 = the identity has
+// another form.
 static uint32_t client_in_identity(const unsigned char *identity, size_t len)
 {
     uint64_t id = 0;
@@ -117,8 +119,9 @@ static uint32_t client_in_identity(const unsigned char *identity, size_t len)
     return id <= UINT32_MAX ? (uint32_t)id : 0;
 }
 
-// Sets the key of a PSK identity. An unknown identity gets a random key, so that its handshake fails exactly like one with
-// a wrong key. TLS 1.3 also calls this function for tickets that it cannot open; these have no keys.
+// Sets the key of a PSK identity. An unknown identity gets a random key, so that its handshake fails exactly like a
+// handshake with a wrong key. In TLS 1.3 mbedTLS also calls this function for tickets that cannot be opened; such a
+// ticket has no key.
 static int find_key(void *ctx, mbedtls_ssl_context *ssl, const unsigned char *identity, size_t len)
 {
     struct tern_tls_context *context = ctx;
@@ -150,8 +153,8 @@ static bool is_current(const struct tern_tls_context *context, const struct owne
     return tern_equal_constant_time(tag, owner->key_tag, KEY_TAG_SIZE);
 }
 
-// Whether the session has a proven client if and only if its suite uses a pre-shared key. mbedTLS would resume a ticket of
-// one kind with a suite of the other.
+// Whether the session has a proven client if and only if its suite uses a pre-shared key. mbedTLS would resume a ticket
+// of a certificate handshake with a PSK suite, and vice versa.
 static bool is_consistent(const struct tern_tls_session *session)
 {
     bool has_owner = session->owner.client != 0;
@@ -196,8 +199,9 @@ static bool is_for_clients(const mbedtls_x509_crt *certificate)
                0;
 }
 
-// Called in a full handshake for each certificate of the client's chain; the client's own, depth 0, is last. Ends the
-// handshake for every fault, because mbedTLS accepts bad certificates if certificates are optional.
+// Called in a full handshake for each certificate of the client's chain; the last call, with depth 0, is for the
+// client's certificate. Ends the handshake for every fault, because mbedTLS accepts bad certificates if certificates
+// are optional.
 static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
 {
     const struct tern_tls_context *context = ctx;
@@ -213,9 +217,10 @@ static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, u
                                   tern_client_certificate_why(MBEDTLS_X509_BADCERT_EXT_KEY_USAGE));
     }
     if (!tern_client_certificate_read(certificate, &session->certificate)) {
-        return refuse_certificate(session, MBEDTLS_X509_BADCERT_OTHER,
-                                  "its certificate does not have exactly one common name of 1 to "
-                                  "63 bytes");
+        return refuse_certificate(
+            session, MBEDTLS_X509_BADCERT_OTHER,
+            "the client's certificate does not have exactly one common name of 1 to "
+            "63 bytes");
     }
     return 0;
 }
@@ -242,8 +247,8 @@ static void refuse_missing(struct tern_tls_session *session)
 _Static_assert(TICKET_TLS13_HEAD + TERN_MBEDTLS_TICKET_KEY <= TICKET_BASE_MAX,
                "a TLS 1.3 ticket fits");
 
-// Flag of the version: the client sent a certificate. The ticket then ends with the certificate's expiry, the tag of the
-// CAs that verified it, its name, and the name's length.
+// Flag of the version byte: the client sent a certificate. The ticket then ends with the certificate's expiry, the tag
+// of the CAs that verified the certificate, the client's name, and the name's length.
 #define TICKET_HAS_CLIENT_CERTIFICATE 0x80u
 #define TICKET_CLIENT_CERTIFICATE_MIN (8u + CA_TAG_SIZE + 1u)
 #define TICKET_MAX (TICKET_BASE_MAX + TICKET_CLIENT_CERTIFICATE_MIN + TERN_HTTP_NAME_SIZE)
@@ -355,7 +360,8 @@ static size_t append_certificate(const struct tern_tls_context *context,
     return TICKET_CLIENT_CERTIFICATE_MIN + name_len;
 }
 
-// Reads the certificate and cuts it off the ticket's end. False: it has expired, or the trusted CAs have changed.
+// Reads the client certificate's data and removes them from the ticket's end. False: the certificate has expired, or
+// the trusted CAs have changed.
 static bool cut_certificate(const struct tern_tls_context *context, uint8_t *plain, size_t *len,
                             struct tern_client_certificate *certificate)
 {
@@ -408,7 +414,7 @@ static int write_ticket(void *ctx, const mbedtls_ssl_session *session, unsigned 
     return result == TERN_OK ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
-// Reads a decrypted ticket, if it is still valid.
+// Reads a decrypted ticket, if the ticket is still valid.
 static int unpack_ticket(struct tern_tls_context *context, uint8_t *plain, size_t len,
                          mbedtls_ssl_session *session, struct offer *offer)
 {
@@ -510,12 +516,13 @@ static bool configure(struct tern_tls_context *context)
                                               ? MBEDTLS_SSL_VERIFY_OPTIONAL
                                               : MBEDTLS_SSL_VERIFY_REQUIRED);
         mbedtls_ssl_conf_verify(config, on_certificate, context);
-        // A device has one certificate and needs no list of CAs to choose it.
+        // The handshake omits the list of trusted CAs: a device has one certificate and chooses none.
         mbedtls_ssl_conf_cert_req_ca_list(config, MBEDTLS_SSL_CERT_REQ_CA_LIST_DISABLED);
     }
     mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
     if (context->psk != NULL) {
-        mbedtls_ssl_conf_psk_cb(config, find_key, context); // otherwise PSK_SUITE is not used
+        mbedtls_ssl_conf_psk_cb(config, find_key,
+                                context); // mbedTLS offers PSK_SUITE only with this callback
     }
     if (context->ticket_keys != NULL) {
         mbedtls_ssl_conf_session_tickets_cb(config, write_ticket, parse_ticket, context);
@@ -551,7 +558,7 @@ enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
         result = parse_client_ca(context, &config->client_ca, why);
     }
     if (result == TERN_OK && !(has_random && configure(context))) {
-        snprintf(why, 256, "TLS cannot be set up: no entropy is available, or memory is short");
+        snprintf(why, 256, "TLS cannot be set up: the system has no entropy, or memory is short");
         result = TERN_ERR_CONFIG;
     }
     if (result != TERN_OK) {
@@ -638,7 +645,7 @@ static enum tern_stream_status status_of(int result)
         return TERN_STREAM_WANT_READ;
     case MBEDTLS_ERR_SSL_WANT_WRITE:
         return TERN_STREAM_WANT_WRITE;
-    case 0: // the TCP stream ended; the HTTP layer detects a message that is cut
+    case 0: // the TCP stream ended; the HTTP layer detects an incomplete message
     case MBEDTLS_ERR_SSL_CONN_EOF:
     case MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY:
         return TERN_STREAM_END;
@@ -714,7 +721,8 @@ static enum tern_stream_status write_record(struct tern_tls_session *session, co
 
 // --- Stream
 
-// Bytes that the kernel may buffer unsent; few, so that the write deadline and the meter follow a reply's progress.
+// Most unsent bytes in the kernel's buffer. The number is small, so that the write deadline and the meter follow a
+// reply's progress.
 #define UNSENT_MAX 131072
 
 // TCP_LAST_ACK of <netinet/tcp.h>, which cannot be included beside <linux/tcp.h>.
@@ -851,14 +859,14 @@ void tern_stream_shut(struct tern_stream *stream, bool sends_alert)
 
 // --- Counters
 
-// Returns how many received bytes the kernel has.
+// Returns how many received bytes are still in the kernel's buffer.
 static uint64_t bytes_unread(const struct tern_stream *stream)
 {
     int unread = 0;
     return ioctl(stream->fd, FIONREAD, &unread) == 0 && unread > 0 ? (uint64_t)unread : 0;
 }
 
-// Counts received bytes by what was read, since tcpi_bytes_received counts a FIN as a byte.
+// Reads the socket's counters. Counts received bytes as read(), since tcpi_bytes_received counts a FIN as a byte.
 static void read_counters(const struct tern_stream *stream, struct tern_socket_counters *counters,
                           struct tcp_info *info)
 {
@@ -879,7 +887,7 @@ static void read_counters(const struct tern_stream *stream, struct tern_socket_c
     counters->header_bytes = stream->header_bytes + timestamps;
 }
 
-// Subtracts an estimate of the segments with unread bytes: tcpi_segs_in counts them.
+// Subtracts an estimate of the segments whose bytes are unread, since tcpi_segs_in counts these segments, too.
 static void leave_out_unread(const struct tern_stream *stream, const struct tcp_info *info,
                              struct tern_socket_counters *counters)
 {

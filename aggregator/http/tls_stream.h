@@ -1,7 +1,7 @@
-// Reads and writes the bytes of one connection, over TLS or plain TCP, and reads its socket's counters. TLS is the server
+// Reads and writes the bytes of one connection, with or without TLS, and reads the socket's counters. TLS is the server
 // side of 1.2, and of 1.3 if mbedTLS has it. Each loop has a TLS context (certificate, key, random generator,
-// configuration), so that threads share only the ticket keys, which have a lock. A connection owns its stream and uses it
-// on its loop's thread. No function blocks.
+// configuration), so that threads share only the ticket keys, which have a lock. A connection owns its stream and uses
+// it on its loop's thread. No function blocks.
 #ifndef TERN_HTTP_TLS_STREAM_H
 #define TERN_HTTP_TLS_STREAM_H
 
@@ -19,9 +19,10 @@
 struct tern_tls_context;
 
 struct tern_tls_config {
-    struct tern_pem certificate; // with the chain; the three files are borrowed for the call
+    struct tern_pem
+        certificate; // with the chain; the content of all three files is borrowed for the call
     struct tern_pem private_key;
-    struct tern_pem client_ca;        // tern_http_files.client_ca; no bytes = none
+    struct tern_pem client_ca;        // tern_http_files.client_ca; bytes NULL = none
     bool client_certificate_optional; // tern_http_files.client_certificate_optional
     struct tern_ticket_keys *keys;    // must outlive the context; NULL = no tickets
     // tern_http_handler.psk
@@ -29,12 +30,12 @@ struct tern_tls_config {
     void *psk_ctx;
 };
 
-// TERN_ERR_CONFIG  why names the wrong file and the reason
+// TERN_ERR_CONFIG a file is wrong; `why` has the file's name and the reason
 TERN_MUST_USE enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
                                                     struct tern_tls_context **context,
                                                     char why[256]);
 
-// Drops the creator's reference; the last of its streams frees the context. Accepts NULL.
+// Drops the creator's reference. The last stream of the context frees it. Accepts NULL.
 void tern_tls_context_release(struct tern_tls_context *context);
 
 // --- Stream
@@ -50,10 +51,10 @@ enum tern_stream_status {
     TERN_STREAM_FAILED // the connection broke, or the peer violated the protocol
 };
 
-// The most bytes in one TLS record, and so the most that one read returns.
+// Most bytes in one TLS record, and so in one read.
 #define TERN_TLS_RECORD_MAX 16384u
 
-// Bytes to send: a, then b, in as few TLS records as possible.
+// Bytes to send: `a`, then `b`, in as few TLS records as possible.
 struct tern_stream_parts {
     const uint8_t *a;
     size_t a_len;
@@ -64,12 +65,13 @@ struct tern_stream_parts {
 struct tern_stream {
     int fd;
     uint32_t header_bytes;        // IP and TCP headers without options; 0 = not TCP
-    struct tern_tls_session *tls; // NULL = plain
-    uint64_t bytes_received;      // by the socket
+    struct tern_tls_session *tls; // NULL = no TLS
+    uint64_t bytes_received;      // bytes read from the socket
     uint64_t bytes_sent;          // accepted by the socket
 };
 
-// Takes over the socket and configures it. context: NULL = plain. The stream must not move while it is open.
+// Takes over the socket and sets its options. context: NULL = no TLS. *stream must stay at its address while the stream
+// is open.
 TERN_MUST_USE enum tern_result tern_stream_open(struct tern_stream *stream, int fd, bool is_tcp,
                                                 struct tern_tls_context *context);
 void tern_stream_close(struct tern_stream *stream);
@@ -95,7 +97,8 @@ enum tern_stream_status tern_stream_handshake(struct tern_stream *stream);
 enum tern_stream_status tern_stream_read(struct tern_stream *stream, uint8_t *dst, size_t size,
                                          size_t *len);
 
-// Writes a part of `parts`. scratch: TERN_TLS_RECORD_MAX bytes. After TERN_STREAM_WANT_WRITE pass the same parts again.
+// Writes some or all bytes of `parts`; *written is their number. scratch: TERN_TLS_RECORD_MAX bytes. After
+// TERN_STREAM_WANT_WRITE pass the same parts again.
 enum tern_stream_status tern_stream_write(struct tern_stream *stream,
                                           const struct tern_stream_parts *parts, uint8_t *scratch,
                                           size_t *written);

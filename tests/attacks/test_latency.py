@@ -19,7 +19,7 @@ from harness import LONG, PATIENCE, SANITIZED, Aggregator, Workspace, check  # n
 
 # Each with a counter of the metrics, and by how much that rises at the least while it goes on: the attack is one.
 ATTACKS = {
-    "hellos": ("tern_http_handshakes_held_back_total", 10),
+    "hellos": ("tern_http_handshakes_deferred_total", 10),
     "slow_handshakes": ("tern_http_connections_total", SLOW),
     "slow_headers": ("tern_http_connections_total", SLOW),
     "slow_bodies": ("tern_http_connections_total", SLOW),

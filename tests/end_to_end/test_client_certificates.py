@@ -34,10 +34,10 @@ def strangers_are_refused(aggregator, ours, theirs):
     stranger = Device(aggregator, "stranger")
     code = aggregator.join_code()
     for certificate, reason, advice in (
-            (None, "it sent no certificate", "it may require a certificate of this client: client.certificate"),
-            (theirs.issue("foreign", "/CN=valve 1"), "no CA in tls.client_ca has signed its certificate",
+            (None, "the client sent no certificate", "it may require a certificate of this client: client.certificate"),
+            (theirs.issue("foreign", "/CN=valve 1"), "no CA in tls.client_ca has signed the client's certificate",
              "may not trust this client's certificate"),
-            (ours.issue("old", "/CN=valve 1", days=-1), "its certificate, or one of its CA's, has expired",
+            (ours.issue("old", "/CN=valve 1", days=-1), "the client's certificate, or a CA's certificate, has expired",
              "or the certificate has expired"),
             (ours.issue("server", "/CN=valve 1", usage="serverAuth"), "does not allow the use by a client",
              "may not trust this client's certificate"),

@@ -34,13 +34,13 @@ CASE(test_an_address_has_its_share)
     struct tern_handshakes handshakes = {.per_address = LIMIT};
     const struct tern_address a = address_of(1);
     const struct tern_address b = address_of(2);
-    assert_true(tern_handshakes_begin(&handshakes, &a, 1000));
-    assert_true(tern_handshakes_begin(&handshakes, &a, 1000));
-    assert_false(tern_handshakes_begin(&handshakes, &a, 1000));
-    assert_true(tern_handshakes_begin(&handshakes, &b, 1000));
-    tern_handshakes_succeed(&handshakes, &a, 1000);
-    assert_true(tern_handshakes_begin(&handshakes, &a, 1000));
-    assert_false(tern_handshakes_begin(&handshakes, &a, 1000));
+    assert_true(tern_handshakes_take_slot(&handshakes, &a, 1000));
+    assert_true(tern_handshakes_take_slot(&handshakes, &a, 1000));
+    assert_false(tern_handshakes_take_slot(&handshakes, &a, 1000));
+    assert_true(tern_handshakes_take_slot(&handshakes, &b, 1000));
+    tern_handshakes_free_slot(&handshakes, &a, 1000);
+    assert_true(tern_handshakes_take_slot(&handshakes, &a, 1000));
+    assert_false(tern_handshakes_take_slot(&handshakes, &a, 1000));
     tern_handshakes_sweep(&handshakes, UINT64_MAX);
 }
 
@@ -49,18 +49,18 @@ CASE(test_one_that_stalls_gives_its_turn_up)
 {
     struct tern_handshakes handshakes = {.per_address = LIMIT};
     const struct tern_address a = address_of(1);
-    assert_true(tern_handshakes_begin(&handshakes, &a, 1000));
-    assert_true(tern_handshakes_begin(&handshakes, &a, 1000));
-    assert_false(tern_handshakes_begin(&handshakes, &a, 1000 + 1000 / LIMIT - 1));
-    assert_true(tern_handshakes_begin(&handshakes, &a, 1000 + 1000 / LIMIT));
-    assert_true(tern_handshakes_begin(&handshakes, &a, 60000));
-    tern_handshakes_succeed(&handshakes, &a,
-                            90000); // the first of them, after all: nothing is left to free
-    tern_handshakes_succeed(&handshakes, &a, 90000);
+    assert_true(tern_handshakes_take_slot(&handshakes, &a, 1000));
+    assert_true(tern_handshakes_take_slot(&handshakes, &a, 1000));
+    assert_false(tern_handshakes_take_slot(&handshakes, &a, 1000 + 1000 / LIMIT - 1));
+    assert_true(tern_handshakes_take_slot(&handshakes, &a, 1000 + 1000 / LIMIT));
+    assert_true(tern_handshakes_take_slot(&handshakes, &a, 60000));
+    tern_handshakes_free_slot(&handshakes, &a,
+                              90000); // the first of them, after all: nothing is left to free
+    tern_handshakes_free_slot(&handshakes, &a, 90000);
     for (int i = 0; i < LIMIT; i++) {
-        assert_true(tern_handshakes_begin(&handshakes, &a, 90000));
+        assert_true(tern_handshakes_take_slot(&handshakes, &a, 90000));
     }
-    assert_false(tern_handshakes_begin(&handshakes, &a, 90000));
+    assert_false(tern_handshakes_take_slot(&handshakes, &a, 90000));
     tern_handshakes_sweep(&handshakes, UINT64_MAX);
 }
 
@@ -70,15 +70,15 @@ CASE(test_failures_count_for_a_while)
     const struct tern_address a = address_of(1);
     int begun = 0;
     for (uint64_t now = 0; now < 10000; now += 10) {
-        while (tern_handshakes_begin(&handshakes, &a, now)) {
+        while (tern_handshakes_take_slot(&handshakes, &a, now)) {
             begun++;
         }
         tern_handshakes_sweep(&handshakes, now);
     }
     assert_in_range(begun, 10 * LIMIT, 10 * LIMIT + LIMIT);
     tern_handshakes_sweep(&handshakes, 20000);
-    assert_true(tern_handshakes_begin(&handshakes, &a, 20000));
-    assert_true(tern_handshakes_begin(&handshakes, &a, 20000));
+    assert_true(tern_handshakes_take_slot(&handshakes, &a, 20000));
+    assert_true(tern_handshakes_take_slot(&handshakes, &a, 20000));
     tern_handshakes_sweep(&handshakes, UINT64_MAX);
 }
 
@@ -88,20 +88,20 @@ CASE(test_many_addresses_come_and_go)
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 256; i++) {
             const struct tern_address address = address_of((uint8_t)i);
-            assert_true(tern_handshakes_begin(&handshakes, &address, 0));
+            assert_true(tern_handshakes_take_slot(&handshakes, &address, 0));
         }
         for (int i = 0; i < 256; i++) {
             const struct tern_address address = address_of((uint8_t)i);
             if (i % 2 == 1) {
-                tern_handshakes_succeed(&handshakes, &address, 0);
+                tern_handshakes_free_slot(&handshakes, &address, 0);
             }
         }
         tern_handshakes_sweep(&handshakes, 0);
         for (int i = 0; i < 256; i++) {
             const struct tern_address address = address_of((uint8_t)i);
-            assert_int_equal(tern_handshakes_begin(&handshakes, &address, 0), i % 2 == 1);
+            assert_int_equal(tern_handshakes_take_slot(&handshakes, &address, 0), i % 2 == 1);
             if (i % 2 == 1) {
-                tern_handshakes_succeed(&handshakes, &address, 0);
+                tern_handshakes_free_slot(&handshakes, &address, 0);
             }
         }
         tern_handshakes_sweep(&handshakes, UINT64_MAX);
@@ -198,7 +198,7 @@ CASE(test_a_listener_holds_the_others_back)
         assert_true(i >= LIMIT || is_answered(&peers[i], 5000));
     }
     assert_int_equal(answered(peers, PEERS, LIMIT), LIMIT);
-    while (counters().handshakes_held_back < PEERS - LIMIT) {
+    while (counters().handshakes_deferred < PEERS - LIMIT) {
         sleep_ms(1);
     }
     client_close(&peers[PEERS - 1]); // without a turn, so without a place to keep
@@ -220,7 +220,7 @@ CASE(test_a_listener_holds_the_others_back)
     }
     assert_true(wait_failed(PEERS));
     pass_time(1000);
-    assert_int_equal(counters().handshakes_held_back, PEERS - LIMIT);
+    assert_int_equal(counters().handshakes_deferred, PEERS - LIMIT);
     client_close(&silent);
     ask_after_handshakes();
     assert_true(fixture_wait_idle(&fixture));
@@ -240,7 +240,7 @@ CASE(test_spare_time_is_used)
         peers[i] = begin_one(fixture.port);
         assert_true(i > 0 || is_answered(&peers[0], 5000));
     }
-    while (counters().handshakes_held_back < 2) {
+    while (counters().handshakes_deferred < 2) {
         sleep_ms(1);
     }
     assert_int_equal(answered(peers, 3, 1), 1);

@@ -240,14 +240,14 @@ CASE(test_a_known_device_has_turns_of_its_own)
     for (size_t i = 0; i < 4; i++) {
         stalled[i] = open_stalled();
     }
-    while (fixture_counters(&fixture).handshakes_held_back < 2) {
+    while (fixture_counters(&fixture).handshakes_deferred < 2) {
         sleep_ms(1);
     }
     const struct tls_client_settings settings = settings_of(&known);
     struct client device;
     assert_true(client_open(&device, fixture.port, &settings));
     assert_int_equal(client_ask(&device, WITH_TOKEN, NULL), 200);
-    assert_int_equal(fixture_counters(&fixture).handshakes_held_back, 2);
+    assert_int_equal(fixture_counters(&fixture).handshakes_deferred, 2);
     for (size_t i = 0; i < 4; i++) {
         client_close(&stalled[i]);
     }

@@ -350,10 +350,10 @@ CASE(test_only_open_ranges_are_taken)
     }
 }
 
-static struct tern_request_reader *reader_within(struct tern_body_room *room)
+static struct tern_request_reader *reader_within(struct tern_body_quota *quota)
 {
     const struct tern_reader_config config = {
-        .header_bytes = 200, .body_bytes = 10000, .room = room, .peer = "peer"};
+        .header_bytes = 200, .body_bytes = 10000, .quota = quota, .peer = "peer"};
     struct tern_request_reader *reader = tern_reader_new(&config);
     assert_non_null(reader);
     return reader;
@@ -372,25 +372,25 @@ static enum tern_result feed_body(struct tern_request_reader *reader, size_t len
 
 CASE(test_bodies_share_a_memory)
 {
-    struct tern_body_room *room = tern_body_room_new(NULL, 10000, 0);
-    assert_non_null(room);
-    struct tern_request_reader *first = reader_within(room);
+    struct tern_body_quota *quota = tern_body_quota_new(NULL, 10000, 0);
+    assert_non_null(quota);
+    struct tern_request_reader *first = reader_within(quota);
     assert_int_equal(feed_body(first, 6000), TERN_OK);
-    assert_true(room->memory_taken == 6000);
-    struct tern_request_reader *second = reader_within(room);
+    assert_true(quota->memory_taken == 6000);
+    struct tern_request_reader *second = reader_within(quota);
     assert_int_equal(feed_body(second, 6000), TERN_ERR_BUSY);
     assert_int_equal(tern_reader_state(second)->status, 503);
     tern_reader_free(second);
-    assert_true(room->memory_taken == 6000);
-    struct tern_request_reader *brief = reader_within(room);
+    assert_true(quota->memory_taken == 6000);
+    struct tern_request_reader *brief = reader_within(quota);
     assert_int_equal(feed_body(brief, 4096), TERN_OK); // is heard all the same
     tern_reader_free(brief);
     tern_reader_free(first);
-    assert_true(room->memory_taken == 0);
-    struct tern_request_reader *largest = reader_within(room);
+    assert_true(quota->memory_taken == 0);
+    struct tern_request_reader *largest = reader_within(quota);
     assert_int_equal(feed_body(largest, 10000), TERN_OK);
-    tern_body_room_release(room);
-    assert_true(room->memory_taken == 10000); // it lives as long as the reader
+    tern_body_quota_release(quota);
+    assert_true(quota->memory_taken == 10000); // it lives as long as the reader
     tern_reader_free(largest);
 }
 

@@ -1,5 +1,5 @@
 // Bodies that outlive their connection and their process, without connections: who may go on where,
-// what goes when room is short, and what a process finds that another has left.
+// what goes when quota is short, and what a process finds that another has left.
 #include "http/body.h"
 #include <dirent.h>
 #include <fnmatch.h>
@@ -23,7 +23,7 @@
 #define PART 100000u
 
 static char folder[] = "/tmp/tern-uploads-XXXXXX";
-static struct tern_body_room *room;
+static struct tern_body_quota *quota;
 static struct tern_uploads *uploads;
 static uint8_t bytes[TOTAL];
 
@@ -44,9 +44,9 @@ static int remove_folder(void **state)
 
 static void begin(uint64_t disk, uint32_t most)
 {
-    room = tern_body_room_new(folder, 1u << 20, disk);
-    assert_non_null(room);
-    uploads = tern_uploads_new(room, most);
+    quota = tern_body_quota_new(folder, 1u << 20, disk);
+    assert_non_null(quota);
+    uploads = tern_uploads_new(quota, most);
     assert_non_null(uploads);
 }
 
@@ -66,10 +66,10 @@ static size_t files_there(void)
 static void stop(void)
 {
     tern_uploads_free(uploads);
-    assert_true(room->disk_taken == 0);
-    assert_true(room->memory_taken == 0);
-    assert_true(room->references == 1);
-    tern_body_room_release(room);
+    assert_true(quota->disk_taken == 0);
+    assert_true(quota->memory_taken == 0);
+    assert_true(quota->references == 1);
+    tern_body_quota_release(quota);
 }
 
 static void begin_again(uint64_t disk, uint32_t most)
@@ -132,7 +132,7 @@ static size_t kept(uint64_t owner)
 static void expect_whole(struct tern_upload_writer *writer)
 {
     struct tern_body body;
-    tern_body_init(&body, room);
+    tern_body_init(&body, quota);
     assert_true(tern_upload_take(writer, &body));
     assert_null(writer->upload);
     assert_int_equal(body.len, TOTAL);
@@ -214,7 +214,7 @@ CASE(test_a_new_writer_takes_the_place_of_the_old)
     assert_int_equal(start(1, PATH, PART, TOTAL, &fresh), TERN_OK);
     assert_false(tern_upload_append(&old, bytes, 1));
     assert_true(write_bytes(&fresh, PART, TOTAL));
-    tern_body_init(&body, room);
+    tern_body_init(&body, quota);
     assert_false(tern_upload_take(&old, &body));
     tern_body_free(&body);
     tern_upload_end(&old);
@@ -247,13 +247,13 @@ CASE(test_an_owner_has_one_place)
     assert_int_equal(start(1, PATH, 0, TOTAL, &second), TERN_OK);
     assert_false(tern_upload_append(&first, bytes, 1));
     tern_upload_end(&first);
-    assert_true(room->disk_taken == 0);
+    assert_true(quota->disk_taken == 0);
     assert_true(write_bytes(&second, 0, TOTAL));
     expect_whole(&second);
     end();
 }
 
-// A writer that has lost its place and says nothing any more holds no room.
+// A writer that has lost its place and says nothing any more holds no quota.
 CASE(test_silent_writers_of_one_owner_hold_one_body)
 {
     struct tern_upload_writer silent[100];
@@ -261,8 +261,8 @@ CASE(test_silent_writers_of_one_owner_hold_one_body)
     begin(PART + TOTAL, 10);
     for (size_t i = 0; i < 100; i++) {
         assert_int_equal(start(1, PATH, 0, TOTAL, &silent[i]), TERN_OK);
-        assert_true(room->disk_taken == 0);
-        assert_true(room->memory_taken == 0);
+        assert_true(quota->disk_taken == 0);
+        assert_true(quota->memory_taken == 0);
         assert_true(write_bytes(&silent[i], 0, PART));
     }
     assert_int_equal(start(2, PATH, 0, TOTAL, &honest), TERN_OK);
@@ -271,7 +271,7 @@ CASE(test_silent_writers_of_one_owner_hold_one_body)
     assert_int_equal(kept(1), PART);
     struct tern_upload_writer third;
     assert_int_equal(start(3, PATH, 0, PART, &third), TERN_OK);
-    assert_true(room->disk_taken == TOTAL);
+    assert_true(quota->disk_taken == TOTAL);
     tern_upload_end(&third);
     expect_whole(&honest);
     for (size_t i = 0; i < 100; i++) {
@@ -294,7 +294,7 @@ CASE(test_the_oldest_goes_when_there_are_too_many)
     end();
 }
 
-// What is kept takes room from nobody who sends.
+// What is kept takes quota from nobody who sends.
 CASE(test_the_oldest_goes_when_room_is_short)
 {
     struct tern_upload_writer writer;
@@ -304,7 +304,7 @@ CASE(test_the_oldest_goes_when_room_is_short)
     break_off(2, PART);
     assert_int_equal(start(3, PATH, 0, TOTAL, &writer), TERN_OK);
     assert_int_equal(kept(1), 0);
-    assert_true(write_bytes(&writer, 0, PART + 1)); // room enough for another PART
+    assert_true(write_bytes(&writer, 0, PART + 1)); // quota enough for another PART
     assert_int_equal(start(4, PATH, 0, PART, &other), TERN_OK);
     assert_int_equal(kept(2), 0);
     tern_upload_end(&other);
@@ -348,7 +348,7 @@ CASE(test_a_piece_that_was_written_in_part_does_not_count)
     signal(SIGXFSZ, handler);
     assert_false(written);
     const size_t whole = PART / 16384 * 16384;
-    assert_true(room->disk_taken == whole);
+    assert_true(quota->disk_taken == whole);
     tern_upload_end(&writer);
     assert_int_equal(kept(1), whole);
     assert_int_equal(start(1, PATH, whole, TOTAL, &writer), TERN_OK);
@@ -397,7 +397,7 @@ CASE(test_a_process_finds_what_another_left)
     assert_int_equal(files_there(), 2);
     begin_again(1u << 20, 10);
     assert_int_equal(kept_uploads(uploads), 2);
-    assert_true(room->disk_taken == 2 * PART + 5);
+    assert_true(quota->disk_taken == 2 * PART + 5);
     assert_int_equal(kept(1), PART);
     assert_int_equal(kept(3), 0);
     assert_int_equal(start(1, PATH, PART, TOTAL, &writer), TERN_OK);
@@ -421,7 +421,7 @@ CASE(test_a_kill_leaves_a_beginning)
         write_bytes(&writer, 0, PART);
         start(2, PATH, 0, TOTAL, &writer);
         write_bytes(&writer, 0, TOTAL);
-        tern_body_init(&body, room);
+        tern_body_init(&body, quota);
         tern_upload_take(&writer, &body);
         start(3, PATH, 0, TOTAL, &writer);
         write_bytes(&writer, 0, TOTAL);
@@ -488,8 +488,8 @@ CASE(test_what_is_found_is_bounded)
     assert_int_equal(unfinished.len, PART + 1);
     stop();
     make_file(6, TOTAL, PART, now + 10);
-    begin_again(2 * PART, 10); // so it does for room
-    assert_true(room->disk_taken == 2 * PART);
+    begin_again(2 * PART, 10); // so it does for quota
+    assert_true(quota->disk_taken == 2 * PART);
     assert_int_equal(files_there(), 2);
     assert_false(tern_uploads_find(uploads, 2, PATH, &unfinished));
     end();

@@ -1,4 +1,5 @@
-// The part of the parser that is the same with both libraries. llhttp.c or http_parser.c defines, then includes it:
+// The code of the parser that is the same with both libraries. llhttp.c or http_parser.c first defines the following,
+// then includes this file:
 //   inner_parser             the library's parser
 //   struct progress          state between two runs of the library
 //   METHOD_NAME KEEPS_ALIVE  functions of the library

@@ -5,7 +5,8 @@
 typedef llhttp_t inner_parser;
 
 struct progress {
-    bool held; // the head's last byte was reported as unused, so the caller passes it again
+    bool
+        repeats_last; // the head's last byte was reported as unused, so the caller passes this byte again
 };
 
 #define METHOD_NAME(method) llhttp_method_name((llhttp_method_t)(method))
@@ -55,7 +56,7 @@ static enum tern_parser_stop stop_at_pause(struct tern_parser *parser, bool had_
         return TERN_PARSER_COMPLETE;
     }
     parser->parser.upgrade = 0; // no upgrade to another protocol
-    parser->progress.held = true;
+    parser->progress.repeats_last = true;
     *used -= 1;
     return TERN_PARSER_HEAD;
 }
@@ -64,9 +65,9 @@ enum tern_parser_stop tern_parser_run(struct tern_parser *parser, const char *da
                                       size_t *used)
 {
     const bool had_head = parser->head_done;
-    const size_t held = parser->progress.held ? 1 : 0;
-    parser->progress.held = false;
-    const llhttp_errno_t error = llhttp_execute(&parser->parser, data + held, len - held);
+    const size_t repeated = parser->progress.repeats_last ? 1 : 0;
+    parser->progress.repeats_last = false;
+    const llhttp_errno_t error = llhttp_execute(&parser->parser, data + repeated, len - repeated);
     *used = error == HPE_OK ? len : (size_t)(llhttp_get_error_pos(&parser->parser) - data);
     switch ((int)error) {
     case HPE_OK:

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Receive the parts of a request in order. Each may be called several times, with consecutive pieces that are valid during
-// the call.
+// Callbacks that receive the parts of a request in order. Each may be called several times, with consecutive pieces
+// that are valid during the call.
 struct tern_parser_events {
     void (*target)(void *ctx, const char *at, size_t len);
     void (*name)(void *ctx, const char *at, size_t len);
@@ -32,7 +32,7 @@ struct tern_parser_head {
     uint8_t major;      // HTTP version
     uint8_t minor;
     bool keeps_alive;        // by the version and the header Connection
-    uint64_t content_length; // 0: none
+    uint64_t content_length; // 0: the request has no body
 };
 
 struct tern_parser;
@@ -46,7 +46,7 @@ void tern_parser_free(struct tern_parser *parser);
 enum tern_parser_stop tern_parser_run(struct tern_parser *parser, const char *data, size_t len,
                                       size_t *used);
 
-// Call it after TERN_PARSER_HEAD, before the next run.
+// Returns the head. Call this function after TERN_PARSER_HEAD, before the next run.
 struct tern_parser_head tern_parser_head(const struct tern_parser *parser);
 
 #endif
