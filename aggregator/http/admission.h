@@ -48,12 +48,12 @@ enum tern_place_state {
 struct tern_place {
     struct tern_place_group *group;
     struct tern_address address;
-    struct tern_origin *
-        origin; // counts the connection for its address; NULL = the connection counts for no address
+    // Counts the connection for its address; NULL = the connection counts for no address.
+    struct tern_origin *origin;
     enum tern_place_state state;
     bool is_newcomer; // has sent no complete request and begun no handshake
-    uint64_t
-        client; // client of an authenticated or recognised connection; 0 = not counted per client
+    // Client of an authenticated or recognised connection; 0 = not counted per client.
+    uint64_t client;
     TAILQ_ENTRY(tern_place) link;       // in the list for its `state`
     TAILQ_ENTRY(tern_place) of_address; // in a list of `origin`, if it is a stranger
 };

@@ -52,8 +52,8 @@ struct tern_body {
     uint8_t *bytes; // content in memory; NULL = none
     size_t size;    // allocated for `bytes`
     struct tern_spool spool;
-    const char
-        *name; // name of the file; borrowed until the file exists. NULL = the file has no name
+    // Name of the file; borrowed until the file exists. NULL = the file has no name.
+    const char *name;
     uint64_t memory;                      // bytes counted in `quota` and `owner_quota`
     uint64_t disk;                        // bytes counted in `quota`
     struct tern_owner_quota *owner_quota; // NULL = the body has no owner
@@ -163,8 +163,8 @@ void tern_uploads_close(struct tern_uploads *uploads);
 struct tern_arrival {
     struct tern_uploads *uploads; // NULL = bodies cannot outlive their connection
     struct tern_body body;        // a short body; at the end, any body
-    struct tern_upload_writer
-        upload; // a long body that may outlive the connection; all zero = none
+    // A long body that may outlive the connection; all zero = none.
+    struct tern_upload_writer upload;
 };
 
 // quota: NULL = the quota of `uploads`; both NULL = bodies without a limit.

@@ -67,9 +67,8 @@ struct tern_connection {
     LIST_ENTRY(tern_connection) open;
     TAILQ_ENTRY(tern_connection) deferred; // linked in STATE_DEFERRED only
     uint64_t recognised; // client of the ticket in the ClientHello, not yet proven; 0 = none
-    struct tern_address
-        slot_key;  // key of the handshake slot that the connection has taken, or awaits
-    bool is_spare; // the handshake began without a slot, in the loop's spare time
+    struct tern_address slot_key;    // key of the handshake slot that is taken or awaited
+    bool is_spare;                   // the handshake began without a slot, in the loop's spare time
     struct tern_proxy_header *proxy; // NULL unless STATE_PROXIED
     uv_poll_t poll;
     int watched; // uv_poll_event bits
@@ -99,8 +98,7 @@ struct tern_connection {
 struct tern_http_exchange {
     struct tern_mailbox *mailbox;
     struct tern_request_reader *reader;
-    struct tern_connection
-        *connection;          // NULL once the connection is closed; for the loop's thread only
+    struct tern_connection *connection; // NULL once closed; for the loop's thread only
     struct tern_http_tag tag; // guarded by the mailbox's lock until the loop has the reply
     struct tern_http_reply reply;
     struct tern_http_exchange *next; // next exchange in the mailbox

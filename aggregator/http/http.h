@@ -32,21 +32,21 @@ struct tern_http_limits {
     // go into files. One body of body_bytes always fits; a body that does not fit is refused with 503.
     uint64_t body_memory;
     uint64_t body_disk;
-    uint32_t
-        unfinished; // interrupted uploads: incomplete bodies that are stored after their connection broke (1000)
-    uint32_t
-        unfinished_ms; // how long interrupted uploads are stored (86400000), unless other bodies need the space
-    uint32_t
-        handshake_ms; // time for the TLS handshake, and before the handshake for its first byte (10000)
+    // Interrupted uploads: incomplete bodies that are stored after their connection broke (1000).
+    uint32_t unfinished;
+    // How long interrupted uploads are stored (86400000), unless other bodies need the space.
+    uint32_t unfinished_ms;
+    // Time for the TLS handshake, and before the handshake for its first byte (10000).
+    uint32_t handshake_ms;
     // Handshake slots of one address on one loop (8). A TLS handshake takes a slot; if no slot is free, the handshake
     // is deferred for at most handshake_ms. A successful handshake frees its slot at once; failed and stalled
     // handshakes free this many slots a second. Deferred handshakes also begin without a slot, in an eighth of the
     // loop's time. A client whose ticket is recognised has separate slots.
     uint32_t handshakes_per_address;
-    uint32_t
-        request_ms; // time from a request's first byte to its last byte (60000), extended by min_rate
-    uint32_t
-        min_rate; // bytes of a body per second (500); a received byte extends request_ms by 1/min_rate s
+    // Time from a request's first byte to its last byte (60000), extended by min_rate.
+    uint32_t request_ms;
+    // Bytes of a body per second (500); a received byte extends request_ms by 1/min_rate s.
+    uint32_t min_rate;
     uint32_t idle_ms;  // time between two requests (300000)
     uint32_t write_ms; // time without progress while a reply is being sent (60000)
 };
@@ -61,8 +61,8 @@ struct tern_http_files {
     // CAs of client certificates. If set, a client needs a certificate or a pre-shared key; the certificate's common name
     // becomes tern_http_request.certificate. NULL = no certificate is requested.
     const char *client_ca;
-    bool
-        client_certificate_optional; // admits clients without a certificate; a bad certificate is always refused
+    // Admits clients without a certificate; a bad certificate is always refused.
+    bool client_certificate_optional;
 };
 
 struct tern_http_config {
@@ -72,8 +72,8 @@ struct tern_http_config {
     struct tern_http_files files;
     const char *ticket_keys; // file of the session-ticket keys (mode 0600), so that a restart
                              // does not cost every device a full handshake; NULL = no tickets
-    const char
-        *ticket_clients; // file that stores over a restart which client used a ticket; NULL = none
+    // File that stores over a restart which client used a ticket; NULL = none.
+    const char *ticket_clients;
     // Addresses and networks of proxies, such as "127.0.0.1, 10.0.0.0/8". Each connection of a proxy begins with the
     // header of the PROXY protocol (version 1 or 2), which contains the client's address. NULL = none.
     const char *proxy_from;
@@ -146,8 +146,9 @@ struct tern_http_reply {
     const char *headers;                   // further lines, each with its CRLF
     char set_cookie[TERN_HTTP_COOKIE_MAX]; // value of Set-Cookie; "" = no header
     struct tern_blob *body;                // the listener releases this reference; NULL = empty
-    size_t
-        body_from; // send the body from this byte on: status 206 with Content-Range, or 416 beyond the body's end; 0 = send all of the body
+    // Send the body from this byte on: status 206 with Content-Range, or 416 beyond the body's end; 0 = send all of the
+    // body.
+    size_t body_from;
 };
 
 // Attributes the bytes of an exchange to a client, a round and a purpose. The handler sets the tag before the reply.
@@ -182,13 +183,13 @@ struct tern_http_permit {
     // The credentials are valid, even if the request is refused for another reason. Strangers then cannot displace the
     // connection.
     bool known;
-    uint64_t
-        client; // the client that the credentials belong to; 0 = the connection is not counted per client
+    // The client that the credentials belong to; 0 = the connection is not counted per client.
+    uint64_t client;
     struct tern_http_tag tag; // attributes the request's bytes if it does not reach on_request
     // The handler's data for this request, see tern_http_exchange_context(). Only if on_headers returns 0; NULL = none.
     void *context;
-    enum tern_result
-        refusal; // reason of a refusal, for the tern_Error in the reply; TERN_OK = the reason follows from the status
+    // Reason of a refusal, for the tern_Error in the reply; TERN_OK = the reason follows from the status.
+    enum tern_result refusal;
 };
 
 // The stored bytes of an interrupted upload.
@@ -339,8 +340,8 @@ struct tern_http_counters {
     uint64_t body_memory;        // bytes of bodies in memory
     uint64_t body_disk;          // bytes of bodies in files
     uint64_t bodies_unfinished;  // interrupted uploads that are stored now
-    uint64_t
-        bodies_continued; // interrupted uploads that a later request continued, since the start
+    // Interrupted uploads that a later request continued, since the start.
+    uint64_t bodies_continued;
 };
 void tern_http_counters(const struct tern_http_server *server, struct tern_http_counters *counters);
 

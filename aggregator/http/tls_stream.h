@@ -19,8 +19,8 @@
 struct tern_tls_context;
 
 struct tern_tls_config {
-    struct tern_pem
-        certificate; // with the chain; the content of all three files is borrowed for the call
+    // With the chain; the content of all three files is borrowed for the call.
+    struct tern_pem certificate;
     struct tern_pem private_key;
     struct tern_pem client_ca;        // tern_http_files.client_ca; bytes NULL = none
     bool client_certificate_optional; // tern_http_files.client_certificate_optional

@@ -39,7 +39,7 @@ def strangers_are_refused(aggregator, ours, theirs):
              "may not trust this client's certificate"),
             (ours.issue("old", "/CN=valve 1", days=-1), "the client's certificate, or a CA's certificate, has expired",
              "or the certificate has expired"),
-            (ours.issue("server", "/CN=valve 1", usage="serverAuth"), "does not allow the use by a client",
+            (ours.issue("server", "/CN=valve 1", usage="serverAuth"), "does not allow use by a client",
              "may not trust this client's certificate"),
             (ours.issue("long", "/CN=" + "n" * 64), "does not have exactly one common name of 1 to 63 bytes", "")):
         said = stranger.run("enroll", code, certificate=certificate, code=1)

@@ -5,8 +5,8 @@
 typedef llhttp_t inner_parser;
 
 struct progress {
-    bool
-        repeats_last; // the head's last byte was reported as unused, so the caller passes this byte again
+    // The head's last byte was reported as unused, so the caller passes this byte again.
+    bool repeats_last;
 };
 
 #define METHOD_NAME(method) llhttp_method_name((llhttp_method_t)(method))
