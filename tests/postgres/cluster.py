@@ -9,9 +9,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import zlib
 
+END = "end of rows"
 BUILD = pathlib.Path(os.environ.get("TERN_BUILD_DIR", "build"))
 
 
@@ -42,7 +44,8 @@ class Cluster:
         libraries = self.programs.parents[3] / f"lib/{os.uname().machine}-linux-gnu"
         if self.programs.parents[4] != pathlib.Path("/"):
             self.environment["LD_LIBRARY_PATH"] = str(libraries)
-        self.server = None
+        self.server = self.reader = None
+        self.asking = threading.Lock()
         template = BUILD / f"postgres-{self.programs.parent.name}-{os.getuid()}-{zlib.crc32(pathlib.Path(__file__).read_bytes())}"
         if not self._copy(template, self.data):
             self._make_data()
@@ -119,12 +122,36 @@ class Cluster:
             time.sleep(0.05)
         raise AssertionError("PostgreSQL does not start: " + (self.folder / "log").read_text()[-2000:])
 
+    def _psql(self, database="tern"):
+        return [self.programs / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-U", "tern", "-d", database]
+
+    def _select(self, text):
+        """The rows from a psql that stays for the next query; None where it ended: the server has, or refused the query."""
+        with self.asking:
+            if self.reader is None or self.reader.poll() is not None:
+                self.reader = subprocess.Popen(self._psql(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                               stderr=subprocess.DEVNULL, env=self.environment)
+            try:
+                self.reader.stdin.write(f"{text};\n\\echo {END}\n")
+                self.reader.stdin.flush()
+            except OSError:
+                return None
+            rows = []
+            for line in self.reader.stdout:
+                if line == f"{END}\n":
+                    return "".join(rows).strip()
+                rows.append(line)
+            return None
+
     def sql(self, text, database="tern"):
-        """What psql says to it, without headings. It waits for a server that recovers."""
-        command = [self.programs / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-U", "tern", "-d", database,
-                   "-c", text]
+        """What psql prints, without headings. Waits for a server that recovers."""
+        if text.startswith("SELECT") and database == "tern":
+            rows = self._select(text)
+            if rows is not None:
+                return rows
         for _ in range(600):
-            done = subprocess.run(command, capture_output=True, text=True, env=self.environment, check=False)
+            done = subprocess.run([*self._psql(database), "-c", text], capture_output=True, text=True, env=self.environment,
+                                  check=False)
             if "FATAL:  the database system is" not in done.stderr:
                 break
             time.sleep(0.05)
@@ -137,6 +164,9 @@ class Cluster:
         self.server.wait()
 
     def end(self):
+        if self.reader is not None:
+            self.reader.kill()
+            self.reader.communicate()
         if self.server is not None and self.server.poll() is None:
             self.stop(signal.SIGQUIT)  # nothing of it is kept
         shutil.rmtree(self.folder, ignore_errors=True)
