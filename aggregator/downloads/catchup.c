@@ -4,6 +4,7 @@
 #include "downloads/blobs.h"
 #include "downloads/replicas.h"
 #include "downloads/search.h"
+#include "hosted/job.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +40,8 @@ struct known_path {
 
 #define OWN_PATHS 64
 
-// Limits the searches for one client in one version. Every request waits while a search encodes. An honest client needs
-// one search, and one more for each download after which it loses power.
+// Limits the searches for one client in one version, since others wait while a search encodes. An honest client needs one
+// search, and one more for each download after which it loses power.
 #define OWN_SEARCHES 32
 
 struct tern_catchup {
@@ -53,7 +54,11 @@ struct tern_catchup {
 
     struct tern_replica_book book;
     struct tern_search search;
-    uint64_t searches;                  // since the start
+    struct tern_job job; // runs the search
+    enum tern_result job_result;
+    bool searching;         // the job was started, and its result is not stored yet
+    struct tern_db *reader; // the job's view of the store; NULL: all searches are inline
+    uint64_t searches;      // since the start
     struct known_path paths[OWN_PATHS]; // off the trunk, to version paths_version
     uint32_t next_path;
     uint32_t paths_version;
@@ -569,15 +574,17 @@ static enum tern_result ask(struct tern_catchup *catchup, const struct tern_hold
 }
 
 // Stores the downloads that the search chose, and sets their path.
-static enum tern_result store_found(struct tern_catchup *catchup, const struct tern_holder *holder,
-                                    uint64_t now, struct tern_path *path)
+static enum tern_result store_path(struct tern_catchup *catchup, uint64_t now,
+                                   struct tern_path *path)
 {
     struct tern_search *search = &catchup->search;
+    const struct tern_holder holder = {search->question.able, search->question.held};
     struct tern_plan_client position;
     struct tern_db_replica base;
     path->exists = search->choice.kind != TERN_CHOICE_NONE;
+    path->own = path->exists;
     if (search->choice.kind == TERN_CHOICE_CHAIN) {
-        TERN_TRY(trunk_position(catchup, holder, &position));
+        TERN_TRY(trunk_position(catchup, &holder, &position));
         trunk_chain(catchup, &position, path);
     }
     TERN_TRY(tern_search_store(search, &catchup->store, &catchup->book, now, path));
@@ -586,26 +593,84 @@ static enum tern_result store_found(struct tern_catchup *catchup, const struct t
     }
     TERN_TRY(tern_db_replica_get(catchup->db, path->base, &base));
     path->base_version = base.version; // an older version if the client's replica is near enough
-    TERN_TRY(tern_db_replica_use(catchup->db, search->question.held, now));
+    TERN_TRY(tern_db_replica_use(catchup->db, holder.replica, now));
     return tern_db_replica_use(catchup->db, path->base, now);
 }
 
+// Adds the path that the search found to the known paths.
+static enum tern_result add_path(struct tern_catchup *catchup, uint64_t now,
+                                 struct known_path **added)
+{
+    const struct tern_search_question *question = &catchup->search.question;
+    struct known_path *path = &catchup->paths[catchup->next_path++ % OWN_PATHS];
+    memset(path, 0, sizeof *path);
+    TERN_TRY(store_path(catchup, now, &path->path));
+    memcpy(path->held, question->held, TERN_SHA256_SIZE);
+    path->able = question->able;
+    path->used = true;
+    *added = path;
+    return TERN_OK;
+}
+
+static void run_search(void *ctx)
+{
+    struct tern_catchup *catchup = ctx;
+    catchup->job_result = tern_search_run(&catchup->search);
+}
+
+bool tern_catchup_is_searching(const struct tern_catchup *catchup)
+{
+    return catchup->searching;
+}
+
+bool tern_catchup_has_found(const struct tern_catchup *catchup)
+{
+    return catchup->searching && (!catchup->job.begun || tern_job_is_done(&catchup->job));
+}
+
+void tern_catchup_wait(struct tern_catchup *catchup)
+{
+    if (catchup != NULL) {
+        tern_job_join(&catchup->job);
+    }
+}
+
+enum tern_result tern_catchup_store_found(struct tern_catchup *catchup, uint64_t now, bool *found)
+{
+    struct known_path *path;
+    if (!tern_catchup_has_found(catchup)) {
+        return TERN_OK;
+    }
+    *found = true;
+    tern_job_join(&catchup->job);
+    catchup->searching = false;
+    TERN_TRY(catchup->job_result);
+    return add_path(catchup, now, &path);
+}
+
+const char *tern_catchup_damage(const struct tern_catchup *catchup)
+{
+    return catchup->reader != NULL && tern_db_damaged(catchup->reader)
+               ? tern_db_error(catchup->reader)
+               : NULL;
+}
+
+// Starts a search on a thread, or searches at once if the model is small or no thread can start. *path: NULL: it runs.
 static enum tern_result search_path(struct tern_catchup *catchup, const struct tern_holder *holder,
                                     const uint8_t *held, bool newest, uint64_t now,
                                     struct known_path **path)
 {
-    *path = &catchup->paths[catchup->next_path++ % OWN_PATHS];
-    memset(*path, 0, sizeof **path);
     catchup->searches++;
     TERN_TRY(ask(catchup, holder, held, newest));
+    catchup->searching = catchup->reader != NULL && tern_job_start(&catchup->job) == TERN_OK;
+    if (catchup->searching) {
+        return TERN_OK;
+    }
     TERN_TRY(tern_search_run(&catchup->search));
-    TERN_TRY(store_found(catchup, holder, now, &(*path)->path));
-    memcpy((*path)->held, held, TERN_SHA256_SIZE);
-    (*path)->able = holder->able;
-    (*path)->used = true;
-    return TERN_OK;
+    return add_path(catchup, now, path);
 }
 
+// One search runs at a time. A client that has to wait for the search of another asks again when that has ended.
 static enum tern_result own_path(struct tern_catchup *catchup, const struct tern_holder *holder,
                                  struct tern_searches *searches, bool newest, uint64_t now,
                                  struct tern_path *path)
@@ -615,13 +680,13 @@ static enum tern_result own_path(struct tern_catchup *catchup, const struct tern
     TERN_TRY(held_by(catchup, holder, &held));
     reset_for_version(catchup);
     TERN_TRY(find_stored_path(catchup, held, &holder->able, &found));
-    if (found == NULL && may_search(catchup, searches)) {
+    if (found == NULL && !tern_catchup_is_searching(catchup) && may_search(catchup, searches)) {
         TERN_TRY(search_path(catchup, holder, held, newest, now, &found));
     }
     if (found != NULL) {
         *path = found->path;
-        path->own = true;
     }
+    path->pending = found == NULL && tern_catchup_is_searching(catchup);
     return TERN_OK;
 }
 
@@ -656,10 +721,14 @@ static enum tern_result own_is_stranded(struct tern_catchup *catchup,
 
 // --- Life
 
-static bool make(struct tern_catchup *catchup)
+static enum tern_result make(struct tern_catchup *catchup)
 {
     const struct tern_catchup_config *config = &catchup->config;
     const struct tern_merge *merge = catchup->merge;
+    char why[256];
+    if (merge->model.count > config->inline_values) {
+        TERN_TRY(tern_db_open(tern_db_path(catchup->db), TERN_DB_SECOND, &catchup->reader, why));
+    }
     catchup->store = (struct tern_download_store){
         .db = catchup->db,
         .spool_folder = config->spool_folder,
@@ -672,28 +741,36 @@ static bool make(struct tern_catchup *catchup)
                                                .bytes_max = config->replica_bytes,
                                                .dropped = trunk_dropped,
                                                .ctx = catchup};
-    catchup->search = (struct tern_search){.merge = merge,
-                                           .reader = catchup->db,
-                                           .spool_folder = config->spool_folder,
-                                           .codec = config->codec};
-    return tern_search_init(&catchup->search, config->replica_cache) == TERN_OK;
+    catchup->search =
+        (struct tern_search){.merge = merge,
+                             .reader = catchup->reader != NULL ? catchup->reader : catchup->db,
+                             .spool_folder = config->spool_folder,
+                             .codec = config->codec};
+    return tern_search_init(&catchup->search, config->replica_cache);
 }
 
-struct tern_catchup *tern_catchup_new(const struct tern_catchup_config *config, struct tern_db *db,
-                                      const struct tern_merge *merge)
+enum tern_result tern_catchup_new(const struct tern_catchup_config *config, struct tern_db *db,
+                                  const struct tern_merge *merge, void (*wake)(void *ctx),
+                                  void *wake_ctx, struct tern_catchup **out)
 {
     struct tern_catchup *catchup = calloc(1, sizeof *catchup);
+    *out = catchup;
     if (catchup == NULL) {
-        return NULL;
+        return TERN_ERR_NO_MEMORY;
     }
     catchup->config = *config;
     catchup->db = db;
     catchup->merge = merge;
-    if (!make(catchup)) {
+    catchup->job.work = run_search;
+    catchup->job.ctx = catchup;
+    catchup->job.ended = wake;
+    catchup->job.ended_ctx = wake_ctx;
+    const enum tern_result result = make(catchup);
+    if (result != TERN_OK) {
         tern_catchup_free(catchup);
-        return NULL;
+        *out = NULL;
     }
-    return catchup;
+    return result;
 }
 
 void tern_catchup_free(struct tern_catchup *catchup)
@@ -701,6 +778,8 @@ void tern_catchup_free(struct tern_catchup *catchup)
     if (catchup == NULL) {
         return;
     }
+    tern_job_join(&catchup->job);
+    tern_db_close(catchup->reader);
     tern_blob_cache_clear(&catchup->store.memory);
     tern_blob_cache_clear(&catchup->store.files);
     tern_search_free(&catchup->search);

@@ -30,7 +30,12 @@ struct tern_catchup_config {
     uint64_t replica_cache;   // bytes of replicas cached in memory
     uint64_t download_cache;  // bytes of blobs cached in memory
     const char *spool_folder; // for unnamed files with large blobs; NULL = in memory
+    uint32_t
+        inline_values; // for models of at most so many values, searches run on the caller's thread
 };
+
+// Above this size of the model a search takes more than some ms, and does not run on the service thread.
+#define TERN_CATCHUP_INLINE_VALUES (1u << 18)
 
 // Counts the searches for one client in one version, to limit them. Zeros at first.
 struct tern_searches {
@@ -40,9 +45,12 @@ struct tern_searches {
 
 struct tern_catchup;
 
-// merge: borrowed; it makes the versions. NULL: no memory.
-struct tern_catchup *tern_catchup_new(const struct tern_catchup_config *config, struct tern_db *db,
-                                      const struct tern_merge *merge);
+// merge: borrowed; it makes the versions. wake: called by the thread of a search that has ended.
+// TERN_ERR_NO_MEMORY; errors of tern_db_open()
+TERN_MUST_USE enum tern_result tern_catchup_new(const struct tern_catchup_config *config,
+                                                struct tern_db *db, const struct tern_merge *merge,
+                                                void (*wake)(void *ctx), void *wake_ctx,
+                                                struct tern_catchup **catchup);
 void tern_catchup_free(struct tern_catchup *catchup); // NULL is allowed
 
 // Loads everything from the store, after the merge has loaded its version. Call outside of transactions.
@@ -73,11 +81,29 @@ TERN_MUST_USE enum tern_result tern_catchup_is_stranded(struct tern_catchup *cat
                                                         const struct tern_db_client *client,
                                                         bool *stranded);
 
-// Finds the path of a training client. newest: a replica of an older version is never near enough.
+// Finds the path of a training client, or starts a search for it. newest: a replica of an older version is never near enough.
 TERN_MUST_USE enum tern_result tern_catchup_trainer(struct tern_catchup *catchup,
                                                     const struct tern_db_client *client,
                                                     struct tern_searches *searches, bool newest,
                                                     uint64_t now, struct tern_path *path);
+
+// --- The thread of a search
+//
+// While a search runs, nothing may change the merge or use its scratch memory.
+
+// Whether a search runs, or its result is not stored yet.
+bool tern_catchup_is_searching(const struct tern_catchup *catchup);
+// Whether a search has ended and its result is not stored yet.
+bool tern_catchup_has_found(const struct tern_catchup *catchup);
+// Stores the result of a search that has ended, in a transaction. Sets *found if one has, so that pending paths may exist now.
+TERN_MUST_USE enum tern_result tern_catchup_store_found(struct tern_catchup *catchup, uint64_t now,
+                                                        bool *found);
+// Waits until the running search, if any, has ended. NULL is allowed.
+void tern_catchup_wait(struct tern_catchup *catchup);
+// Returns why the database that searches read is damaged, or NULL.
+const char *tern_catchup_damage(const struct tern_catchup *catchup);
+
+// --- More paths
 
 // Finds the path of an evaluator: to the next version, or to the newest. again: the path exists also if the client has the
 // newest version, to evaluate it once more.

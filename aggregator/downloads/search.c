@@ -45,6 +45,8 @@ enum tern_result tern_search_init(struct tern_search *search, uint64_t cache_byt
     for (int i = TERN_PLAN_INT8; i < TERN_PLAN_STARTS; i++) {
         TERN_TRY(tern_codec_parse(snapshot_codecs[i], &search->snapshots[i], NULL));
     }
+    search->buffers = merge->buffers;
+    search->buffers.blob = malloc(search->buffers.blob_size);
     search->replicas.db = search->reader;
     search->replicas.model = &merge->model;
     search->replicas.seed = merge->seed;
@@ -52,7 +54,9 @@ enum tern_result tern_search_init(struct tern_search *search, uint64_t cache_byt
     search->replicas.blob = malloc(search->replicas.blob_size);
     search->slot_count = count < SLOTS_MAX ? (uint32_t)count : SLOTS_MAX;
     search->slots = calloc((size_t)search->slot_count + 1, sizeof search->slots[0]);
-    return search->replicas.blob != NULL && search->slots != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    return search->buffers.blob != NULL && search->replicas.blob != NULL && search->slots != NULL
+               ? TERN_OK
+               : TERN_ERR_NO_MEMORY;
 }
 
 // --- Weights in memory
@@ -135,6 +139,8 @@ void tern_search_free(struct tern_search *search)
     }
     free(search->slots);
     free(search->replicas.blob);
+    free(search->buffers.blob);
+    memset(search, 0, sizeof *search);
 }
 
 // --- Drafts: downloads that the search made or read
@@ -218,7 +224,7 @@ static enum tern_result keep_draft(struct tern_search *search, const struct tern
     if (!snapshot) {
         memcpy(row.from_replica, search->at, TERN_SHA256_SIZE);
     }
-    TERN_TRY(tern_blob_copy(search->spool_folder, merge->buffers.blob, made->len, &blob));
+    TERN_TRY(tern_blob_copy(search->spool_folder, search->buffers.blob, made->len, &blob));
     memcpy(search->at, made->replica, TERN_SHA256_SIZE);
     new_draft(search, &row, blob)->residual = residual_now(search);
     return TERN_OK;
@@ -256,7 +262,7 @@ static enum tern_result begin_snapshot(struct tern_search *search, enum tern_pla
     }
     const struct tern_encode_context context = context_of(merge);
     TERN_TRY(tern_download_opening(&merge->model, codec, &context, merge->global, search->weights,
-                                   &merge->buffers, &made));
+                                   &search->buffers, &made));
     return keep_draft(search, codec, &made, true);
 }
 
@@ -383,7 +389,7 @@ static enum tern_result make_pass(struct tern_search *search, const struct tern_
     }
     const struct tern_encode_context context = context_of(merge);
     TERN_TRY(tern_download_delta(&merge->model, codec, &context, merge->global, search->weights,
-                                 search->at, &merge->buffers, &made));
+                                 search->at, &search->buffers, &made));
     return keep_draft(search, codec, &made, false);
 }
 
@@ -391,7 +397,7 @@ static enum tern_result pass(void *ctx, uint32_t *bytes, double *residual)
 {
     struct tern_search *search = ctx;
     const struct tern_merge *merge = search->merge;
-    float *difference = merge->buffers.scratch;
+    float *difference = search->buffers.scratch;
     struct tern_codec codec;
     char spec[TERN_CODEC_SPEC_MAX];
     for (uint32_t i = 0; i < merge->model.count; i++) {

@@ -2,7 +2,7 @@
 // that are chosen. catchup.c begins a search for a client that missed rounds.
 //
 // tern_search_run() encodes, which takes long: any thread may call it. Until it returns, the search and the merge's
-// buffers belong to that thread, and nothing changes the merge. It reads the store by a connection
+// scratch memory belong to that thread, and nothing changes the merge. It reads the store by a connection
 // of its own and writes nothing. All other functions run on the thread that owns the store.
 #ifndef TERN_DOWNLOADS_SEARCH_H
 #define TERN_DOWNLOADS_SEARCH_H
@@ -53,8 +53,9 @@ struct tern_search {
     struct tern_codec snapshots[TERN_PLAN_STARTS];
 
     struct tern_search_question question;
-    double keep;  // largest residual at which the client keeps its replica
-    double bound; // largest residual after downloads
+    struct tern_download_buffers buffers; // the scratch is the merge's
+    double keep;                          // largest residual at which the client keeps its replica
+    double bound;                         // largest residual after downloads
 
     // The result of tern_search_run(), from here on.
     struct tern_plan_choice choice;

@@ -7,25 +7,21 @@
 
 #include "federation/clients.h"
 #include "federation/update.h"
+#include "hosted/job.h"
 #include "merge/merge.h"
 #include "rounds/spread.h"
 #include "store/store.h"
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// A round that closes. While the merge's thread runs, the thread owns everything here but the first two members.
+// A round that closes. While the merge's thread runs, the thread owns everything here but the job.
 struct closing {
-    pthread_t thread;
-    bool has_thread; // the thread is started and not joined yet
-    atomic_bool has_ended;
-    struct tern_db *reader;                    // the thread's connection to the store
-    struct tern_merge *merge;                  // the federation's
-    const struct tern_federation_ports *ports; // the federation's
+    struct tern_job job;
+    struct tern_db *reader;   // the thread's connection to the store
+    struct tern_merge *merge; // the federation's
     struct tern_db_round row;
     struct tern_strategy_totals totals;
     struct tern_merge_next next;
@@ -361,14 +357,11 @@ static enum tern_result measure_drift(struct tern_federation *federation,
 
 // --- Merging
 
-static void *run_merge(void *arg)
+static void run_merge(void *ctx)
 {
-    struct closing *closing = arg;
+    struct closing *closing = ctx;
     closing->result = tern_merge_make(closing->merge, closing->reader, &closing->row,
                                       &closing->totals, &closing->next);
-    atomic_store(&closing->has_ended, true);
-    closing->ports->wake(closing->ports->ctx);
-    return NULL;
 }
 
 enum tern_result tern_closing_new(struct tern_federation *federation, char why[256])
@@ -379,7 +372,10 @@ enum tern_result tern_closing_new(struct tern_federation *federation, char why[2
     }
     federation->closing = closing;
     closing->merge = &federation->merge;
-    closing->ports = &federation->ports;
+    closing->job.work = run_merge;
+    closing->job.ctx = closing;
+    closing->job.ended = federation->ports.wake;
+    closing->job.ended_ctx = federation->ports.ctx;
     return tern_db_open(tern_db_path(federation->db), TERN_DB_SECOND, &closing->reader, why);
 }
 
@@ -401,15 +397,16 @@ void tern_closing_decide(struct tern_federation *federation)
     closing->request = tern_log_request();
 }
 
-// If no thread can start, the next tern_federation_advance() reports TERN_ERR_NO_MEMORY.
+// Waits for the end of a search for downloads, which uses the merge's memory. If no thread can start, the next
+// tern_federation_advance() reports TERN_ERR_NO_MEMORY.
 static void start_merge(struct tern_federation *federation)
 {
     struct closing *closing = federation->closing;
-    if (federation->closing_step == CLOSING_DECIDED) {
+    if (federation->closing_step == CLOSING_DECIDED &&
+        !tern_catchup_is_searching(federation->catchup)) {
         federation->closing_step = CLOSING_MERGING;
         closing->result = TERN_ERR_NO_MEMORY;
-        atomic_store(&closing->has_ended, false);
-        closing->has_thread = pthread_create(&closing->thread, NULL, run_merge, closing) == 0;
+        (void)!tern_job_start(&closing->job);
     }
 }
 
@@ -418,7 +415,7 @@ static bool merge_has_ended(const struct tern_federation *federation)
 {
     const struct closing *closing = federation->closing;
     return federation->closing_step == CLOSING_MERGING &&
-           (!closing->has_thread || atomic_load(&closing->has_ended));
+           (!closing->job.begun || tern_job_is_done(&closing->job));
 }
 
 bool tern_federation_is_merging(const struct tern_federation *federation)
@@ -428,11 +425,8 @@ bool tern_federation_is_merging(const struct tern_federation *federation)
 
 void tern_federation_wait_for_merge(struct tern_federation *federation)
 {
-    struct closing *closing = federation->closing;
-    if (closing->has_thread) {
-        pthread_join(closing->thread, NULL);
-        closing->has_thread = false;
-    }
+    tern_catchup_wait(federation->catchup);
+    tern_job_join(&federation->closing->job);
 }
 
 void tern_federation_publish(struct tern_federation *federation)
@@ -588,8 +582,21 @@ static enum tern_result commit_merge(struct tern_federation *federation, uint64_
 
 // --- Advancing
 
+// Stores the downloads that a search has found.
+static enum tern_result store_found_downloads(struct tern_federation *federation, uint64_t now)
+{
+    const enum tern_result result =
+        tern_catchup_store_found(federation->catchup, now, &federation->found_downloads);
+    const char *damage = result != TERN_OK ? tern_catchup_damage(federation->catchup) : NULL;
+    if (damage != NULL) {
+        snprintf(federation->damage, sizeof federation->damage, "%s", damage);
+    }
+    return result;
+}
+
 enum tern_result tern_closing_advance(struct tern_federation *federation, uint64_t now)
 {
+    TERN_TRY(store_found_downloads(federation, now));
     TERN_TRY(prune_some(federation));
     TERN_TRY(continue_checkpoint(federation));
     return commit_merge(federation, now);
@@ -597,5 +604,6 @@ enum tern_result tern_closing_advance(struct tern_federation *federation, uint64
 
 bool tern_closing_has_work(const struct tern_federation *federation)
 {
-    return federation->prune_due || federation->checkpoint_due || merge_has_ended(federation);
+    return federation->prune_due || federation->checkpoint_due || merge_has_ended(federation) ||
+           tern_catchup_has_found(federation->catchup);
 }

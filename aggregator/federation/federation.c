@@ -272,11 +272,8 @@ enum tern_result tern_federation_load(struct tern_federation *federation, uint64
     forget(federation);
     federation->counts = federation->counted;
     TERN_TRY(load_model(federation, now));
-    federation->catchup =
-        tern_catchup_new(&federation->config.downloads, federation->db, &federation->merge);
-    if (federation->catchup == NULL) {
-        return TERN_ERR_NO_MEMORY;
-    }
+    TERN_TRY(tern_catchup_new(&federation->config.downloads, federation->db, &federation->merge,
+                              federation->ports.wake, federation->ports.ctx, &federation->catchup));
     TERN_TRY(tern_clients_load(federation));
     TERN_TRY(load_rounds(federation, now));
     TERN_TRY(tern_statistics_load(federation));
@@ -337,12 +334,18 @@ enum tern_result tern_federation_set_clock(struct tern_federation *federation, i
 void tern_federation_begin_transaction(struct tern_federation *federation)
 {
     federation->moved = false;
+    federation->found_downloads = false;
     federation->counted = federation->counts;
 }
 
 bool tern_federation_has_progressed(const struct tern_federation *federation)
 {
     return federation->moved;
+}
+
+bool tern_federation_has_found_downloads(const struct tern_federation *federation)
+{
+    return federation->found_downloads;
 }
 
 const char *tern_federation_damage(const struct tern_federation *federation)

@@ -174,6 +174,9 @@ void tern_federation_wait_for_merge(struct tern_federation *federation);
 // Whether a round opened or was extended, or a version was made, since tern_federation_begin_transaction(): held check-ins may be
 // answered with a task.
 bool tern_federation_has_progressed(const struct tern_federation *federation);
+// Whether a search for a client's downloads has ended since the transaction began: check-ins that are held until their
+// downloads are made may be answered with a task.
+bool tern_federation_has_found_downloads(const struct tern_federation *federation);
 // Publishes the committed state to other threads, and starts the merge of a round that the transaction decided to
 // close. Called after the commit and before replies are sent, so that each client finds what its reply names.
 void tern_federation_publish(struct tern_federation *federation);
@@ -203,8 +206,9 @@ TERN_MUST_USE enum tern_result tern_federation_checkin(struct tern_federation *f
 // What a client should do now.
 struct tern_checkin_answer {
     tern_CheckinReply reply;
-    bool idle;    // the client has nothing to do; its check-in may be held
-    bool merging; // the client has nothing to do until the open round is merged, which is soon
+    bool idle; // the client has nothing to do; its check-in may be held
+    bool
+        soon; // the client has nothing to do until the open round is merged or its downloads are made
     // the task's downloads were made for this client; the reply may contain them
     bool has_private_downloads;
 };

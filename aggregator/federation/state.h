@@ -161,15 +161,16 @@ struct tern_federation {
     struct refused refused;
     struct unpublished unpublished;
 
-    bool disk_is_low;    // result of the last check, so that the log reports a change once
-    bool room_due;       // check the disk again before the next version; set by a load
-    uint64_t disk_room;  // result of the last check: bytes by which the database can still grow
-    bool checkpoint_due; // the newest version's checkpoint is begun and not complete
-    bool prune_due;      // updates of pruned rounds, or older checkpoints, may remain in the store
-    bool moved;          // see tern_federation_has_progressed()
-    bool too_few_afford; // the log has reported that too few budgets allow a round
-    uint64_t look_ms;    // when to check for silent members again; 0 = now
-    uint64_t loaded_ms;  // when this state was loaded from the store
+    bool disk_is_low;     // result of the last check, so that the log reports a change once
+    bool room_due;        // check the disk again before the next version; set by a load
+    uint64_t disk_room;   // result of the last check: bytes by which the database can still grow
+    bool checkpoint_due;  // the newest version's checkpoint is begun and not complete
+    bool prune_due;       // updates of pruned rounds, or older checkpoints, may remain in the store
+    bool moved;           // see tern_federation_has_progressed()
+    bool found_downloads; // see tern_federation_has_found_downloads()
+    bool too_few_afford;  // the log has reported that too few budgets allow a round
+    uint64_t look_ms;     // when to check for silent members again; 0 = now
+    uint64_t loaded_ms;   // when this state was loaded from the store
     uint64_t retry_open_ms; // when to try again to open a round; 0 = now
     bool too_few;           // no round opens: fewer than min_clients have enrolled
     bool accuracy_is_known; // no evaluation was stored since the last tern_accuracy_newest()

@@ -563,6 +563,7 @@ static enum tern_result catch_up(struct tern_federation *federation, struct clie
                                   tern_indices_are_shared(federation) || federation->epoch.is_on,
                                   now, &path));
     *found = path.exists;
+    next->soon = path.pending;
     if (!*found) {
         return TERN_OK;
     }
@@ -676,7 +677,7 @@ enum tern_result tern_federation_answer_checkin(struct tern_federation *federati
     memset(next, 0, sizeof *next);
     if (tern_federation_is_merging(federation)) {
         fill_wait(federation, next, federation->machine.policy.come_back_min_ms);
-        next->merging = true;
+        next->soon = true;
         return TERN_OK;
     }
     tern_CheckinReply *reply = &next->reply;
@@ -712,7 +713,9 @@ enum tern_result tern_federation_answer_checkin(struct tern_federation *federati
     }
     TERN_TRY(train_task(federation, id, now, next));
     if (!reply->has_task) {
-        fill_wait(federation, next, until_deadline(federation, now));
+        fill_wait(federation, next,
+                  next->soon ? federation->machine.policy.come_back_min_ms
+                             : until_deadline(federation, now));
     }
     return TERN_OK;
 }

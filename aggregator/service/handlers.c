@@ -128,7 +128,8 @@ static enum tern_result answer_checkin(struct tern_service *service, struct requ
 // Held check-ins that one batch tries again after a change.
 #define HELD_MAX 256
 
-// During a merge every check-in is held this long, since a second check-in would cost the client an exchange.
+// During a merge, or a search for downloads, every check-in is held this long, since a second check-in would cost the
+// client an exchange.
 #define MERGE_WAIT_MS 1000
 
 static bool grow_held(struct held *held, uint64_t client)
@@ -205,7 +206,7 @@ void tern_service_release_held(struct tern_service *service)
 static uint64_t held_until(const struct request *request, const struct tern_checkin_answer *next)
 {
     const uint64_t merged = request->arrived_ms + MERGE_WAIT_MS;
-    return next->merging && merged > request->wait_until_ms ? merged : request->wait_until_ms;
+    return next->soon && merged > request->wait_until_ms ? merged : request->wait_until_ms;
 }
 
 // Answers a check-in if the client has something to do or must not wait any longer. *held: it was not answered.
@@ -220,6 +221,7 @@ static enum tern_result try_answer(struct tern_service *service, struct request 
     }
     TERN_TRY(tern_federation_answer_checkin(service->federation, request->client, now, &next));
     request->held_until_ms = held_until(request, &next);
+    request->awaits_downloads = next.soon;
     if (next.idle && service->batch_ms < request->held_until_ms && !service->quiescing) {
         *held = true;
         return TERN_OK;
@@ -264,11 +266,13 @@ static enum tern_result ask_again(struct tern_service *service, struct request *
 static enum tern_result settle_due(struct tern_service *service, uint64_t now)
 {
     struct held *waiting = &service->held;
+    const bool found = tern_federation_has_found_downloads(service->federation);
     uint64_t next_ms = UINT64_MAX;
     for (uint64_t client = 1; client <= waiting->capacity; client++) {
         struct request *request = held_of(service, client);
         bool held = request != NULL;
-        if (held && service->batch_ms >= request->held_until_ms) {
+        if (held &&
+            (service->batch_ms >= request->held_until_ms || (found && request->awaits_downloads))) {
             TERN_TRY(ask_again(service, request, now, &held));
         }
         if (held && request->held_until_ms < next_ms) {
@@ -309,7 +313,8 @@ enum tern_result tern_service_settle_held(struct tern_service *service, uint64_t
         waiting->retry = 0;
     }
     TERN_TRY(waiting->retry != 0 ? settle_some(service, now) : TERN_OK);
-    bool due = waiting->count > 0 && service->batch_ms >= waiting->next_ms;
+    bool due = waiting->count > 0 && (service->batch_ms >= waiting->next_ms ||
+                                      tern_federation_has_found_downloads(service->federation));
     return due ? settle_due(service, now) : TERN_OK;
 }
 

@@ -62,6 +62,7 @@ struct request {
     uint64_t arrived_ms;
     uint64_t wait_until_ms; // the client's wait_ms ends
     uint64_t held_until_ms; // the check-in is answered, even without a task
+    bool awaits_downloads;  // a search makes its downloads; ask again when a search has ended
     bool handled;           // tern_service_handle() has returned for it
     bool stored;            // update: an earlier batch has stored it
     bool answered;          // reply and tag are ready to be sent

@@ -1,0 +1,281 @@
+// The downloads that a search makes for one client: their codec, what they leave, and what a search that is lost leaves in
+// the store. Searches on a thread of their own: clients wait for them, and several clients share one.
+#include "store/fixture.h"
+
+#include "downloads/catchup.h"
+#include "downloads/search.h"
+#include "tests/cases.h"
+#include "util/prng.h"
+#include <stdatomic.h>
+#include <string.h>
+
+#define SPEC "softmax:64-10"
+#define SEED 1
+#define CACHED 4 // replicas in memory
+
+static struct tern_merge merge;
+static struct tern_replica_book book;
+static struct tern_download_store store;
+static struct tern_search search;
+static uint8_t seed_id[TERN_SHA256_SIZE];
+
+// Version 1, whose global model differs from the seed's by a little at each value.
+static int setup(void **state)
+{
+    struct tern_db_federation about = {.model_spec = SPEC, .seed = SEED};
+    struct tern_model model;
+    struct tern_prng rng;
+    fixture_setup(state);
+    struct fixture *f = *state;
+    assert_int_equal(tern_model_from_spec(&model, SPEC), TERN_OK);
+    memcpy(about.model_hash, model.hash, TERN_SHA256_SIZE);
+    assert_int_equal(tern_merge_init(&merge, &about, NULL), TERN_OK);
+    tern_merge_seed(&merge, SEED);
+    memcpy(seed_id, merge.replica_id, TERN_SHA256_SIZE);
+    tern_prng_init(&rng, 3, TERN_PRNG_TEST, 0, 0);
+    for (uint32_t i = 0; i < merge.model.count; i++) {
+        const float x = tern_prng_float(&rng) - 0.5F;
+        merge.global[i] += x * x * x;
+    }
+    merge.version = 1;
+    merge.norm = tern_distance(merge.global, NULL, merge.model.count);
+    store = (struct tern_download_store){.db = f->db, .memory.bytes_max = 1 << 20};
+    book = (struct tern_replica_book){
+        .db = f->db, .model = &merge.model, .seed = SEED, .keep_versions = 8};
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_replica_book_load(&book));
+    assert_ok(f, tern_db_commit(f->db));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    tern_search_free(&search);
+    tern_blob_cache_clear(&store.memory);
+    tern_merge_free(&merge);
+    return fixture_teardown(state);
+}
+
+// Prepares a search for a client with these codecs and the seed's replica, which is to be left at most `bound` away.
+static void begin(struct fixture *f, uint32_t codecs, const char *trunk_codec, double bound)
+{
+    search = (struct tern_search){.merge = &merge, .reader = f->db};
+    assert_int_equal(tern_codec_parse("density:p=0.1,coder=range", &search.codec, NULL), TERN_OK);
+    assert_int_equal(
+        tern_search_init(&search, CACHED * (uint64_t)merge.model.count * sizeof(float)), TERN_OK);
+    search.question = (struct tern_search_question){.able.codecs = codecs, .bound = bound};
+    memcpy(search.question.held, seed_id, TERN_SHA256_SIZE);
+    assert_int_equal(tern_codec_parse(trunk_codec, &search.question.trunk_codec, NULL), TERN_OK);
+}
+
+static struct tern_path run_and_store(struct fixture *f)
+{
+    struct tern_path path = {0};
+    assert_ok(f, tern_search_run(&search));
+    assert_int_equal(search.choice.kind, TERN_CHOICE_PASSES);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_search_store(&search, &store, &book, 2, &path));
+    assert_ok(f, tern_db_commit(f->db));
+    return path;
+}
+
+static bool begins_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+#define ALL_BUT_SNAPSHOTS                                                                          \
+    (UINT32_MAX & ~(1u << TERN_CODEC_FLOAT32 | 1u << TERN_CODEC_FLOAT16 | 1u << TERN_CODEC_QSGD))
+
+// No share of ternary values leaves so little. Uniform cannot leave it either, but comes closer than the trunk's codec.
+CASE_WITH(test_uniform_goes_before_the_codec_of_the_trunk, setup, teardown)
+{
+    struct fixture *f = *state;
+    const double before = tern_distance(merge.global, merge.replica, merge.model.count);
+    begin(f, ALL_BUT_SNAPSHOTS, "density:p=0.1,coder=range", before / 1e4);
+    assert_ok(f, tern_search_run(&search));
+    assert_in_range(search.choice.passes, 1, TERN_PLAN_PASSES_MAX);
+    char least[TERN_CODEC_SPEC_MAX];
+    const struct tern_codec uniform = {.id = TERN_CODEC_UNIFORM,
+                                       .error = TERN_UNIFORM_ERROR_LEAST / 1e6F};
+    tern_codec_format(&uniform, least);
+    assert_string_equal(search.drafts[0].row.codec, least);
+    assert_true(search.drafts[0].residual < before / 10);
+}
+
+// A client that does not decode uniform gets passes of the trunk's codec or of the densest ternary one.
+CASE_WITH(test_without_uniform_ternary_passes_follow_each_other, setup, teardown)
+{
+    struct fixture *f = *state;
+    const double before = tern_distance(merge.global, merge.replica, merge.model.count);
+    begin(f, ALL_BUT_SNAPSHOTS & ~(1u << TERN_CODEC_UNIFORM), "density:p=0.1,coder=range",
+          before / 1e4);
+    assert_ok(f, tern_search_run(&search));
+    assert_in_range(search.choice.passes, 2, TERN_PLAN_PASSES_MAX);
+    for (uint32_t i = 0; i < search.choice.count; i++) {
+        assert_true(begins_with(search.drafts[i].row.codec, "density:"));
+    }
+}
+
+// A search writes nothing, so one that a kill interrupts leaves nothing. The next one makes the same download.
+CASE_WITH(test_a_lost_search_is_made_again_with_the_same_bytes, setup, teardown)
+{
+    struct fixture *f = *state;
+    struct tern_db_replica_totals before;
+    struct tern_db_replica_totals after;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    const double bound = tern_distance(merge.global, merge.replica, merge.model.count) / 2;
+    begin(f, 0, "density:p=0.1,coder=range", bound);
+    assert_ok(f, tern_db_replica_totals(f->db, &before));
+    assert_ok(f, tern_search_run(&search));
+    assert_int_equal(search.draft_count, 1);
+    memcpy(sha256, search.drafts[0].row.sha256, TERN_SHA256_SIZE);
+    tern_search_free(&search);
+    fixture_reopen(f);
+    store.db = book.db = f->db;
+    assert_ok(f, tern_db_replica_totals(f->db, &after));
+    assert_memory_equal(&before, &after, sizeof before);
+
+    begin(f, 0, "density:p=0.1,coder=range", bound);
+    const struct tern_path path = run_and_store(f);
+    assert_int_equal(path.count, 1);
+    assert_memory_equal(path.sha256[0], sha256, TERN_SHA256_SIZE);
+}
+
+// The memory of a replica's weights follows its client to the next replica, with the values that the store rebuilds.
+CASE_WITH(test_weights_in_memory_are_those_that_the_store_rebuilds, setup, teardown)
+{
+    struct fixture *f = *state;
+    static uint8_t blob[1 << 16];
+    float rebuilt[1024];
+    struct tern_replica_reader reader = {
+        .db = f->db, .model = &merge.model, .seed = SEED, .blob = blob, .blob_size = sizeof blob};
+    assert_true(merge.model.count <= 1024);
+    begin(f, 0, "density:p=0.1,coder=range",
+          tern_distance(merge.global, merge.replica, merge.model.count) / 2);
+    struct tern_path path = run_and_store(f);
+    for (uint32_t step = 0; step < 3; step++) {
+        uint32_t slot = 0;
+        while (slot < search.slot_count && search.slots[slot].used != search.clock) {
+            slot++;
+        }
+        assert_true(slot < search.slot_count);
+        assert_memory_equal(search.slots[slot].id, path.base, TERN_SHA256_SIZE);
+        assert_ok(f, tern_replica_weights(&reader, path.base, rebuilt));
+        assert_memory_equal(search.slots[slot].weights, rebuilt,
+                            merge.model.count * sizeof rebuilt[0]);
+        merge.version++;
+        merge.global[step] += 1.0F;
+        memcpy(search.question.held, path.base, TERN_SHA256_SIZE);
+        path = run_and_store(f);
+        assert_int_equal(path.count, 1);
+    }
+}
+
+// --- Searches on a thread of their own
+
+static struct tern_catchup *catchup;
+static atomic_uint woken;
+
+static void wake(void *ctx)
+{
+    (void)ctx;
+    atomic_fetch_add(&woken, 1);
+}
+
+// Opens version 1, whose delta is not stored, so that clients with the seed's replica need a search.
+static void open_catchup(struct fixture *f, uint32_t inline_values)
+{
+    const struct tern_catchup_config config = {
+        .plan = TERN_DOWNLOADS_CHEAPEST,
+        .codec = {.id = TERN_CODEC_DENSITY, .density = 0.1F, .coder = TERN_CODER_RANGE},
+        .residual = 0.5,
+        .keep_versions = 8,
+        .replica_cache = 1 << 20,
+        .download_cache = 1 << 20,
+        .inline_values = inline_values};
+    struct tern_db_version versions[2] = {{.version = 0}, {.version = 1}};
+    merge.residual = tern_distance(merge.global, merge.replica, merge.model.count);
+    memset(merge.replica_id, 9, TERN_SHA256_SIZE);
+    memcpy(versions[0].replica, seed_id, TERN_SHA256_SIZE);
+    memcpy(versions[1].replica, merge.replica_id, TERN_SHA256_SIZE);
+    assert_ok(f, tern_db_begin(f->db));
+    for (uint32_t i = 0; i < 2; i++) {
+        struct tern_db_version known;
+        if (tern_db_version_get(f->db, i, &known) == TERN_ERR_NOT_FOUND) {
+            assert_ok(f, tern_db_version_put(f->db, &versions[i]));
+        }
+    }
+    assert_ok(f, tern_db_commit(f->db));
+    atomic_store(&woken, 0);
+    assert_ok(f, tern_catchup_new(&config, f->db, &merge, wake, NULL, &catchup));
+    assert_ok(f, tern_catchup_load(catchup, 1));
+}
+
+static struct tern_path ask(struct fixture *f)
+{
+    struct tern_db_client client = {.version = 0};
+    struct tern_searches searches = {0};
+    struct tern_path path;
+    memcpy(client.replica, seed_id, TERN_SHA256_SIZE);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_catchup_trainer(catchup, &client, &searches, false, 2, &path));
+    assert_ok(f, tern_db_commit(f->db));
+    return path;
+}
+
+static bool store_found(struct fixture *f)
+{
+    bool found = false;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_catchup_store_found(catchup, 2, &found));
+    assert_ok(f, tern_db_commit(f->db));
+    return found;
+}
+
+CASE_WITH(test_clients_of_one_replica_wait_for_one_search, setup, teardown)
+{
+    struct fixture *f = *state;
+    open_catchup(f, 0);
+    for (uint32_t clients = 0; clients < 3; clients++) {
+        const struct tern_path path = ask(f);
+        assert_true(path.pending && !path.exists);
+        assert_true(tern_catchup_is_searching(catchup));
+    }
+    tern_catchup_wait(catchup);
+    assert_true(tern_catchup_has_found(catchup));
+    assert_int_equal(atomic_load(&woken), 1);
+    assert_true(ask(f).pending); // the downloads are not stored yet
+    assert_true(store_found(f));
+    assert_false(tern_catchup_is_searching(catchup));
+    const struct tern_path first = ask(f);
+    const struct tern_path second = ask(f);
+    assert_true(first.exists && first.own && !first.pending);
+    assert_int_equal(first.count, 1);
+    assert_memory_equal(&first, &second, sizeof first);
+    assert_int_equal(tern_catchup_searches(catchup), 1);
+    assert_false(store_found(f));
+    tern_catchup_free(catchup);
+}
+
+CASE_WITH(test_a_kill_during_a_search_loses_nothing, setup, teardown)
+{
+    struct fixture *f = *state;
+    open_catchup(f, 0);
+    assert_true(ask(f).pending);
+    tern_catchup_free(catchup);
+    fixture_reopen(f);
+    open_catchup(f, 0);
+    assert_true(ask(f).pending);
+    tern_catchup_wait(catchup);
+    assert_true(store_found(f));
+    const struct tern_path path = ask(f);
+    tern_catchup_free(catchup);
+
+    // A search on the caller's thread gives the same path at once.
+    open_catchup(f, UINT32_MAX);
+    const struct tern_path at_once = ask(f);
+    assert_memory_equal(&path, &at_once, sizeof path);
+    assert_int_equal(atomic_load(&woken), 0);
+    tern_catchup_free(catchup);
+}
