@@ -8,12 +8,13 @@ database.
 
 import signal
 
-from faults import CALLS, FAULTS, KILL, LONG, fail_at_every_call, federation, wait_until
+from faults import CALLS, FAULTS, KILL, LONG, fail_at_every_call, federation, spread, wait_until
 from harness import BIN, check, main, run
 
 VERSIONS = 2  # that a run has
 # Calls that are tried, where it is more than one.
 SAMPLE = {"write-kill": 4, "sync-kill": 2, "write-enospc": 2, "sync-eio": 2}
+READS_OF_A_START = 8
 SAMPLE_OF_STARTS = {"read-eio": 3, "read-short": 3, "open-emfile": 3}
 
 def run_of_rounds(running):
@@ -102,8 +103,9 @@ def fail_at_stop(running, fault, k):
     return running.control.failed > 0
 
 def fail_at_reads_of_a_start(running):
-    """Every read of the start after a stop, whose log of changes is empty: a failure may pass before the next read."""
-    for k in range(1, running.control.seen_during(lambda: stop_and_start(running))["read"] + 1):
+    """Reads of the start after a stop, whose log of changes is empty: a failure may pass before the next read."""
+    reads = running.control.seen_during(lambda: stop_and_start(running))["read"]
+    for k in range(1, reads + 1) if LONG else spread(reads, READS_OF_A_START):
         running.aggregator.kill(signal.SIGTERM)
         running.control.arm("read-eio", k, k)
         running.start()
