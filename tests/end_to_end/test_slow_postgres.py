@@ -38,7 +38,7 @@ class Service:
 
     def __init__(self, workspace, postgres, link):
         self.postgres, self.link = postgres, link
-        self.first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url(), "follow": "no"}})
+        self.first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url()}})
         self.node = Node(self.first, "near", postgres.far_url(), port_to_keep(), link.prefix)
         self.node.start()
         self.node.leads()
