@@ -1,7 +1,7 @@
 // Variance reduction (QSVRG: Alistarh et al., NeurIPS 2017, section 3.3). The base y of a task GRADIENT_FULL becomes the
 // anchor; the next version is y + d with d = -rate * full gradient at y. A task GRADIENT_REDUCED trains on the same batch at y
-// and at its base x; its update is the change at x minus the change at y plus d. work.anchor has y, then d or d minus the change at
-// y. The record has y and, once it exists, d.
+// and at its base x; its update is the change at x minus the change at y plus d. work.anchor has y, then d or d minus the
+// change at y. The record has y and, once it exists, d.
 #include "core.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
-// Counts the bytes on the link, and enforces the budgets per round and per month. With a monthly budget, the saved meter counts bytes
-// as spent before they are sent; tern_client_end() corrects the saved count.
+// Counts the bytes on the link, and enforces the budgets per round and per month. With a monthly budget, the saved meter counts
+// bytes as spent before they are sent; tern_client_end() corrects the saved count.
 #include "core.h"
 #include "util/date.h"
 
-// A save counts at most this many further bytes as spent, so that the next check-ins need no save and do not wear out the flash.
+// A save counts at most this many further bytes as spent, so that the next check-ins need no save and do not wear out the
+// flash.
 #define COUNT_AHEAD 16384
 
 #define NO_MONTH_YET 0
@@ -19,8 +20,8 @@ static uint32_t month_of(uint64_t unix_seconds)
     return date.year * 12 + date.month;
 }
 
-// Adds the time since the last call, which an earlier process may have made. If the monotonic clock shows less than before, it was
-// restarted, and its value is the elapsed time. The sum is never too large, because time without power is not counted.
+// Adds the time since the last call, which an earlier process may have made. If the monotonic clock shows less than before, it
+// was restarted, and its value is the elapsed time. The sum is never too large, because time without power is not counted.
 static void add_elapsed_time(struct tern_client *client)
 {
     struct tern_client_budget *budget = &client->budget;
@@ -48,9 +49,10 @@ static void start_month(struct tern_client *client, uint32_t month)
     budget->month_ms = 0;
 }
 
-// Starts counting from zero when the month changes. When the clock shows an earlier month than the counted one (a board boots in 1970
-// before it gets the date, or a clock that was ahead is corrected), the count goes on; it starts from zero when 31 days have certainly
-// passed. So the counted month never decreases, and a clock that was never ahead renews the budget at most once a month.
+// Starts counting from zero when the month changes. When the clock shows an earlier month than the counted one (a board boots
+// in 1970 before it gets the date, or a clock that was ahead is corrected), the count goes on; it starts from zero when 31 days
+// have certainly passed. So the counted month never decreases, and a clock that was never ahead renews the budget at most once
+// a month.
 static void update_month(struct tern_client *client)
 {
     const struct tern_clock *clock = &client->config.ports.clock;
@@ -138,8 +140,8 @@ static uint64_t bytes_counted_ahead(const struct tern_client *client)
     return ahead < COUNT_AHEAD ? ahead : COUNT_AHEAD;
 }
 
-// Returns the bytes for inline downloads that leave enough for the next update. With a monthly budget at most bytes_counted_ahead():
-// a power cut may lose the count of these bytes.
+// Returns the bytes for inline downloads that leave enough for the next update. With a monthly budget at most
+// bytes_counted_ahead(): a power cut may lose the count of these bytes.
 static uint64_t inline_download_bytes(struct tern_client *client, uint64_t left)
 {
     const uint64_t update = client->budget.update_mean + client->budget.update_mean / 4;

@@ -165,18 +165,19 @@ struct tern_client_workspace {
     enum tern_error_storage error_storage;
     void *error_buffer;
 
-    // [model->count] used by codecs with momentum only. NULL: the client does not announce such codecs, and refuses their tasks.
+    // [model->count] used by codecs with momentum only. NULL: the client does not announce such codecs, and refuses their
+    // tasks.
     float *velocity;
 
-    // [2 * model->count] used by tasks with variance reduction only. NULL: the client does not announce that it can do them, and
-    // refuses them.
+    // [2 * model->count] used by tasks with variance reduction only. NULL: the client does not announce that it can do them,
+    // and refuses them.
     float *anchor;
 
     // Memory for the values of local tensors, as many as tern_model_local() returns. NULL: the model has no local tensors.
     float *local;
 
-    // Holds one update or one download. tern_client_blob_bound() bytes are always enough. In a smaller blob, the client does not
-    // announce codecs whose updates might not fit, and refuses downloads that do not fit.
+    // Holds one update or one download. tern_client_blob_bound() bytes are always enough. In a smaller blob, the client does
+    // not announce codecs whose updates might not fit, and refuses downloads that do not fit.
     uint8_t *blob;
     size_t blob_size; // bytes
 };
@@ -382,8 +383,8 @@ TERN_MUST_USE enum tern_result tern_client_provision(struct tern_client *client,
                                                      const struct tern_client_identity *identity);
 
 // Reads the manifest of the identity's model into dst[0..size), and sets *len to its length in bytes. Reads the store or, if it
-// has no manifest of this model, asks the aggregator (GET /v1/downloads/) and saves the answer. TERN_MANIFEST_MAX bytes hold every
-// manifest. The request counts against both budgets.
+// has no manifest of this model, asks the aggregator (GET /v1/downloads/) and saves the answer. TERN_MANIFEST_MAX bytes hold
+// every manifest. The request counts against both budgets.
 // TERN_AGAIN              the transport does not block: call again with the same arguments
 // TERN_ERR_STATE          there is no identity
 // TERN_ERR_MODEL_MISMATCH the aggregator has no manifest of this model
@@ -411,8 +412,8 @@ TERN_MUST_USE enum tern_result tern_client_stored_scaling(const struct tern_clie
                                                           uint8_t *dst, size_t size, size_t *len);
 
 // Copies *workspace, and loads replica, error buffer, pending update and meter into it. May be called again, e.g. after
-// tern_client_step() has failed. If the replica's record is damaged, the replica starts from the seed again; if that of the error
-// buffer is damaged, the buffer starts a new generation of zeros. Both emit TERN_EVENT_STARTED_OVER.
+// tern_client_step() has failed. If the replica's record is damaged, the replica starts from the seed again; if that of the
+// error buffer is damaged, the buffer starts a new generation of zeros. Both emit TERN_EVENT_STARTED_OVER.
 // TERN_ERR_STATE           there is no identity; or the trainer's data has another scaling than the federation
 // TERN_ERR_MODEL_MISMATCH  the model is not the one that this client enrolled for
 // TERN_ERR_ARGUMENT        the error storage is not in this build; or `local` is NULL although the model has local tensors
@@ -460,8 +461,8 @@ const struct tern_meter *tern_client_meter_round(const struct tern_client *clien
 // Returns all bytes since enrolment.
 const struct tern_meter *tern_client_meter_all(const struct tern_client *client);
 
-// Returns the bytes since enrolment, up and down, that a newer version of this program counted for purposes that this version does
-// not know. Zero unless an older version replaced a newer one.
+// Returns the bytes since enrolment, up and down, that a newer version of this program counted for purposes that this version
+// does not know. Zero unless an older version replaced a newer one.
 const struct tern_bytes *tern_client_meter_other(const struct tern_client *client);
 
 // Returns the counters of the budgets.

@@ -19,14 +19,14 @@
 // The text of `why` in an event; "" in builds without TERN_FOR_PEOPLE.
 #define TERN_WHY(sentence) (TERN_FOR_PEOPLE ? (sentence) : "")
 
-// Calls have one direction: step.c calls the phases; the phases and assignment.c, which handles the aggregator's assignments for
-// them, call exchange.c, budget.c, partial.c, anchor.c and wait.c; those call records.c; and every file calls workspace.c and
-// events.c. A phase never calls another phase: it sets client->phase.
+// Calls have one direction: step.c calls the phases; the phases and assignment.c, which handles the aggregator's assignments
+// for them, call exchange.c, budget.c, partial.c, anchor.c and wait.c; those call records.c; and every file calls workspace.c
+// and events.c. A phase never calls another phase: it sets client->phase.
 
 // --- Events and waiting (events.c, phases/wait.c)
 
-// A connection is closed when it will be idle for this long. Address translators drop such connections silently; opening another
-// one with a session ticket costs less than waiting for a timeout.
+// A connection is closed when it will be idle for this long. Address translators drop such connections silently; opening
+// another one with a session ticket costs less than waiting for a timeout.
 #define TERN_CLIENT_CLOSE_AFTER_MS 600000
 
 void tern_client_emit(const struct tern_client *client, const struct tern_client_event *event);
@@ -36,8 +36,8 @@ uint64_t tern_client_now_ms(const struct tern_client *client);
 // Returns `ms` plus a random time of at most `most` ms, so that clients with the same answer do not all return at once.
 uint32_t tern_client_add_jitter(struct tern_client *client, uint32_t ms, uint32_t most);
 
-// Updates client->conditions from the condition port. Returns TERN_OK if they allow work, and TERN_AGAIN if not; the next check is
-// then due after config.look_again_ms. Emits an event when a pause begins, and when it ends.
+// Updates client->conditions from the condition port. Returns TERN_OK if they allow work, and TERN_AGAIN if not; the next check
+// is then due after config.look_again_ms. Emits an event when a pause begins, and when it ends.
 TERN_MUST_USE enum tern_result tern_client_check_conditions(struct tern_client *client);
 
 // Makes the next step due after `ms` (at least 100 ms, at most a day), and emits TERN_EVENT_WAITING. Returns TERN_AGAIN.
@@ -63,8 +63,8 @@ TERN_MUST_USE enum tern_result tern_client_fail_task(struct tern_client *client,
 void tern_client_request(struct tern_client *client, enum tern_purpose purpose, const char *method,
                          const char *path);
 
-// Runs the prepared exchange, and counts its bytes. Returns TERN_AGAIN while the exchange is incomplete, TERN_OK when a response
-// has arrived, otherwise an error of tern_transport.exchange.
+// Runs the prepared exchange, and counts its bytes. Returns TERN_AGAIN while the exchange is incomplete, TERN_OK when a
+// response has arrived, otherwise an error of tern_transport.exchange.
 TERN_MUST_USE enum tern_result tern_client_exchange(struct tern_client *client);
 
 // Converts the response to a result:
@@ -75,8 +75,8 @@ TERN_MUST_USE enum tern_result tern_client_exchange(struct tern_client *client);
 // another error          status 4xx: the error that the Error message names
 TERN_MUST_USE enum tern_result tern_client_answer_result(const struct tern_client *client);
 
-// Returns whether the response's body starts at the requested offset. It does not if the aggregator or a proxy has ignored the Range
-// header.
+// Returns whether the response's body starts at the requested offset. It does not if the aggregator or a proxy has ignored the
+// Range header.
 static inline bool tern_client_body_continues(const struct tern_client *client)
 {
     const int status = client->response.status;
@@ -124,8 +124,8 @@ TERN_MUST_USE enum tern_result tern_partial_check(const struct tern_client *clie
 TERN_MUST_USE enum tern_result tern_partial_view(const struct tern_client *client, size_t len,
                                                  const uint8_t **data);
 
-// Returns a reader for the container of `len` bytes at offset client->container_offset of the partial download. The container is
-// never completely in memory.
+// Returns a reader for the container of `len` bytes at offset client->container_offset of the partial download. The container
+// is never completely in memory.
 struct tern_container_source tern_partial_container(struct tern_client *client, size_t len);
 
 static inline void tern_partial_drop(struct tern_client *client)
@@ -143,15 +143,16 @@ TERN_MUST_USE enum tern_result tern_anchor_restore(struct tern_client *client);
 // Forgets the anchor in memory.
 void tern_anchor_clear(struct tern_client *client);
 
-// Makes the base model of a full gradient's task the anchor, and saves its record; called before the update is saved. Does nothing
-// for other tasks. Errors of the store.
+// Makes the base model of a full gradient's task the anchor, and saves its record; called before the update is saved. Does
+// nothing for other tasks. Errors of the store.
 TERN_MUST_USE enum tern_result tern_anchor_set(struct tern_client *client);
 
-// If the replica is the version after the anchor, computes the difference of both and saves it in the anchor's record. Errors of
-// the store.
+// If the replica is the version after the anchor, computes the difference of both and saves it in the anchor's record. Errors
+// of the store.
 TERN_MUST_USE enum tern_result tern_anchor_update_step(struct tern_client *client);
 
-// Returns whether the client can do tasks with variance reduction: it has an anchor, and knows the anchor's step or needs it later.
+// Returns whether the client can do tasks with variance reduction: it has an anchor, and knows the anchor's step or needs it
+// later.
 bool tern_anchor_is_usable(const struct tern_client *client);
 
 // Returns whether the current task must first train from the anchor, before it trains from the replica.
@@ -194,13 +195,13 @@ TERN_MUST_USE enum tern_result tern_record_load_anchor_step(const struct tern_cl
                                                             float *step);
 TERN_MUST_USE enum tern_result tern_record_save_replica(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_replica(struct tern_client *client);
-// The upload record: error buffer, velocity, generation, sequence, local values and, if pending.len > 0, the update in the blob.
-// Loading may overwrite the complete blob; tern_client_update() then returns the update.
+// The upload record: error buffer, velocity, generation, sequence, local values and, if pending.len > 0, the update in the
+// blob. Loading may overwrite the complete blob; tern_client_update() then returns the update.
 TERN_MUST_USE enum tern_result tern_record_save_upload(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_upload(struct tern_client *client);
-// Returns whether the store can write the upload record while the container is encoded. If so: begin it, append the container block
-// by block, then finish it with the message that precedes the container, at most TERN_WIRE_OVERHEAD bytes. If not, the functions
-// that do so must not be called.
+// Returns whether the store can write the upload record while the container is encoded. If so: begin it, append the container
+// block by block, then finish it with the message that precedes the container, at most TERN_WIRE_OVERHEAD bytes. If not, the
+// functions that do so must not be called.
 static inline bool tern_record_is_streamed(const struct tern_client *client)
 {
     return TERN_PARTIALS && client->config.ports.store.begin != NULL;
@@ -228,8 +229,8 @@ TERN_MUST_USE enum tern_result tern_record_load_meter(struct tern_client *client
 // Loads the meter. If its record is damaged, counts from zero and emits TERN_EVENT_STARTED_OVER.
 TERN_MUST_USE enum tern_result tern_client_restore_meter(struct tern_client *client);
 
-// Returns the expected bytes on the wire of `exchanges` requests with `bodies` bytes of bodies together, including a new connection:
-// an upper estimate.
+// Returns the expected bytes on the wire of `exchanges` requests with `bodies` bytes of bodies together, including a new
+// connection: an upper estimate.
 static inline uint64_t tern_budget_cost(uint64_t bodies, uint32_t exchanges)
 {
     return tern_price(TERN_PRICE_FULL, exchanges, bodies);
@@ -245,31 +246,33 @@ void tern_budget_count_payload(struct tern_client *client, enum tern_purpose pur
 // Returns the remaining bytes of the budget that has fewer; UINT64_MAX without a budget.
 uint64_t tern_budget_left(struct tern_client *client);
 
-// Checks that `expected` more bytes fit into both budgets. With a monthly budget, saves them as spent before they are sent, so that
-// they still count after a power cut.
+// Checks that `expected` more bytes fit into both budgets. With a monthly budget, saves them as spent before they are sent, so
+// that they still count after a power cut.
 // TERN_ERR_BUDGET  they do not fit; *why is the reason; errors of the store
 TERN_MUST_USE enum tern_result tern_budget_reserve(struct tern_client *client, uint64_t expected,
                                                    const char **why);
 
-// Returns whether a round of mean cost fits into the monthly budget, and the budget has not refused any request this month. If not,
-// the client does not check in, because asking for work also costs bytes.
+// Returns whether a round of mean cost fits into the monthly budget, and the budget has not refused any request this month. If
+// not, the client does not check in, because asking for work also costs bytes.
 bool tern_budget_month_has_round(struct tern_client *client);
 
-// Emits TERN_EVENT_BUDGET for `expected` bytes, and makes the next step due after config.budget_wait_ms. Returns TERN_AGAIN, or an
-// error of the store.
+// Emits TERN_EVENT_BUDGET for `expected` bytes, and makes the next step due after config.budget_wait_ms. Returns TERN_AGAIN, or
+// an error of the store.
 TERN_MUST_USE enum tern_result tern_budget_wait(struct tern_client *client, uint64_t expected,
                                                 const char *why);
 
-// Returns the most bytes of downloads that the answer of a check-in may include: what the budgets leave after the expected update. 0
-// with a budget before the first update, whose size is unknown.
+// Returns the most bytes of downloads that the answer of a check-in may include: what the budgets leave after the expected
+// update. 0 with a budget before the first update, whose size is unknown.
 uint32_t tern_budget_inline_bytes(struct tern_client *client);
 
-// Reserves the bytes like tern_budget_reserve() and returns TERN_OK; or, if they do not fit, waits like tern_budget_wait() and returns
+// Reserves the bytes like tern_budget_reserve() and returns TERN_OK; or, if they do not fit, waits like tern_budget_wait() and
+// returns
 // TERN_AGAIN. Errors of the store.
 TERN_MUST_USE enum tern_result tern_budget_reserve_or_wait(struct tern_client *client,
                                                            uint64_t expected);
 
-// Adds the round's bytes to the mean of all rounds, and saves the meter. Called when the aggregator has answered the round's update.
+// Adds the round's bytes to the mean of all rounds, and saves the meter. Called when the aggregator has answered the round's
+// update.
 TERN_MUST_USE enum tern_result tern_budget_end_round(struct tern_client *client);
 
 // --- Training
@@ -299,8 +302,8 @@ TERN_MUST_USE enum tern_result tern_client_restore_scaling(struct tern_client *c
 // TERN_ERR_NO_SPACE  the blob is too small for the copy
 TERN_MUST_USE enum tern_result tern_share_body(struct tern_client *client, struct tern_span *body);
 
-// Handles the aggregator's assignment: a task, a time to return, or the end of the federation. downloads: the downloads that the answer
-// includes, which the function moves to the blob.
+// Handles the aggregator's assignment: a task, a time to return, or the end of the federation. downloads: the downloads that
+// the answer includes, which the function moves to the blob.
 TERN_MUST_USE enum tern_result tern_client_handle_assignment(struct tern_client *client,
                                                              const tern_CheckinReply *reply,
                                                              struct tern_span downloads);
@@ -323,7 +326,8 @@ uint32_t tern_client_codecs(const struct tern_client *client);
 // Returns whether the workspace has memory for the codec's velocity, if the codec needs one.
 bool tern_client_has_state_for(const struct tern_client *client, const struct tern_codec *codec);
 
-// Returns the bytes of the blob that are needed to encode an update of `codec`, and to add a refused update to the error buffer again.
+// Returns the bytes of the blob that are needed to encode an update of `codec`, and to add a refused update to the error buffer
+// again.
 size_t tern_client_update_bound(const struct tern_client *client, const struct tern_codec *codec);
 
 // Returns the pending update, pending.len bytes.

@@ -1,5 +1,5 @@
-// The default durations of a client, and the size above which a broken upload continues. Each duration is available as a number, for
-// tern_client_init(), and as text, for the settings of tern-client.
+// The default durations of a client, and the size above which a broken upload continues. Each duration is available as a
+// number, for tern_client_init(), and as text, for the settings of tern-client.
 #ifndef TERN_CLIENT_DEFAULTS_H
 #define TERN_CLIENT_DEFAULTS_H
 

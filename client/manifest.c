@@ -1,5 +1,5 @@
-// Loads the manifest of a model that this program cannot build from its spec, or fetches it by its hash and saves it. After a broken
-// connection the received bytes stay in the caller's memory, and the next request asks for the missing ones.
+// Loads the manifest of a model that this program cannot build from its spec, or fetches it by its hash and saves it. After a
+// broken connection the received bytes stay in the caller's memory, and the next request asks for the missing ones.
 #include "core.h"
 
 #include <string.h>
@@ -30,7 +30,8 @@ static size_t expected_size(const struct tern_client *client, size_t size)
     return announced > 0 ? smaller(announced, size) : size;
 }
 
-// Loads the meter if necessary, and reserves the bytes in the budgets. No round has begun yet, so each request counts as a round.
+// Loads the meter if necessary, and reserves the bytes in the budgets. No round has begun yet, so each request counts as a
+// round.
 static enum tern_result reserve_bytes(struct tern_client *client, uint64_t bytes)
 {
     if (!client->meter_loaded) {
@@ -59,8 +60,8 @@ static enum tern_result prepare(struct tern_client *client, uint8_t *dst, size_t
     return TERN_OK;
 }
 
-// Handles a response that is missing, incomplete, or too large because it has the complete manifest instead of the missing bytes. Keeps
-// the received bytes in the caller's memory.
+// Handles a response that is missing, incomplete, or too large because it has the complete manifest instead of the missing
+// bytes. Keeps the received bytes in the caller's memory.
 static enum tern_result handle_partial_answer(struct tern_client *client, enum tern_result result)
 {
     const bool continues = tern_client_body_continues(client);

@@ -1,5 +1,5 @@
-// Receives a download into the partial-download port (ports.h) instead of the blob. A restarted client then requests only the missing
-// bytes.
+// Receives a download into the partial-download port (ports.h) instead of the blob. A restarted client then requests only the
+// missing bytes.
 #include "core.h"
 
 #include <string.h>
@@ -18,8 +18,8 @@ enum tern_result tern_partial_open(const struct tern_client *client, const tern_
     return port->open(port->ctx, ref->sha256.bytes, ref->size, have);
 }
 
-// Deletes the stored bytes and starts the download again, because the response has the complete download although only the missing bytes
-// were requested.
+// Deletes the stored bytes and starts the download again, because the response has the complete download although only the
+// missing bytes were requested.
 static enum tern_result restart_download(struct tern_client *client, const tern_DownloadRef *ref)
 {
     tern_partial_drop(client);

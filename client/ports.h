@@ -1,7 +1,7 @@
-// The ports of the client: structs of functions through which it reaches its environment. A program implements transport, store,
-// trainer, clock and entropy; conditions, columns and partial downloads are optional. client/posix has implementations for Linux,
-// firmware_port for microcontrollers, client/trainer and client/external for trainers. The client passes `ctx` as the first
-// argument, and calls a port only from the thread that calls the client. A port may serve one client at a time.
+// The ports of the client: structs of functions through which it reaches its environment. A program implements transport,
+// store, trainer, clock and entropy; conditions, columns and partial downloads are optional. client/posix has implementations
+// for Linux, firmware_port for microcontrollers, client/trainer and client/external for trainers. The client passes `ctx` as
+// the first argument, and calls a port only from the thread that calls the client. A port may serve one client at a time.
 #ifndef TERN_PORTS_H
 #define TERN_PORTS_H
 
@@ -39,9 +39,9 @@ struct tern_response {
     size_t body_size;
     // bytes in `body`; after TERN_ERR_NETWORK those that arrived before the connection broke
     size_t body_len;
-    // If not NULL, the transport passes the body of a 2xx response to this function, block by block, and not to `body`; body_len
-    // stays 0, and `status` is set before the first call. If the function fails, the exchange ends with its error. take_size:
-    // the most bytes that the function accepts, from which the transport derives the longest duration.
+    // If not NULL, the transport passes the body of a 2xx response to this function, block by block, and not to `body`;
+    // body_len stays 0, and `status` is set before the first call. If the function fails, the exchange ends with its error.
+    // take_size: the most bytes that the function accepts, from which the transport derives the longest duration.
     enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len);
     void *take_ctx;
     size_t take_size;
@@ -62,8 +62,8 @@ struct tern_transport {
     // Closes the connection if one is open. The next exchange opens another.
     void (*close)(void *ctx);
 
-    // Adds the bytes since the last call to *meter: http, tls and wire, by the purpose of their requests. The client itself adds
-    // the payload.
+    // Adds the bytes since the last call to *meter: http, tls and wire, by the purpose of their requests. The client itself
+    // adds the payload.
     void (*collect)(void *ctx, struct tern_meter *meter);
 };
 
@@ -92,8 +92,8 @@ struct tern_store_part {
 struct tern_store {
     void *ctx;
 
-    // Replaces a record by the concatenation of the parts. After TERN_OK the new record survives a power cut. After an error, or a
-    // power cut during the call, the former record is still complete.
+    // Replaces a record by the concatenation of the parts. After TERN_OK the new record survives a power cut. After an error,
+    // or a power cut during the call, the former record is still complete.
     // TERN_ERR_IO, TERN_ERR_NO_SPACE
     TERN_MUST_USE enum tern_result (*save)(void *ctx, enum tern_record record,
                                            const struct tern_store_part *parts, size_t part_count);
@@ -105,8 +105,8 @@ struct tern_store {
     TERN_MUST_USE enum tern_result (*load)(void *ctx, enum tern_record record, size_t offset,
                                            void *dst, size_t len, size_t *record_len);
 
-    // The functions below write a record block by block, for records larger than memory. If all are NULL, the client uses save()
-    // and load() only.
+    // The functions below write a record block by block, for records larger than memory. If all are NULL, the client uses
+    // save() and load() only.
 
     // Begins a new record, whose first `front` bytes finish() will provide. Only one record is in progress at a time; finish(),
     // drop(), the next begin(), or a save() of the same record ends it, and so does an error of begin(), append() or finish():
@@ -122,8 +122,8 @@ struct tern_store {
     // Discards the record in progress, if there is one.
     void (*drop)(void *ctx);
 
-    // Points *data to `len` >= 1 bytes at `offset` of the record in progress or, if none is, of the saved record, which load() has
-    // checked before. The bytes stay valid until the next call for this record.
+    // Points *data to `len` >= 1 bytes at `offset` of the record in progress or, if none is, of the saved record, which load()
+    // has checked before. The bytes stay valid until the next call for this record.
     // TERN_ERR_CORRUPT  the record is shorter than offset + len
     // TERN_ERR_IO, TERN_ERR_NOT_FOUND
     TERN_MUST_USE enum tern_result (*view)(void *ctx, enum tern_record record, size_t offset,
@@ -158,8 +158,9 @@ struct tern_partial {
 
 // --- Trainer
 
-// The batch size of a full gradient: all examples. A task with variance reduction has one local step without momentum. The client
-// trains it twice, from two base models with the same (seed, round, client); the trainer must use the same examples both times.
+// The batch size of a full gradient: all examples. A task with variance reduction has one local step without momentum. The
+// client trains it twice, from two base models with the same (seed, round, client); the trainer must use the same examples both
+// times.
 #define TERN_TRAIN_ALL UINT32_C(2147483647)
 
 struct tern_train_task {
@@ -179,8 +180,9 @@ struct tern_train_task {
     void *ahead_ctx;
 };
 
-// Sets weights[0..count), the trainer's memory, to the initial weights of the task. A trainer's begin() calls it once. A trainer that
-// copies `base` instead trains without the step ahead, which is also valid. FedProx pulls towards `base` in both cases.
+// Sets weights[0..count), the trainer's memory, to the initial weights of the task. A trainer's begin() calls it once. A
+// trainer that copies `base` instead trains without the step ahead, which is also valid. FedProx pulls towards `base` in both
+// cases.
 static inline void tern_train_start(const struct tern_train_task *task, const float *base,
                                     float *weights, uint32_t count)
 {
@@ -259,9 +261,9 @@ struct tern_column_port {
     // TERN_ERR_CONFIG      the program's settings forbid this scaling; tern_client_step() returns this error
     TERN_MUST_USE enum tern_result (*measure)(void *ctx, uint8_t *columns, uint32_t *num_examples);
 
-    // Replaces each value of the training and evaluation data by (value - mean) / deviation, computed in double and rounded once.
-    // columns: [count] pairs of mean and deviation, unaligned. tag: identifies the scaling; if the data already has the scaling
-    // with this tag, the function changes nothing.
+    // Replaces each value of the training and evaluation data by (value - mean) / deviation, computed in double and rounded
+    // once. columns: [count] pairs of mean and deviation, unaligned. tag: identifies the scaling; if the data already has the
+    // scaling with this tag, the function changes nothing.
     // TERN_ERR_STATE       the data has another scaling; the program must read the data again
     // TERN_ERR_CONFIG      the program's settings forbid this scaling
     // TERN_ERR_NON_FINITE  a scaled value would be too large for a float32; no value was changed

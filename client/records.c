@@ -87,8 +87,8 @@ struct meter_head {
     uint32_t zero;
 };
 
-// Bytes of a purpose, up and down. The first entry of a record sums the purposes that the writing build does not know; the next entries
-// are those of purpose 0, 1, and so on.
+// Bytes of a purpose, up and down. The first entry of a record sums the purposes that the writing build does not know; the next
+// entries are those of purpose 0, 1, and so on.
 struct meter_entry {
     struct tern_bytes bytes[TERN_DIRECTION_COUNT];
 };
@@ -105,8 +105,8 @@ _Static_assert(sizeof(struct identity_record) == 152 && sizeof(struct replica_he
                    sizeof(struct meter_entry) == 64 && sizeof(struct meter_time) == 16,
                "the sizes of heads on flash must not change");
 
-// Computes the tag of the current enrolment. Records with another tag are ignored, because nobody knows whether their pending update was
-// applied.
+// Computes the tag of the current enrolment. Records with another tag are ignored, because nobody knows whether their pending
+// update was applied.
 static void enrolment_tag(const struct tern_client *client, uint8_t tag[OWNER_SIZE])
 {
     static const char domain[] = "tern enrolment";
@@ -356,8 +356,8 @@ static struct upload_head upload_head(const struct tern_client *client, size_t r
     };
 }
 
-// Returns the error buffer as a part of the upload record. The record's parts after the update are error buffer, velocity and local
-// values.
+// Returns the error buffer as a part of the upload record. The record's parts after the update are error buffer, velocity and
+// local values.
 static struct tern_store_part buffer_part(const struct tern_client *client)
 {
     const struct tern_client_workspace *work = &client->work;
@@ -455,8 +455,8 @@ static enum tern_result convert_part(struct tern_client *client, enum tern_error
     return TERN_OK;
 }
 
-// Loads an error buffer that was saved in another storage. The blob holds the saved values while they are converted, as many at a time as
-// fit.
+// Loads an error buffer that was saved in another storage. The blob holds the saved values while they are converted, as many at
+// a time as fit.
 static enum tern_result convert_buffer(struct tern_client *client, const struct upload *upload)
 {
     const uint32_t count = client->work.model->coded;

@@ -1,5 +1,5 @@
-// Divides the caller's memory: the blob holds the update, with working memory to encode it, to send it, and to add it to the error buffer
-// again if the aggregator refuses it.
+// Divides the caller's memory: the blob holds the update, with working memory to encode it, to send it, and to add it to the
+// error buffer again if the aggregator refuses it.
 #include "core.h"
 
 #include <string.h>

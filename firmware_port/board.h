@@ -1,6 +1,6 @@
-// The functions that each board implements: time, entropy, one Ethernet link, one region of flash, and provisioned settings. The
-// rest of firmware_port is the same on all boards. No function is called from an interrupt or may use a heap. docs/PORTING.md has
-// a checklist; template/ is a skeleton of a board, boards/qemu_mps2 an example.
+// The functions that each board implements: time, entropy, one Ethernet link, one region of flash, and provisioned settings.
+// The rest of firmware_port is the same on all boards. No function is called from an interrupt or may use a heap.
+// docs/PORTING.md has a checklist; template/ is a skeleton of a board, boards/qemu_mps2 an example.
 #ifndef TERN_BOARD_H
 #define TERN_BOARD_H
 
@@ -18,8 +18,8 @@ void tern_board_start(void);
 // Returns milliseconds since the start. Never goes back or wraps.
 uint64_t tern_board_monotonic_ms(void);
 
-// Returns seconds since 1970-01-01 UTC, or 0 while unknown. Then monthly byte budgets are refused, and the dates of certificates
-// are not checked (docs/SECURITY.md has the consequences).
+// Returns seconds since 1970-01-01 UTC, or 0 while unknown. Then monthly byte budgets are refused, and the dates of
+// certificates are not checked (docs/SECURITY.md has the consequences).
 uint64_t tern_board_unix_seconds(void);
 
 // Sleeps until an interrupt, at most `ms`. May return early, or at once.
@@ -37,8 +37,8 @@ size_t tern_board_stack_used(size_t *given);
 
 // --- Entropy
 
-// Fills dst with unpredictable bytes for keys, from a hardware generator, never from a clock. Returns false without entropy; then
-// the firmware does not connect.
+// Fills dst with unpredictable bytes for keys, from a hardware generator, never from a clock. Returns false without entropy;
+// then the firmware does not connect.
 bool tern_board_entropy(void *dst, size_t len);
 
 // --- The link: Ethernet II frames without preamble and checksum
@@ -77,7 +77,8 @@ struct tern_board_settings {
     const uint8_t *ca; // the only trusted CA, DER
     size_t ca_len;
 
-    // The identity, which is saved to flash at the first start: either the output of `tern-aggregator provision`, or a join code.
+    // The identity, which is saved to flash at the first start: either the output of `tern-aggregator provision`, or a join
+    // code.
     uint64_t client_id;  // 0 = enrol with the join code
     const char *token;   // with TERN_TLS=psk also the source of the key
     const char *model;   // the federation's model spec, e.g. "softmax:64-6"

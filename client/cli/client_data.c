@@ -39,7 +39,7 @@ static enum tern_result parse_shard(const char *text, uint32_t *index, uint32_t 
                    "data.shard is \"%s\"; it must be i/n with 1 <= i <= n, e.g. 3/10", text);
 }
 
-// Reads the partition that the settings name, and this client's shard of it.
+// Reads the settings of the partition, and the index of this client's shard in it.
 static enum tern_result read_shard(const struct tern_client_settings *settings,
                                    struct tern_partition_config *partition, uint32_t *client,
                                    char *why)
@@ -63,7 +63,7 @@ static enum tern_result explain_data(char *why, enum tern_result result, const c
     case TERN_ERR_ARGUMENT:
         return explain(why, TERN_ERR_CONFIG, "data.shard: %s", problem);
     case TERN_ERR_NOT_FOUND:
-        // The setting names a missing file; a damaged file is no error of the setting.
+        // A missing file is an error of the setting; a damaged one is an error of the file.
         return explain(why, TERN_ERR_CONFIG, "data.source: %s", problem);
     default:
         return explain(why, result, "data.source: %s", problem);
@@ -86,7 +86,8 @@ enum tern_result tern_client_data_open(const struct tern_client_settings *settin
     return result == TERN_OK ? TERN_OK : explain_data(why, result, problem);
 }
 
-// Whether it begins with a kind of data such as "csv:"; a file of that name is "./csv:...".
+// Returns whether the text is a spec, i.e. begins with a kind of data such as "csv:". A file with such a name is written
+// "./csv:...".
 static bool is_spec(const char *place)
 {
     const size_t kind = strspn(place, "abcdefghijklmnopqrstuvwxyz0123456789");

@@ -14,7 +14,7 @@ struct tern_client_settings {
 #include "hosted/setting_rows_end.def"
 };
 
-// The settings of this process: the defaults until the program has read its configuration.
+// The settings of this process; they have their defaults until the program has read its configuration.
 extern struct tern_client_settings tern_client_settings;
 
 extern const struct tern_settings tern_client_settings_table;

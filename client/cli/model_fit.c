@@ -11,7 +11,7 @@
     "--drop leaves out columns)"
 #define SHAPE_MAX 40
 
-// [height][width][channels] of images; a flat row is 1 x values x 1.
+// Height, width and channels of an image. A row of a table is 1 x columns x 1.
 struct shape {
     uint32_t dims[3];
 };
@@ -42,10 +42,10 @@ static const char *shape_text(const struct shape *shape, char text[SHAPE_MAX])
     return text;
 }
 
-// Writes the NumPy call that reorders the data's axes as the model needs; false where no order fits.
+// Writes the NumPy call that puts the data's axes into the order that the model needs. Returns false if no order fits.
 static bool find_axis_order(const struct shape *have, const struct shape *want, char text[64])
 {
-    // Tried first, since most arrays in another order have their channels first.
+    // The first order is the most likely one: channels before height and width.
     static const uint8_t orders[][3] = {{1, 2, 0}, {1, 0, 2}, {2, 1, 0}, {0, 2, 1}, {2, 0, 1}};
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
         const uint8_t *order = orders[i];
@@ -60,7 +60,7 @@ static bool find_axis_order(const struct shape *have, const struct shape *want, 
     return false;
 }
 
-// Writes advice for examples with the right number of values in the wrong shape.
+// Writes advice for examples that have the number of values that the model needs, but another shape.
 static void advise_reshape(const struct shape *have, const struct shape *want, char text[192])
 {
     char turn[64];
@@ -138,7 +138,7 @@ bool tern_model_accepts(const char *spec, const struct tern_model *model,
     }
     const struct tern_builtin_config config = {
         .model = model, .train = tern_view_all(data), .max_batch = 1};
-    // The trainer's own check decides.
+    // The trainer checks the data again, and refuses what the checks above have missed.
     if (data->count > 0 && tern_builtin_trainer_bound(&config) == 0) {
         snprintf(why, MODEL_FIT_WHY_MAX, "%.120s does not take examples of this kind: " OTHER_DATA,
                  spec);

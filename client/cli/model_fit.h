@@ -9,8 +9,8 @@
 
 #define MODEL_FIT_WHY_MAX 448
 
-// model: built from spec. Returns false when the examples have another shape, more classes, or targets that the model
-// does not predict; why names both shapes and how to convert the data.
+// Returns whether the model, which was built from spec, accepts the data set. If not, e.g. because the examples have another
+// shape, more classes, or targets that the model does not predict, why names the difference and how to convert the data.
 bool tern_model_accepts(const char *spec, const struct tern_model *model,
                         const struct tern_dataset *data, char why[MODEL_FIT_WHY_MAX]);
 

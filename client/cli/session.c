@@ -34,10 +34,11 @@ static enum tern_result explain(struct session *session, enum tern_result result
 
 // --- The model that the identity names: built from its spec, or from a manifest that is fetched once and stored
 
-#define TRIES 5      // attempts of a fetch that is not patient
+#define TRIES 5      // attempts to fetch a manifest, unless the listener is patient
 #define SLICE_MS 250 // a signal ends a wait within this time
 
-// Whether the spec alone gives the model with this hash (tern_client_config.builds_model).
+// Returns whether this program builds the model with this hash from its spec, without a manifest
+// (tern_client_config.builds_model).
 static bool builds_spec(void *ctx, const char *spec, const uint8_t *hash)
 {
     (void)ctx;
@@ -74,8 +75,8 @@ static bool may_succeed_later(enum tern_result result)
            result == TERN_ERR_HTTP;
 }
 
-// Returns the wait before the next attempt, and doubles *pause for the one after. An exhausted budget is checked as
-// often as a running client checks it.
+// Returns how long to wait before the next attempt in ms, and doubles *pause. After TERN_ERR_BUDGET the wait is the one of a
+// running client.
 static uint64_t next_pause(const struct session *session, enum tern_result result, uint64_t *pause)
 {
     const uint64_t now = *pause;
@@ -164,7 +165,7 @@ enum tern_result tern_session_build_model(struct session *session)
     return result == TERN_OK ? TERN_OK : explain_no_model(session, result);
 }
 
-// --- Training that is watched: its failures are described and recorded
+// --- A trainer that records the failures of another trainer
 
 static void describe_builtin(const struct tern_builtin_trainer *trainer, enum tern_result result,
                              char why[TRAINING_WHY_MAX])
@@ -193,7 +194,7 @@ static void describe_builtin(const struct tern_builtin_trainer *trainer, enum te
     }
 }
 
-// Returns advice about a failure; "" when its reason already contains it.
+// Returns advice about a failure; "" if its reason already contains the advice.
 static const char *advice_for(const struct watched_trainer *watched, enum tern_result result)
 {
     if (watched->external != NULL) {
@@ -251,7 +252,7 @@ static enum tern_result watched_evaluate(void *ctx, const float *weights, uint32
     return watched->inner.evaluate(watched->inner.ctx, weights, count, result);
 }
 
-// --- The saved failure
+// --- The file with the last failure of training
 
 #define FAILURE_FILE "training-failure"
 #define FAILURE_FILE_MAX 4096
@@ -310,7 +311,7 @@ static const char *name_to_enrol(struct session *session)
     return session->device;
 }
 
-// Pauses or continues a training command, then passes the event to the listener.
+// Pauses a training command when the client pauses, and continues it; then passes the event to the listener.
 static void on_event(void *ctx, const struct tern_client_event *event)
 {
     struct session *session = ctx;
@@ -420,7 +421,8 @@ enum tern_result tern_session_open(struct session *session,
     enum tern_result result =
         tern_file_store_open(&session->store, settings->client_state_dir, session->why);
     if (result != TERN_OK) {
-        // TERN_ERR_CONFLICT means a conflict with the aggregator; here another local process holds the lock.
+        // Another process of this machine has locked the directory. Users read TERN_ERR_CONFLICT as a conflict with the
+        // aggregator.
         return result == TERN_ERR_CONFLICT ? TERN_ERR_STATE : result;
     }
     TERN_TRY(tern_partial_file_open(&session->partial, settings->client_state_dir, session->why));
@@ -464,7 +466,7 @@ enum tern_result tern_session_identify(struct session *session)
 
 // --- Memory
 
-// Whether data.source has test examples without another file: a part of the file, or generated ones (the option test).
+// Returns whether data.source itself has test examples: a fraction of its rows, or generated examples (option `test`).
 static bool data_holds_out(const struct tern_client_settings *settings)
 {
     static const char *const kinds[] = {"csv", "npz", "npy", "digits", "sensors", "audio"};
@@ -510,8 +512,8 @@ static enum tern_result build_trainer(struct session *session)
     return tern_builtin_trainer_init(&session->trainer, &config, session->arena, size);
 }
 
-// Velocity and anchor cost address space only until a codec or task writes them: the kernel backs a large allocation with
-// memory at the first write.
+// Allocates the workspace. Velocity and anchor take no memory until a codec or task writes them, because the kernel provides
+// the pages of a large allocation at the first write.
 static enum tern_result allocate_memory(struct session *session,
                                         struct tern_client_workspace *workspace)
 {
@@ -552,7 +554,7 @@ static enum tern_result read_storage(struct session *session,
 static enum tern_result restore_client(struct session *session,
                                        const struct tern_client_workspace *workspace)
 {
-    session->why[0] = '\0'; // an earlier attempt may have set it
+    session->why[0] = '\0'; // deletes the reason of an earlier attempt
     const enum tern_result result = tern_client_restore(&session->client, workspace);
     return result == TERN_OK || session->why[0] != '\0' // set by refuse_scaled()
                ? result
@@ -606,7 +608,8 @@ static enum tern_result scale_columns(void *ctx, uint32_t tag, const uint8_t *co
     return TERN_OK;
 }
 
-// The columns of the built-in trainer's data. Images have none: their bytes are scaled when they are read.
+// Returns the port for the columns of the built-in trainer's data. Images have no columns: their bytes are scaled when a batch
+// is read.
 static struct tern_column_port columns_of(struct session *session)
 {
     if (session->external.kind != EXTERNAL_NONE || !tern_data_has_columns(&session->data)) {
@@ -620,7 +623,7 @@ static struct tern_column_port columns_of(struct session *session)
         .scale = scale_columns};
 }
 
-// Runs before the first training, when it is certain whether clients share a scaling.
+// Warns about unscaled columns. Called before the first training, when the client knows whether the federation has a scaling.
 static void warn_about_scales(void *ctx)
 {
     const struct session *session = ctx;
@@ -635,7 +638,7 @@ static void warn_about_scales(void *ctx)
     }
 }
 
-// Opens what client.trainer names. A user's trainer reads its own data.
+// Opens the trainer that client.trainer names. Trainers of the user read their data themselves.
 static enum tern_result open_inner_trainer(struct session *session, struct tern_trainer *trainer)
 {
     char why[EXTERNAL_WHY_MAX];
@@ -703,7 +706,7 @@ void tern_session_close(struct session *session)
 
 struct clause {
     const char *whose;
-    uint64_t end_s; // 0 = unknown
+    uint64_t end_s; // expiry in Unix seconds; 0: unknown
 };
 
 static void append_clause(const struct clause *clause, uint64_t now_s, char sentence[EXPIRY_MAX])

@@ -27,33 +27,34 @@
 #include <time.h>
 #include <unistd.h>
 
-// The cheapest round: a resumed handshake, a check-in and an update.
+// Bytes on the wire of the cheapest round: a resumed handshake, a check-in and an update.
 #define LEAST_ROUND (TERN_PRICE_RESUMED + 2u * TERN_PRICE_EXCHANGE)
 
-// The requests: an enrolled client reads the state of the scaling, which changes nothing; others test the service.
+// The request of a client that is not enrolled. An enrolled client instead asks for the state of the scaling, which changes
+// nothing.
 #define READY_PATH "/readyz"
 #define READY_ANSWER "ok\n"
 
 #define CHECK_SENTENCE_MAX 640
 
-// The facts about the federation that the data must suit.
+// What the check of the data needs to know about the federation.
 struct check_federation {
     const char *spec; // the federation's built-in model; NULL: unknown
     enum {
         CHECK_SCALING_UNKNOWN, // the client is not enrolled
         CHECK_SCALING_NONE,    // clients share no statistics of columns
-        CHECK_SCALING_DUE,     // clients share statistics; the scaling does not exist yet
-        CHECK_SCALING_MADE,    // the scaling exists; this client has not fetched it
-        CHECK_SCALING_HELD,    // this client holds the scaling
+        CHECK_SCALING_DUE,     // clients share statistics, and the scaling does not exist yet
+        CHECK_SCALING_MADE,    // the scaling exists, and this client has not fetched it
+        CHECK_SCALING_HELD,    // this client has the scaling
     } shared;
     // the aggregator reports column names that differ from those of most clients
     bool other_columns;
     struct tern_span scaling; // CHECK_SCALING_HELD: the columns' means and deviations
 };
 
-// Where the table of a CSV file's columns goes.
+// The destination of the table about the columns of a CSV file.
 struct check_table {
-    cJSON *columns; // receives one object a column; NULL: the table is printed
+    cJSON *columns; // array that receives an object for each column; NULL: print the table
 };
 
 // --- State directory
@@ -74,7 +75,7 @@ static void report_missing_state(const char *folder, struct tern_findings *findi
     }
 }
 
-// Reports a state directory that is missing or cannot be used.
+// Returns whether the state directory can be used, and reports it if it is missing or cannot.
 static bool state_is_usable(const char *folder, struct tern_findings *findings)
 {
     struct stat facts;
@@ -104,7 +105,7 @@ static void check_state(struct session *session, const struct tern_client_identi
         return;
     }
     enum tern_result result = tern_session_open_reader(session, &tern_client_settings);
-    if (result != TERN_OK) { // without a client nothing in the store can be checked
+    if (result != TERN_OK) { // the other checks of the store need a client
         tern_file_store_close(session->store);
         session->store = NULL;
     }
@@ -123,7 +124,7 @@ static void check_state(struct session *session, const struct tern_client_identi
 
 // --- The aggregator
 
-// Whether a response with status 200 comes from an aggregator.
+// Returns whether a response with status 200 comes from an aggregator.
 static bool is_ready(const struct tern_response *response)
 {
     const size_t len = strlen(READY_ANSWER);
@@ -461,11 +462,12 @@ static void show_table(const struct tern_csv_profile *profile, const struct tern
 
 // --- The check
 
-#define NAMED 5 // most columns or classes that one line names
+#define NAMED 5 // most columns or classes that one line lists
 
 #define TOO_LARGE 100.0 // root mean square above which training does not learn from a column
 #define FEW 10 // a column with at most this many different values can be constant on one client
-#define TOO_FLAT 1e-3 // standard deviation that remains when the statistics belong to other data
+#define TOO_FLAT                                                                                   \
+    1e-3 // standard deviation after scaling below which the statistics must be those of other data
 
 struct check {
     const struct tern_client_settings *settings;
@@ -476,9 +478,9 @@ struct check {
     struct tern_csv_profile profile; // rows == 0: the data is no CSV file
     struct tern_data data;
     bool unlabelled; // no column has a label
-    bool open;       // the options name no labels: the check finds them as `init` does
-    bool as_init;    // the settings include the labels that were found in an open file
-    char classes[TERN_CSV_CLASSES_MAX]; // classes of an open file, as `init` lists them
+    bool open;    // the options name no labels, so the check finds them like `tern-aggregator init`
+    bool as_init; // `settings` includes the labels that the check has found
+    char classes[TERN_CSV_CLASSES_MAX]; // if `open`: the classes that the check has found
 };
 
 static void append(char text[CHECK_SENTENCE_MAX], const char *format, ...)
@@ -505,7 +507,7 @@ static void report_judgement(void *ctx, enum tern_csv_level level, enum tern_res
                       NULL, "%s", sentence);
 }
 
-// Writes the name of a class, or its number.
+// Writes the name of a class or, if it has none, its number.
 static const char *class_name(const struct check *check, uint32_t number, char text[64])
 {
     char name[TERN_CSV_NAME_MAX];
@@ -570,13 +572,14 @@ static const char *feature_name(const struct check *check, uint32_t feature, cha
     return text;
 }
 
-// Scales the data as the federation's training does.
+// Scales the data by the federation's scaling, as before training.
 static void apply_scaling(struct check *check)
 {
     const struct tern_span scaling = check->federation->scaling;
     const uint32_t count = (uint32_t)(scaling.len / TERN_WIRE_COLUMN_BYTES);
-    const enum tern_result result = tern_columns_scale(
-        &check->data, scaling.data, count); // report_model() reports other shapes
+    const enum tern_result result =
+        tern_columns_scale(&check->data, scaling.data,
+                           count); // if the number of columns differs, report_model() reports it
     if (result == TERN_OK) {
         tern_findings_add(check->findings, TERN_HEALTH_GOOD, "scaling", NULL,
                           "columns are scaled by the federation's shared statistics");
@@ -587,8 +590,8 @@ static void apply_scaling(struct check *check)
     }
 }
 
-// Whether the size of the values matters: it does not where the federation scales them later. Applies a scaling
-// that the client holds.
+// Returns whether the check must report large values; not if the federation scales them before training. Applies the
+// federation's scaling if the client already has it.
 static bool sizes_matter(struct check *check)
 {
     const bool has_columns = tern_data_has_columns(&check->data);
@@ -623,7 +626,8 @@ static bool sizes_matter(struct check *check)
     return false;
 }
 
-// The severity of values of this size: a warning before enrolment, since the federation may scale them.
+// Returns the severity of values with this root mean square. Before enrolment large values are a warning, since the federation
+// may scale them.
 static enum tern_health severity_of(const struct check *check, double size)
 {
     const bool known = check->federation->shared != CHECK_SCALING_UNKNOWN;
@@ -639,8 +643,8 @@ static const char *scaling_caveat(const struct check *check)
                : "";
 }
 
-// Whether scaling has made a column with different values almost constant: its statistics include a far larger value, or
-// belong to another table. A column with few different values may be constant on one client.
+// Returns whether scaling has made a column almost constant although its values differ. Then its statistics include a far
+// larger value, or belong to another table. A column with few different values may really be constant on one client.
 static bool is_flat(const struct check *check, uint32_t column, double *deviation)
 {
     const struct tern_dataset *train = &check->data.train;
@@ -661,7 +665,7 @@ static void report_targets(struct check *check)
 {
     const struct tern_dataset *train = &check->data.train;
     const double size =
-        tern_columns_size(train, train->feature_count); // targets follow the features
+        tern_columns_size(train, train->feature_count); // the target's column follows the features
     double deviation;
     if (is_flat(check, train->feature_count, &deviation)) {
         return; // report_flat_columns() names it
@@ -767,9 +771,9 @@ static void report_model(struct check *check, const char *spec, const struct ter
     }
 }
 
-// --- A file alone
+// --- A file without a federation: the proposal that `tern-aggregator init --data` would make for it
 
-// Whether the spec has one of the options `keys` (NULL-terminated).
+// Returns whether the spec has one of the options `keys` (NULL-terminated).
 static bool has_option(const struct tern_data_spec *spec, const char *const *keys)
 {
     for (uint32_t i = 0; i < spec->option_count; i++) {
@@ -782,7 +786,7 @@ static bool has_option(const struct tern_data_spec *spec, const char *const *key
     return false;
 }
 
-// Whether no option names the file's labels.
+// Returns whether no option of the spec names the file's labels.
 static bool lacks_label_option(const struct tern_data_spec *spec)
 {
     static const char *const choices[] = {"label", "target", "classes", NULL};
@@ -820,7 +824,7 @@ static void report_proposed_classes(const struct check *check)
                       profile->labels.count > 2 * NAMED ? ", ..." : "");
 }
 
-// Reports what `init` would propose for a file without a problem.
+// Reports the task that `tern-aggregator init` would propose for this file, which has no problem.
 static void report_sound(const struct check *check, bool numeric)
 {
     const struct tern_csv_profile *profile = &check->profile;
@@ -842,7 +846,7 @@ static void report_sound(const struct check *check, bool numeric)
                       profile->column[profile->columns.label].name, TERN_CSV_VALUES_MAX);
 }
 
-// Drops the columns that `init` drops. Returns the number of features that remain.
+// Drops the columns that `tern-aggregator init` drops, because they predict nothing. Returns the number of remaining features.
 static uint32_t drop_useless_columns(struct tern_csv_profile *profile)
 {
     uint32_t features = 0;
@@ -854,7 +858,7 @@ static uint32_t drop_useless_columns(struct tern_csv_profile *profile)
     return features;
 }
 
-// Checks what `init` would propose. Returns false when `init` would refuse the file.
+// Checks and reports the proposal of `tern-aggregator init`. Returns false if `init` would refuse the file.
 static bool report_proposal(struct check *check, const struct tern_csv_choice *choice)
 {
     char why[TERN_CSV_TASK_WHY_MAX];
@@ -870,7 +874,7 @@ static bool report_proposal(struct check *check, const struct tern_csv_choice *c
                         : !tern_csv_list_classes(&task, check->classes, why)) {
         tern_findings_add(check->findings, TERN_HEALTH_PROBLEM,
                           choice->numeric ? "target" : "classes", NULL, "%s", why);
-        check->profile.columns.label = TERN_CSV_NO_COLUMN; // later checks skip the label
+        check->profile.columns.label = TERN_CSV_NO_COLUMN; // makes later checks ignore the label
         return false;
     }
     if (features == 0) {
@@ -889,7 +893,7 @@ static bool report_proposal(struct check *check, const struct tern_csv_choice *c
     return true;
 }
 
-// Appends a text in quotes to data.source. Returns false when it does not fit.
+// Appends `before` and a text in quotes to a data.source. Returns false if they do not fit.
 static bool append_quoted(char *source, size_t size, const char *before, const char *text)
 {
     size_t used = strlen(source);
@@ -908,7 +912,7 @@ static bool append_option(char *source, size_t size, const char *key, const char
     return append_quoted(source, size, before, value);
 }
 
-// Lists the columns that are not features: dropped by an option, or useless.
+// Lists the columns that are neither features, label nor group: an option drops them, or they predict nothing.
 static void list_dropped(const struct check *check, char list[CHECK_SENTENCE_MAX])
 {
     const struct tern_csv_profile *profile = &check->profile;
@@ -923,7 +927,7 @@ static void list_dropped(const struct check *check, char list[CHECK_SENTENCE_MAX
     }
 }
 
-// Composes the data.source that `init` would write for the file, with the options that were given.
+// Composes the data.source that `tern-aggregator init` would write for the file, with the options of check->spec.
 static bool compose_source(struct check *check, const struct tern_csv_choice *choice, char *source,
                            size_t size)
 {
@@ -945,7 +949,8 @@ static bool compose_source(struct check *check, const struct tern_csv_choice *ch
                                   tern_csv_setting_name(profile, profile->columns.label, number)));
 }
 
-// Checking some options needs the examples: sets data.source to the labels and features that `init` would choose.
+// Some options can only be checked by reading the examples. If the spec has one, sets data.source to the labels and features
+// that `tern-aggregator init` would choose, and returns true.
 static bool use_proposed_source(struct check *check, const struct tern_csv_choice *choice)
 {
     static const char *const judged[] = {"scale", "only", "test", "test_file", "seed", NULL};
@@ -973,7 +978,8 @@ static enum tern_result read_profile(struct check *check, const struct tern_csv_
     return result;
 }
 
-// Profiles the file; reads an open file again as numeric when its labels are numbers to predict.
+// Profiles the file. If the options name no labels, and the labels found are numbers to predict, profiles it again with numeric
+// labels.
 static enum tern_result read_table(struct check *check, struct tern_csv_choice *choice)
 {
     TERN_TRY(read_profile(check, choice));
@@ -985,7 +991,7 @@ static enum tern_result read_table(struct check *check, struct tern_csv_choice *
     return read_profile(check, choice);
 }
 
-// Checks every line of a CSV file. Returns whether the examples should be checked too.
+// Checks each line of a CSV file. Returns whether check_examples() should also run.
 static bool check_table_file(struct check *check)
 {
     char text[TERN_DATA_SPEC_MAX];
@@ -1060,7 +1066,8 @@ static void check_examples(struct check *check)
     report_model(check, check->federation->spec, train);
 }
 
-// Checks [data] as a client would read it, and every line of a CSV file. table: NULL shows no table.
+// Checks the data of the settings as a client would read it, and each line of a CSV file. table: where to show the columns;
+// NULL: nowhere.
 static void check_data(const struct tern_client_settings *settings,
                        const struct check_federation *federation, struct tern_findings *findings,
                        struct check_table *table)
@@ -1135,7 +1142,7 @@ static void check_trainer(const struct tern_cli *cli, struct session *session,
     }
 }
 
-// --data: the columns of one file and its errors.
+// `check --data FILE`: shows the columns of one file, and reports its problems.
 static int check_file(struct tern_cli *cli, const char *place)
 {
     static struct tern_client_settings settings;
@@ -1145,7 +1152,8 @@ static int check_file(struct tern_cli *cli, const char *place)
     struct check_federation federation = {.shared = CHECK_SCALING_UNKNOWN,
                                           .spec = tern_cli_option(cli, "model", NULL)};
     settings = tern_client_settings;
-    if (strncmp(settings.data_source, "csv", 3) != 0) { // drops the options of another kind of data
+    if (strncmp(settings.data_source, "csv", 3) !=
+        0) { // the options of another kind of data do not apply
         snprintf(settings.data_source, sizeof settings.data_source, "csv");
     }
     tern_client_data_spec(&settings, place, spec);

@@ -26,9 +26,9 @@ struct comparison {
     struct tern_builtin_trainer trainer;
     struct tern_trainer port;
     void *arena;
-    float *weights; // the model that is trained on this client's rows alone
+    float *weights; // weights of the model that is trained on this client's rows only
     uint64_t seconds_max;
-    uint32_t passes; // completed
+    uint32_t passes; // completed passes over the rows
     double seconds;
     struct tern_evaluate_result alone;
     struct tern_evaluate_result federation;
@@ -43,7 +43,7 @@ static enum tern_result refuse(struct comparison *job, enum tern_result result, 
 
 // --- Preparing
 
-// Scales the rows as for the federation's training.
+// Scales the rows by the federation's scaling, if the client has one.
 static enum tern_result scale_rows(struct comparison *job)
 {
     uint8_t *bytes = NULL;
@@ -109,7 +109,8 @@ static enum tern_result prepare(struct comparison *job)
 
 // --- Training and evaluating
 
-// One pass over the rows at the rate that `init` proposes. The rate rises at first, then falls along a cosine.
+// Returns the task of one pass over the rows. The learning rate is the one that `tern-aggregator init` proposes; it rises in
+// the first passes, and then falls along a cosine.
 static struct tern_train_task task_of(const struct comparison *job, uint32_t pass)
 {
     const struct tern_usual_rate usual = tern_usual_rate(job->session->model.loss);
@@ -143,7 +144,7 @@ static enum tern_result train_pass(struct comparison *job, uint32_t pass, uint64
     return result;
 }
 
-// Trains until the passes or the time are used up. Keeps the result of the last complete pass.
+// Trains for TERN_USUAL_PASSES passes or until the time is over. job->weights has the result of the last completed pass.
 static enum tern_result train(struct comparison *job)
 {
     const uint64_t begin_ms = tern_monotonic_ms();

@@ -16,7 +16,7 @@
 
 #define FILE_MAX 4096
 
-// A double represents every integer up to this one.
+// 2^53: a double can represent all integers up to this one.
 #define WHOLE_MAX 9007199254740992.0
 
 static enum tern_result read_file(const char *path, char text[FILE_MAX], size_t *len)
@@ -58,7 +58,7 @@ static enum tern_result read_whole(const cJSON *root, const char *key, uint64_t 
     return TERN_OK;
 }
 
-// A missing flag is false.
+// Reads a flag, which is false if it is missing.
 static enum tern_result read_flag(const cJSON *root, const char *key, bool *flag)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
@@ -66,7 +66,7 @@ static enum tern_result read_flag(const cJSON *root, const char *key, bool *flag
     return item == NULL || cJSON_IsBool(item) ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// A missing manifest is 0: the spec gives the model.
+// Reads the size of the model's manifest; if it is missing, the size is 0, and the spec defines the model.
 static enum tern_result read_manifest(const cJSON *root, uint32_t *bytes)
 {
     uint64_t value = 0;
@@ -92,7 +92,7 @@ static enum tern_result read_identity(const cJSON *root, struct tern_client_iden
                : TERN_ERR_CORRUPT;
 }
 
-// Whether only white space follows: a file with several clients' objects is refused.
+// Returns whether the text up to `end` is white space. A file with the objects of several clients is refused.
 static bool is_blank(const char *text, const char *end)
 {
     while (text < end && strchr(" \t\r\n", *text) != NULL && *text != '\0') {
@@ -101,9 +101,9 @@ static bool is_blank(const char *text, const char *end)
     return text == end;
 }
 
-// path: "-" is the standard input.
+// Reads the identity in a file. path: "-" is the standard input.
 // TERN_ERR_IO       the file cannot be read
-// TERN_ERR_CORRUPT  the file does not hold exactly one identity
+// TERN_ERR_CORRUPT  the file does not have exactly one identity
 static enum tern_result read_provisioned(const char *path, struct tern_client_identity *identity)
 {
     char text[FILE_MAX];
@@ -122,7 +122,7 @@ static enum tern_result read_provisioned(const char *path, struct tern_client_id
 
 #define CODE_MAX 64
 
-// Reads the code from the argument, or for "-" from the first line of the standard input.
+// Copies the join code from the argument; if that is "-", from the first line of the standard input.
 static int read_code(const struct tern_cli *cli, char code[CODE_MAX])
 {
     snprintf(code, CODE_MAX, "%s", cli->arguments[0]);
@@ -182,8 +182,8 @@ static int provision(struct tern_cli *cli, struct session *session)
     return print_enrolled(cli, tern_client_identity(&session->client));
 }
 
-// Fetches the description of a model that is not built in, so that the user sees an error at once. The client stays
-// enrolled when that fails, and tries again at each start.
+// Fetches the manifest of a model that is not built in, so that the user sees an error at once. If that fails, the client is
+// enrolled nevertheless, and tries again at each start.
 static int fetch_model(struct tern_cli *cli, struct session *session)
 {
     if (tern_session_build_model(session) != TERN_OK) {
@@ -250,7 +250,7 @@ static uint64_t wire_bytes(const struct session *session)
     return tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire;
 }
 
-// Keeps the meter's counts, so that enrolling again does not reset the month's budget.
+// Enrols, and adds the bytes to the saved meter. Enrolling again thus does not renew the month's budget.
 static int enroll_metered(struct tern_cli *cli, struct session *session)
 {
     const enum tern_result result = tern_client_load_meter(&session->client);

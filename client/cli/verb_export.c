@@ -21,13 +21,13 @@
 #define FILE_MAX (1ull << 28)
 
 struct statistics {
-    double *mean; // [room]: the features, then the target
+    double *mean; // [room] of the features, then of the target
     double *deviation;
     uint32_t room;
     uint32_t count;
 };
 
-// Reads the lines of scale=FILE; a training client has checked them against its table.
+// Reads the lines of the file of scale=FILE. A client that trains checks them against its table.
 static enum tern_result read_lines(struct tern_csv *csv, struct statistics *statistics)
 {
     bool more;
@@ -89,8 +89,8 @@ static void fill_inputs(const struct tern_csv_names *names, const char *classes,
     tern_export_note_inputs(notes, &inputs);
 }
 
-// Adds the columns, scaling and classes to the metadata. shared: the federation's scaling replaces scale=FILE. Logs and
-// omits what cannot be read.
+// Adds the columns, scaling and classes to the metadata. shared: the federation's scaling replaces that of scale=FILE. Omits
+// files that cannot be read, and logs that.
 static void add_inputs(const struct tern_client_settings *settings, const char *spec, bool shared,
                        cJSON *notes)
 {

@@ -23,14 +23,15 @@ struct prediction_job {
     uint32_t right;
     float *numbers;  // [rows.count], for a model that predicts numbers; an autoencoder's errors
     float threshold; // an error above it marks an anomaly
-    struct tern_data own; // data.source, whose errors give the threshold
+    // training examples of data.source, whose errors define the threshold
+    struct tern_data training;
     struct tern_evaluate_result figures;
     char why[CLIENT_DATA_WHY_MAX];
 };
 
 // --- Predicting
 
-// Whether a row has its label or target.
+// Returns whether a row has a label or target.
 static bool has_label(const struct prediction_job *job, uint32_t row)
 {
     return !job->data.unlabelled && (job->data.labelled == NULL || job->data.labelled[row] != 0);
@@ -59,7 +60,7 @@ static enum tern_result open_new(struct prediction_job *job, const char *place)
     return result;
 }
 
-// Opens the rows of `place`; without one, the rows that data.source holds out of training.
+// Opens the rows to predict: those of `place` or, if it is NULL, the test examples of data.source.
 static enum tern_result open_rows(struct prediction_job *job, const char *place)
 {
     const struct tern_client_settings *settings = job->session->settings;
@@ -103,14 +104,14 @@ static bool finds_anomalies(const struct prediction_job *job)
     return job->session->model.loss == TERN_LOSS_RECONSTRUCTION;
 }
 
-// Whether there are metrics: models of numbers need targets.
+// Returns whether the prediction has metrics: a model of numbers needs targets for them, an autoencoder does not.
 static bool has_figures(const struct prediction_job *job)
 {
     return job->session->model.loss != TERN_LOSS_CROSS_ENTROPY &&
            (finds_anomalies(job) || job->labelled > 0);
 }
 
-// Metrics cover the rows with a label or target; an autoencoder without labels covers all rows.
+// Computes the metrics of the rows with a label or target; if no row has one, of all rows.
 static enum tern_result evaluate_labelled(struct prediction_job *job,
                                           const struct tern_builtin_config *all)
 {
@@ -155,12 +156,13 @@ static enum tern_result predict_numbers(struct prediction_job *job,
     return tern_builtin_trainer_numbers(&trainer, weights, count, job->numbers, &job->threshold);
 }
 
-// An autoencoder's threshold comes from this client's training examples, where it has any.
+// Opens the training examples of data.source for an autoencoder, whose threshold depends on their errors.
 static void open_training_data(struct prediction_job *job)
 {
-    char why[CLIENT_DATA_WHY_MAX]; // unused: after an error the rows to predict give the threshold
+    char why
+        [CLIENT_DATA_WHY_MAX]; // unused: after an error the threshold comes from the rows to predict
     if (job->session->model.loss == TERN_LOSS_RECONSTRUCTION) {
-        (void)!tern_client_data_open(job->session->settings, false, &job->own, why);
+        (void)!tern_client_data_open(job->session->settings, false, &job->training, why);
     }
 }
 
@@ -169,7 +171,7 @@ static enum tern_result run_model(struct prediction_job *job)
     const struct session *session = job->session;
     const struct tern_builtin_config config = {
         .model = &session->model,
-        .train = tern_view_all(&job->own.train),
+        .train = tern_view_all(&job->training.train),
         .test = job->rows,
         .max_batch = session->settings->client_max_batch,
         .anomaly_quantile = (float)session->settings->client_anomaly_quantile};
@@ -194,7 +196,8 @@ static enum tern_result refuse_scaled(struct prediction_job *job)
     return TERN_ERR_CONFIG;
 }
 
-// Scales the rows as they were in training. The check of the shape refuses rows with other columns.
+// Scales the rows by the federation's scaling, like the rows of training. Rows with another number of columns stay unscaled;
+// tern_model_accepts() refuses them.
 static enum tern_result scale_rows(struct prediction_job *job)
 {
     uint8_t *bytes = NULL;
@@ -205,7 +208,7 @@ static enum tern_result scale_rows(struct prediction_job *job)
         return result;
     }
     const uint32_t count = (uint32_t)(columns.len / TERN_WIRE_COLUMN_BYTES);
-    struct tern_data *const both[] = {&job->data, &job->own};
+    struct tern_data *const both[] = {&job->data, &job->training};
     for (size_t i = 0; i < 2 && result == TERN_OK; i++) {
         if (count == tern_data_columns(both[i]) && tern_data_has_columns(both[i])) {
             result = both[i]->scaled ? refuse_scaled(job)
@@ -237,14 +240,14 @@ static enum tern_result predict(struct prediction_job *job, const char *place)
 
 // --- Printing
 
-// Writes the name of a class, or its number.
+// Writes the name of a class or, if it has none, its number.
 static const char *class_name(const struct prediction_job *job, uint16_t class, char text[16])
 {
     snprintf(text, 16, "%u", class);
     return class < job->data.classes.count ? job->data.classes.names[class] : text;
 }
 
-// The target of a row in its units.
+// Returns the target of a row in its original units.
 static double target_of(const struct prediction_job *job, uint32_t row)
 {
     const struct tern_dataset *data = job->rows.dataset;
@@ -323,7 +326,7 @@ static void print_held(const struct prediction_job *job)
            tern_client_version(&job->session->client));
 }
 
-// Printed when only some rows have a label or target.
+// Prints how many rows have no label or target, if only some have one.
 static void print_unlabelled(const struct prediction_job *job)
 {
     if (job->labelled > 0 && job->labelled < job->rows.count) {
@@ -332,7 +335,7 @@ static void print_unlabelled(const struct prediction_job *job)
     }
 }
 
-// Explains why answers may differ from those of an exported model.
+// Explains why predictions of a replica may differ from those of the exported global model.
 static void print_advice(const struct prediction_job *job)
 {
     if (strcmp(tern_stored_model_kind(job->session), "replica") == 0) {
@@ -440,7 +443,7 @@ int tern_verb_predict(struct tern_cli *cli)
     free(job.found);
     free(job.numbers);
     tern_data_close(&job.data);
-    tern_data_close(&job.own);
+    tern_data_close(&job.training);
     tern_session_close(&session);
     return code;
 }

@@ -24,7 +24,7 @@
 // --- The progress line below the log of `run` on a terminal
 
 struct progress {
-    bool shown; // stderr is a terminal
+    bool shown; // show the line, since stderr is a terminal
     enum tern_client_phase phase;
     uint32_t round;       // round of the last task
     uint32_t local_steps; // steps of the last task
@@ -35,7 +35,7 @@ struct progress {
 #define PROGRESS_TEXT_MAX 160
 
 #define INTERVAL_MS 100
-#define NOTED_WAIT_MS 1000 // shorter waits belong to an exchange
+#define NOTED_WAIT_MS 1000 // shorter waits occur within an exchange and are not shown
 
 static void progress_start(struct progress *progress)
 {
@@ -69,7 +69,7 @@ static void write_work(const struct progress *progress, char text[PROGRESS_TEXT_
     }
 }
 
-// Describes a client that sleeps for wait_ms; 0 = it works.
+// Writes the progress line. wait_ms: time until the next step; 0: the client is working.
 static void progress_text(const struct progress *progress, uint32_t wait_ms, uint64_t rounds,
                           char text[PROGRESS_TEXT_MAX])
 {
@@ -84,7 +84,7 @@ static void progress_text(const struct progress *progress, uint32_t wait_ms, uin
     }
 }
 
-// Updates the progress line after a step of the client, which returned `result`.
+// Updates the progress line after tern_client_step() has returned `result`.
 static void progress_step(struct progress *progress, const struct tern_client *client,
                           enum tern_result result)
 {
@@ -98,7 +98,7 @@ static void progress_step(struct progress *progress, const struct tern_client *c
     const uint64_t now_ms = tern_monotonic_ms();
     progress->steps += result == TERN_OK && stepped;
     if (phase == progress->phase && now_ms < progress->shown_ms + INTERVAL_MS) {
-        return; // steps can be much shorter than INTERVAL_MS, and a serial line is slow
+        return; // many steps are shorter than INTERVAL_MS, and terminals on serial lines are slow
     }
     progress->shown_ms = now_ms;
     progress->phase = phase;
@@ -117,10 +117,10 @@ static void progress_end(struct progress *progress)
 // --- The log
 
 struct event_logger {
-    bool once;                               // stop after one round
-    uint32_t failure_limit;                  // once: failures in a row that end it
-    int exit_code;                           // once: the result of the round
-    bool ended;                              // once: the round is over
+    bool once;                               // `once`: stop after one round
+    uint32_t failure_limit;                  // `once`: stop after this many failures in a row
+    int exit_code;                           // `once`: exit code that the round's result determines
+    bool ended;                              // `once`: the round is over
     const struct tern_curl *curl;            // explains network errors; may be NULL
     const struct external_trainer *external; // explains evaluation errors; may be NULL
     struct watched_trainer *watched;         // explains training errors; may be NULL
@@ -131,11 +131,12 @@ struct event_logger {
     // the device started with this version's global model; 0 = with a replica
     uint32_t global_version;
     bool evaluated;
-    struct tern_client_event last; // once: the event that ended it; its `why` is below
+    // `once`: the event that ended the round; its `why` is copied below
+    struct tern_client_event last;
     char why[256];
 };
 
-// After a failure the log gets this many lines from the end of the trainer's output.
+// After a failure the log shows this many of the last lines of the trainer's output.
 #define OUTPUT_LINES 5
 
 static const char *last_lines(const char *output, int lines)
@@ -163,7 +164,7 @@ static void log_output(const char *output)
 
 #define ROUND_MAX 24
 
-// "round=7 "; "" when the event belongs to no round, as in evaluators.
+// Returns "round=7 ", or "" if the event belongs to no round, like the events of evaluators.
 static const char *round_of(const struct tern_client_event *event, char text[ROUND_MAX])
 {
     text[0] = '\0';
@@ -189,7 +190,7 @@ static bool has_failed(const struct event_logger *logger)
     return logger->watched != NULL && logger->watched->failed;
 }
 
-// Returns the failed port's own explanation, which the log adds to the event's reason.
+// Returns the explanation of the trainer or transport that has failed, which the log adds to the event's reason.
 static const char *detail_of(const struct event_logger *logger, enum tern_result result)
 {
     if (has_failed(logger)) {
@@ -220,7 +221,7 @@ static void log_evaluated(const char *name, const struct tern_client_event *even
              event->num_examples);
 }
 
-// Whether the evaluated model is a global model, downloaded by this process or an earlier one.
+// Returns whether the evaluated model is a global model, which this process or an earlier one has downloaded.
 static bool is_global(const struct event_logger *logger, const struct tern_client_event *event)
 {
     return event->global || (event->version != 0 && event->version == logger->global_version);
@@ -315,7 +316,7 @@ static void log_pause(const struct event_logger *logger, const struct tern_clien
         break;
     case TERN_EVENT_FAILURE: {
         if (tern_interrupted && event->result == TERN_ERR_NETWORK) {
-            break; // a signal has aborted the exchange
+            break; // no failure: a signal has aborted the exchange
         }
         const char *detail = detail_of(logger, event->result);
         tern_log(TERN_LOG_WARN, name, "result=%s status=%d wait_ms=%u why=%s%s%s",
@@ -371,13 +372,14 @@ static int code_of_answer(enum tern_result answer)
     return answer == TERN_OK || answer == TERN_ERR_LATE ? TERN_EXIT_OK : TERN_EXIT_REFUSED;
 }
 
-// `once` waits through a pause in the middle of a round, since ending would discard the training.
+// Returns whether `once` may end at this pause. In the middle of training it waits, since ending would discard the training.
 static bool may_end_while_paused(const struct tern_client_event *paused)
 {
     return paused->round == 0 || paused->sequence != 0;
 }
 
-// An evaluation ends when the aggregator has answered the check-in that reports it.
+// Detects the event that ends the round of `once`. The round of an evaluator ends when the aggregator has answered the check-in
+// that reports the evaluation.
 static void detect_end(struct event_logger *logger, const struct tern_client_event *event)
 {
     const bool failure = event->kind == TERN_EVENT_FAILURE;
@@ -428,7 +430,7 @@ static void warn_about_expiry(struct event_logger *logger)
     }
 }
 
-// Saves the failure for `tern-client status` until training works again.
+// Saves a failure of training for `tern-client status`, and deletes it when training works again.
 static void save_training_failure(struct event_logger *logger,
                                   const struct tern_client_event *event)
 {
@@ -440,7 +442,7 @@ static void save_training_failure(struct event_logger *logger,
     }
 }
 
-// For tern_client_config.on_event; ctx is the logger.
+// Logs an event of the client (tern_client_config.on_event). ctx: the struct event_logger.
 static void on_event(void *ctx, const struct tern_client_event *event)
 {
     struct event_logger *logger = ctx;
@@ -483,7 +485,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
 
 // --- Starting
 
-// Logs the number of held-out rows, which few users set explicitly.
+// Logs the numbers of examples, so that users see how many are held out for evaluation by default.
 static void log_data(const struct session *session)
 {
     if (session->external.kind == EXTERNAL_NONE) {
@@ -542,7 +544,7 @@ static int explain_end(const struct tern_cli *cli, const struct session *session
                                                    : tern_result_sentence(result));
 }
 
-// Prints the result of `once` from the event that ended it.
+// Prints the result of `once` as JSON, from the event that ended the round.
 static void print_once(const struct tern_cli *cli, const struct event_logger *logger)
 {
     const struct tern_client_event *last = &logger->last;
@@ -569,14 +571,14 @@ static void print_once(const struct tern_cli *cli, const struct event_logger *lo
 
 // --- The loop
 
-// Splits the wait when a terminal shows the count-down.
+// Returns how long to sleep. On a terminal that is at most COUNT_DOWN_MS, so that the progress line counts down.
 static uint32_t pause_ms(const struct tern_client *client, const struct progress *progress)
 {
     const uint32_t ms = tern_client_next_ms(client);
     return progress->shown && ms > COUNT_DOWN_MS ? COUNT_DOWN_MS : ms;
 }
 
-// Steps until the round or federation ends, an error, or a signal.
+// Steps the client until the round or the federation ends, an error occurs, or a signal arrives.
 static enum tern_result run_loop(struct session *session, const struct event_logger *logger)
 {
     struct tern_client *client = &session->client;

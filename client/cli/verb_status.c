@@ -145,7 +145,7 @@ int tern_verb_status(struct tern_cli *cli)
         code = tern_cli_fail(cli, result, "%s", session.why);
     } else {
         const bool linked = tern_session_open_transport(&session);
-        (void)linked; // on an error the certificates' dates are omitted
+        (void)linked; // without a transport, the output omits the dates of certificates
         code = cli->json ? status_json(cli, &session) : status_text(&session);
     }
     tern_session_close(&session);
@@ -156,7 +156,7 @@ int tern_verb_status(struct tern_cli *cli)
 
 static const char *const direction_names[] = {"up", "down"};
 
-// The total includes bytes that a newer version counted for purposes of its own.
+// Returns the bytes of all purposes, including those that only a newer version knows.
 static struct tern_bytes total_of(const struct session *session, enum tern_direction direction)
 {
     struct tern_bytes total = tern_meter_total(tern_client_meter_all(&session->client), direction);

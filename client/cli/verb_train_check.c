@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// --- The model of the trial: built in, or from a safetensors file as `tern-aggregator init` would take it
+// --- The model of the trial: a built-in one, or one from a safetensors file, made as `tern-aggregator init` makes it
 
 #define FILE_MAX ((size_t)1 << 30)
 
@@ -37,7 +37,7 @@ static enum tern_result allocate_weights(struct tern_model *model, float **weigh
                             : fail(why, TERN_ERR_NO_MEMORY, "the model", "needs more memory");
 }
 
-// Skips tensors of integers, which cannot be averaged.
+// Adds the file's tensors to the model, except tensors of integers, which cannot be averaged.
 static enum tern_result add_tensors(const struct tern_safetensors *file, struct tern_model *model,
                                     char *why)
 {
@@ -66,7 +66,7 @@ static enum tern_result add_tensors(const struct tern_safetensors *file, struct 
 static void copy_values(const struct tern_safetensors *file, const struct tern_model *model,
                         float *weights)
 {
-    uint32_t next = 0; // the tensors were added in the file's order
+    uint32_t next = 0; // index in the model, whose tensors have the file's order
     for (size_t i = 0; i < file->count; i++) {
         if (file->entries[i].kind != TERN_SAFETENSORS_OTHER) {
             tern_safetensors_floats(&file->entries[i], weights + model->tensors[next++].offset);
@@ -106,9 +106,9 @@ static enum tern_result read_model(const char *path, struct tern_model *model, f
     return result;
 }
 
-// name: a spec, with weights drawn from `seed`, or a file name that ends with .safetensors. *weights [model->count] is
-// malloc'ed and belongs to the caller. TERN_ERR_CONFIG (no such model), TERN_ERR_NO_MEMORY, errors of the file; with
-// `why`
+// Makes the model of the trial. name: a spec, whose weights `seed` generates, or the name of a .safetensors file. *weights
+// [model->count] is malloc'ed and belongs to the caller. TERN_ERR_CONFIG (no such model), TERN_ERR_NO_MEMORY, errors of the
+// file; with `why`
 static enum tern_result make_model(const char *name, uint64_t seed, struct tern_model *model,
                                    float **weights, char why[EXTERNAL_WHY_MAX])
 {
@@ -131,7 +131,7 @@ static enum tern_result make_model(const char *name, uint64_t seed, struct tern_
 #define TRIAL_SEED 1
 #define STEPS_MAX 1000000
 
-// One trial and what it found.
+// One trial and its results.
 struct trial {
     struct external_trainer external;
     struct tern_trainer trainer;
@@ -174,7 +174,7 @@ static enum tern_result read_options(const struct tern_cli *cli, struct tern_tra
     return TERN_OK;
 }
 
-// Makes a folder for the trial, since a running client may use the one in the state directory.
+// Makes a temporary folder for the trial, since a running client may use the folder in the state directory.
 static enum tern_result make_folder(struct trial *trial)
 {
     const char *base = getenv("TMPDIR");
@@ -285,7 +285,7 @@ static const char *reason_of(const struct trial *trial, enum tern_result result)
     return why[0] != '\0' ? why : tern_result_sentence(result);
 }
 
-// Prints the command's output without control characters.
+// Prints the command's output, with '?' in place of control characters.
 static void print_output(const struct trial *trial)
 {
     const char *output = tern_external_output(&trial->external);
@@ -345,7 +345,7 @@ static int print_text(const struct trial *trial)
     return code_of(trial);
 }
 
-// Parses "name=1.5 other=2"; names may contain blanks and equals signs.
+// Parses metrics like "name=1.5 other=2". Names may contain blanks and equals signs.
 static cJSON *json_of_metrics(const char *text)
 {
     cJSON *object = cJSON_CreateObject();

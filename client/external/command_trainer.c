@@ -25,7 +25,7 @@
 
 #define NAP_MIN_MS 2
 #define NAP_MAX_MS 100
-#define READS_MAX 64 // reads of one wait, so that a flood of output cannot hold up the client
+#define READS_MAX 64 // most reads per call, so that endless output does not block the client
 #define FILES_MAX                                                                                  \
     65536 // file descriptors that are closed one by one on kernels without close_range()
 #define NOT_STARTED 127
@@ -45,7 +45,7 @@ static bool is_added(char *const *additions, const char *entry)
     return *additions != NULL;
 }
 
-// Copies this process's environment; the additions replace variables of the same name.
+// Returns a malloc'ed copy of this process's environment, in which the additions replace variables of the same name.
 static char **joined_environment(char *const *additions)
 {
     size_t size = 1;
@@ -96,14 +96,15 @@ static void close_from(int first)
     }
 }
 
-// Both ends of the files between parent and child.
+// Both ends of the pipes and sockets between parent and child.
 struct pipes {
     int output[2]; // pipe for standard output and standard error
-    int talk[2];   // sockets for lines and answers; -1: not a talking child
+    int talk[2];   // sockets for lines and their answers; -1: not a talking child
 };
 
-// Turns the forked child into the program, with only calls that are safe between fork and exec. The program has the standard
-// files and, if it talks, the file for answers. exec closes the next file, `report`; if exec fails, its errno goes there.
+// Executes the program in the forked child, using only calls that are safe between fork and exec. The program gets the standard
+// files and, if it talks, the file for answers. If exec fails, its errno is written to `report`, which a successful exec
+// closes.
 static void run_program(char *const *words, char **environment, const struct pipes *pipes,
                         int report, pid_t parent)
 {
@@ -249,7 +250,7 @@ static void append_tail(struct tern_child *child, const char *text, size_t len)
     child->tail[child->tail_len] = '\0';
 }
 
-// Handles the result of read(): closes the file at its end. Returns whether bytes were read.
+// Handles the result of a read(): closes the file after its end. Returns whether bytes were read.
 static bool handle_read(int *file, ssize_t got)
 {
     if (got == 0) {
@@ -323,7 +324,7 @@ static void count_time(struct tern_child *child)
     child->last_ms = now;
 }
 
-// Sends SIGTERM once, and SIGKILL after the grace time. A stopped group receives SIGTERM when it continues.
+// Sends SIGTERM at the first call, and SIGKILL after the grace time. SIGCONT makes a stopped group receive SIGTERM.
 static void end_group(struct tern_child *child)
 {
     if (child->ended_at_ms == 0) {
@@ -337,7 +338,7 @@ static void end_group(struct tern_child *child)
     }
 }
 
-// Whether the child has ended. Does not reap it, so that no other process can get its group's id.
+// Returns whether the child has ended. Does not reap it, so that no other process can get the id of its group.
 static bool has_ended(const struct tern_child *child)
 {
     siginfo_t info = {0};
@@ -376,7 +377,7 @@ static void wait_for_output(struct tern_child *child, uint32_t wait_ms)
     struct pollfd files[] = {{.fd = child->output, .events = POLLIN},
                              {.fd = child->talk, .events = POLLIN}};
     uint32_t ms = wait_ms;
-    if (child->output < 0) { // no output will wake poll(): check for the child's end often
+    if (child->output < 0) { // poll() will not return when the child ends: wait in short intervals
         ms = ms < child->nap_ms ? ms : child->nap_ms;
         child->nap_ms = child->nap_ms < NAP_MAX_MS ? child->nap_ms * 2 : NAP_MAX_MS;
     }
@@ -491,7 +492,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-// Copies one word with a NUL to *to, and moves *from and *to behind it. The copy is never longer than the original.
+// Copies one word with a NUL from *from to *to, and moves both behind the word. The copy is never longer than the original.
 static enum tern_result take_word(const char **from, char **to, const char **why)
 {
     char quote = '\0';
@@ -589,7 +590,7 @@ static void abort_run(struct tern_command_trainer *trainer)
     trainer->work = TERN_COMMAND_IDLE;
 }
 
-// Ends a task; a persistent command keeps running after a successful task.
+// Cleans up after a task. A persistent command continues to run.
 static void end_task(struct tern_command_trainer *trainer)
 {
     if (!trainer->config.persistent) {
@@ -599,7 +600,7 @@ static void end_task(struct tern_command_trainer *trainer)
     trainer->work = TERN_COMMAND_IDLE;
 }
 
-// Starts the command: for one task, whose path is its last argument, or as a persistent command.
+// Starts the command. A command that is not persistent gets the path of the task's file as its last argument.
 static enum tern_result launch(struct tern_command_trainer *trainer)
 {
     char persistent[] = "TERN_PERSISTENT=1";
@@ -618,7 +619,7 @@ static enum tern_result launch(struct tern_command_trainer *trainer)
                                     line->words[0], strerror(error));
 }
 
-// Sends the task to a persistent command, and starts it again if it ended between two tasks.
+// Sends the task to a persistent command, and first starts the command if it is not running.
 static enum tern_result send_task(struct tern_command_trainer *trainer)
 {
     enum tern_result sent = send_line(&trainer->child, trainer->paths.task);
@@ -631,13 +632,13 @@ static enum tern_result send_task(struct tern_command_trainer *trainer)
                                                 "the command does not read its standard input");
 }
 
-// Creates the run's folder with the model's file. trained, others: as in tern_model_file_write().
+// Creates the task's folder and the model's file in it. trained, others: as in tern_model_file_write().
 static enum tern_result prepare(struct tern_command_trainer *trainer, const float *trained,
                                 const float *others)
 {
     if (trainer->work == TERN_COMMAND_IDLE) {
         end_task(trainer);
-    } else { // abandons another task
+    } else { // the client has dropped the task before
         abort_run(trainer);
     }
     trainer->why[0] = '\0';
@@ -664,7 +665,7 @@ static enum tern_result start_work(struct tern_command_trainer *trainer,
     return result;
 }
 
-// Copies the last line that is not empty, for a message; cuts it to LINE_MAX_SHOWN.
+// Copies the last line that is not empty, cut to LINE_MAX_SHOWN, for a message.
 static void last_line(const char *output, char line[LINE_MAX_SHOWN])
 {
     size_t end = strlen(output);
@@ -700,7 +701,7 @@ static enum tern_result explain_end(struct tern_command_trainer *trainer, enum t
                               line[0] != '\0' ? "; its last line was: " : "", line);
 }
 
-// Explains an answer other than "done": "failed" with a reason, or an invalid one.
+// Describes an answer other than "done": "failed" with a reason, or an invalid answer.
 static enum tern_result explain_answer(struct tern_command_trainer *trainer, const char *answer)
 {
     char line[LINE_MAX_SHOWN];
@@ -713,7 +714,8 @@ static enum tern_result explain_answer(struct tern_command_trainer *trainer, con
                                        line);
 }
 
-// A persistent command has ended successfully without an answer, perhaps before it received the task: starts it again, once.
+// Starts a persistent command again that has ended without error and without an answer, perhaps before it received the task.
+// Does so only once per task.
 static enum tern_result restart_command(struct tern_command_trainer *trainer,
                                         enum tern_child_end end, int code)
 {
@@ -725,7 +727,8 @@ static enum tern_result restart_command(struct tern_command_trainer *trainer,
     return sent == TERN_OK ? TERN_AGAIN : sent;
 }
 
-// Waits up to TERN_COMMAND_WAIT_MS. TERN_OK: the command has succeeded, and its files can be read.
+// Waits up to TERN_COMMAND_WAIT_MS for the command. Returns TERN_OK if it has succeeded, so that its files can be read, and
+// TERN_AGAIN if it is still working.
 static enum tern_result wait_run(struct tern_command_trainer *trainer)
 {
     enum tern_child_end end = TERN_CHILD_EXITED;
@@ -743,7 +746,7 @@ static enum tern_result wait_run(struct tern_command_trainer *trainer)
     return trainer->config.persistent ? restart_command(trainer, end, code) : TERN_OK;
 }
 
-// Ends the task. A failed task also ends a persistent command.
+// Cleans up after a task with the result `done`. A failed task also ends a persistent command.
 static void finish_task(struct tern_command_trainer *trainer, enum tern_result done)
 {
     if (done == TERN_OK) {
@@ -753,7 +756,7 @@ static void finish_task(struct tern_command_trainer *trainer, enum tern_result d
     }
 }
 
-// Maps errors in the command's files to TERN_ERR_TRAINER.
+// Returns TERN_ERR_TRAINER for errors in the files of the command.
 static enum tern_result as_trainer_error(enum tern_result result)
 {
     return result == TERN_OK || result == TERN_ERR_NO_MEMORY ? result : TERN_ERR_TRAINER;

@@ -19,42 +19,43 @@
 // default signals, and its own process group. The group is killed when the child ends, so that its own children end too;
 // if this process dies, the kernel kills the child.
 //
-// The child of a persistent command instead reads lines from its standard input, and answers each with a line on file
-// descriptor 3: a talking child.
+// The child of a persistent command is a talking child: it reads lines from its standard input, and answers each line with a
+// line on file descriptor 3.
 
-#define TERN_CHILD_TAIL_MAX 4096  // bytes of output that are kept, the last ones
-#define TERN_CHILD_LINE_MAX 4095  // bytes of a sent line without its newline
-#define TERN_CHILD_ANSWER_MAX 512 // bytes of an answer with its newline; a longer answer is cut
+#define TERN_CHILD_TAIL_MAX 4096 // bytes of output that are kept, the last ones
+#define TERN_CHILD_LINE_MAX 4095 // bytes of a sent line without its newline
+#define TERN_CHILD_ANSWER_MAX                                                                      \
+    512 // bytes of an answer with its newline; the rest of a longer one is ignored
 
 struct tern_child_limits {
     // running time without pauses, since the start or the last sent line; 0 = no limit
     uint64_t time_ms;
-    uint64_t grace_ms; // between SIGTERM and SIGKILL
+    uint64_t grace_ms; // time between SIGTERM and SIGKILL
 };
 
 enum tern_child_end {
     TERN_CHILD_EXITED,    // code: the exit code
     TERN_CHILD_SIGNALLED, // code: the signal
-    TERN_CHILD_TIMED_OUT, // ended by this module after limits.time_ms
+    TERN_CHILD_TIMED_OUT, // it was ended after limits.time_ms
 };
 
 // Fields are private; start from zeros.
 struct tern_child {
     pid_t pid;  // 0: no child
-    int output; // pipe; -1: closed
-    int talk;   // socket to its standard input and from its file 3; -1: not a talking child
+    int output; // pipe from its standard output and standard error; -1: closed
+    int talk; // socket to its standard input and from its file descriptor 3; -1: not a talking child
     bool paused;
     bool timed_out;
     uint64_t last_ms;     // time of the last update of ran_ms
     uint64_t ran_ms;      // running time without pauses
-    uint64_t ended_at_ms; // time of SIGTERM; 0: not sent
+    uint64_t ended_at_ms; // time of SIGTERM; 0: SIGTERM was not sent
     bool killed;
-    uint32_t nap_ms; // next wait when there is no output to wait for
+    uint32_t nap_ms; // duration of the next wait after the child has closed its output
     struct tern_child_limits limits;
     char tail[TERN_CHILD_TAIL_MAX + 1]; // the last output; use tern_child_tail()
     size_t tail_len;
     char answer[TERN_CHILD_ANSWER_MAX];
-    size_t answer_len; // bytes of the answer that have arrived
+    size_t answer_len; // received bytes of the answer
 };
 
 // Stops the child with its group (SIGSTOP), or continues them. Does nothing without a child.
@@ -68,20 +69,22 @@ const char *tern_child_tail(const struct tern_child *child);
 
 // --- The words of client.trainer_command
 
-// Splits the setting client.trainer_command into words without a shell: no expansion, pipe or redirection, so that no word
-// can become a command.
+// The setting client.trainer_command is split into words without a shell. There is no expansion, pipe or redirection, so no
+// word can become another command.
 
 #define TERN_COMMAND_TEXT_MAX 1024 // bytes with the terminating NUL
 #define TERN_COMMAND_WORDS_MAX 64
 
 struct tern_command_line {
     char text[TERN_COMMAND_TEXT_MAX];
-    char *words[TERN_COMMAND_WORDS_MAX + 2]; // in text; room for one more word and the final NULL
+    char *words[TERN_COMMAND_WORDS_MAX +
+                2]; // point into text; there is space for one more word and the final NULL
     size_t count;
 };
 
-// Blanks separate words. In 'single quotes' every character is literal; in "double quotes" and outside quotes a backslash
-// makes the next character literal. Adjacent parts form one word. *why: a sentence, after an error
+// Splits a command into words. Blanks separate words. In 'single quotes' every character is literal; in "double quotes" and
+// outside quotes a backslash makes the next character literal. Quoted and unquoted text without a blank between them form one
+// word. After an error *why is the reason.
 // TERN_ERR_CONFIG     no word, an open quote, or a backslash at the end
 // TERN_ERR_TOO_LARGE  too many words or bytes
 TERN_MUST_USE enum tern_result
@@ -89,37 +92,39 @@ tern_command_line_split(const char *text, struct tern_command_line *line, const 
 
 // --- The trainer
 
-#define TERN_COMMAND_WAIT_MS 200
+#define TERN_COMMAND_WAIT_MS 200 // longest time that a call of step() or evaluate() waits
 
 struct tern_command_config {
     const char *command; // split by tern_command_line_split()
-    const char *folder;  // created for each run and removed after it; its parent must exist
+    // working directory, which is created for each task and removed after it; its parent must exist
+    const char *folder;
     const struct tern_model *model; // borrowed until the trainer is closed
     uint64_t time_ms;               // longest time of one task; 0 = no limit
-    uint64_t grace_ms;              // between SIGTERM and SIGKILL
-    bool persistent;
+    uint64_t grace_ms;              // time between SIGTERM and SIGKILL
+    bool persistent;                // start the command once, not for each task
 };
 
-// The current work of the command.
+// What the command is doing.
 enum tern_command_work { TERN_COMMAND_IDLE, TERN_COMMAND_TRAINS, TERN_COMMAND_EVALUATES };
 
-// The caller zeroes it. Callers may pause the child, which also stops its time limit, and read its tail, `metrics` and `why`.
+// A trainer that runs a command; all zero before tern_command_trainer_open(). Callers may pause the child, which also stops its
+// time limit, and read its output, `metrics` and `why`; other fields are private.
 struct tern_command_trainer {
     struct tern_command_config config;
     struct tern_command_line line;
     struct tern_child child;
     struct tern_task_paths paths;
     struct tern_task_file file;
-    float *weights; // [model->count]; those from tern_model_trained() on are never written
+    float *weights; // [model->count]; only the first tern_model_trained() values are used
     uint32_t local_steps;
     enum tern_command_work work;
     bool restarted; // a persistent command was restarted for this task
     char folder[TERN_WORK_PATH_MAX];
     char metrics[TERN_TRAINER_METRICS_MAX]; // metrics of the last answer, "name=1.5 other=2"
-    char why[TERN_EXTERNAL_WHY_MAX];        // after an error: a sentence
+    char why[TERN_EXTERNAL_WHY_MAX];        // after an error: the reason
 };
 
-// Splits the command, allocates memory and removes the leftovers of a crash from the folder. Starts nothing.
+// Splits the command, allocates memory, and removes the folder if a crash has left one. Starts no process.
 // TERN_ERR_CONFIG  the command or the path is malformed; TERN_ERR_NO_MEMORY; with `why`
 TERN_MUST_USE enum tern_result tern_command_trainer_open(struct tern_command_trainer *trainer,
                                                          const struct tern_command_config *config,

@@ -124,7 +124,7 @@ static enum tern_result describe_layout(struct tern_library_trainer *trainer,
     return TERN_OK;
 }
 
-// Terminates the library's sentence in case the library did not.
+// Terminates the library's reason with a NUL, and replaces an empty reason by `otherwise`.
 static void terminate_sentence(char why[TERN_EXTERNAL_WHY_MAX], const char *otherwise)
 {
     why[TERN_EXTERNAL_WHY_MAX - 1] = '\0';

@@ -16,7 +16,7 @@ struct tern_library_config {
     const struct tern_model *model; // borrowed until the trainer is closed
 };
 
-// Fields but `why` are private; start from zeros.
+// A trainer that calls a library; all zero before tern_library_trainer_open(). All fields except `why` are private.
 struct tern_library_trainer {
     void *handle;
     const struct tern_trainer_library *library;
@@ -27,7 +27,7 @@ struct tern_library_trainer {
     struct tern_trainer_model model;
     struct tern_trainer_tensor *tensors;
     float *weights;                  // [model.count]
-    char why[TERN_EXTERNAL_WHY_MAX]; // after an error: a sentence; else ""
+    char why[TERN_EXTERNAL_WHY_MAX]; // after an error: the reason; else ""
 };
 
 // Loads the library and opens its trainer.

@@ -29,16 +29,16 @@
 
 // --- Removing
 
-// Removes a folder of any depth: nested folders are first moved to the top under numbers, so that neither the length of a
-// path nor the number of open files limits the depth.
+// The removal of a folder of any depth. Nested folders are moved to its top level, with numbers as names, before they are
+// emptied. So neither the length of a path nor the number of open files limits the depth.
 struct removal {
     int top;
     dev_t device;
     unsigned name;
 };
 
-// Makes a folder writable, which removing its content requires; some caches contain read-only folders. Returns false when it
-// is no folder. *device: the folder's file system.
+// Makes a folder writable, so that its content can be removed; some caches contain read-only folders. Returns false if it is no
+// folder. Sets *device to the folder's file system.
 static bool make_writable(int at, const char *name, dev_t *device)
 {
     struct stat facts;
@@ -71,7 +71,7 @@ static const char *next_name(DIR *folder)
     return entry != NULL ? entry->d_name : NULL;
 }
 
-// Moves a folder to the top under the next free number; replaces an empty folder with that number.
+// Moves a folder to the top level, with the next number that is free or belongs to an empty folder.
 static bool move_to_top(struct removal *removal, int at, const char *name)
 {
     char number[16];
@@ -89,7 +89,7 @@ static bool remove_entry(int at, const char *name)
     return unlinkat(at, name, 0) == 0 || unlinkat(at, name, AT_REMOVEDIR) == 0;
 }
 
-// Empties a folder at the top. Returns whether anything was removed.
+// Empties a folder of the top level. Returns whether anything was removed.
 static bool empty_folder(struct removal *removal, const char *name)
 {
     dev_t device;
@@ -126,7 +126,7 @@ void tern_work_folder_remove(const char *path)
 {
     struct removal removal = {.top = -1};
     if (unlink(path) == 0 || !make_writable(AT_FDCWD, path, &removal.device)) {
-        return; // it was no folder; unlink() refuses folders
+        return; // `path` was a file, which unlink() has removed, or does not exist
     }
     DIR *top = open_folder(AT_FDCWD, path);
     if (top == NULL) {
@@ -141,7 +141,7 @@ void tern_work_folder_remove(const char *path)
 
 // --- Making
 
-// Creates the folder `path`, and in it one for this run, so that leftovers of other runs do not interfere.
+// Creates the folder `path`, and in it a folder for this run, so that files of other runs do not interfere.
 static bool make_folders(const char *path, char *run, char *absolute)
 {
     struct stat facts;
@@ -299,7 +299,7 @@ enum tern_result tern_task_file_write(struct tern_task_file *file,
         return tern_external_fail(why, TERN_ERR_NO_MEMORY, "no memory for the trainer's task");
     }
     const size_t len = strlen(text);
-    text[len] = '\n'; // replaces the NUL, so that readers of lines get a complete last line
+    text[len] = '\n'; // replaces the NUL, so that the last line is complete
     const enum tern_result result = tern_new_file_write(paths->task, text, len + 1, why);
     cJSON_free(text);
     return result;
@@ -380,7 +380,8 @@ static enum tern_result read_whole_number(const cJSON *root, const char *key, ui
     return TERN_OK;
 }
 
-// Copies a name, cut to the buffer. Replaces control characters, and other bytes of a name that is not UTF-8, by '?'.
+// Copies the name of a metric, cut to the buffer's size. If the name is not printable UTF-8, replaces all bytes outside ASCII
+// by '?'.
 static void copy_metric_name(const char *from, char name[METRIC_NAME_MAX])
 {
     snprintf(name, METRIC_NAME_MAX, "%s", from);
@@ -473,7 +474,7 @@ static enum tern_result read_evaluate_fields(const cJSON *root, struct tern_eval
     return tern_evaluate_result_check(result, why);
 }
 
-// Adds the first TERN_METRICS_MAX metrics whose names fit to the result. Skips loss and accuracy, which have their own fields.
+// Copies the first TERN_METRICS_MAX metrics with short names to the result, except loss and accuracy, for which it has fields.
 static void copy_metrics(const cJSON *root, struct tern_evaluate_result *result)
 {
     const cJSON *item = NULL;
@@ -523,7 +524,7 @@ enum tern_result tern_evaluate_result_read(const char *path, struct tern_evaluat
 // --- The model
 
 #define HEADER_MAX (4u << 20)
-#define CHUNK 4096 // values that are read or written at once, so that a file needs little memory
+#define CHUNK 4096 // values that are read or written at once
 
 enum tern_result tern_external_fail(char why[TERN_EXTERNAL_WHY_MAX], enum tern_result result,
                                     const char *format, ...)
@@ -543,7 +544,7 @@ static const char *last_part(const char *path)
 
 // --- Any file
 
-// Opens a file that a trainer wrote. The caller closes *fd.
+// Opens a regular file of at most `most` bytes that a trainer has written. The caller closes *fd.
 static enum tern_result open_regular(const char *path, uint64_t most, int *fd, uint64_t *size,
                                      char why[TERN_EXTERNAL_WHY_MAX])
 {
@@ -592,7 +593,7 @@ static FILE *create_file(const char *path)
     return fd >= 0 ? fdopen(fd, "w") : NULL;
 }
 
-// Closes the file. written: every write succeeded.
+// Closes the file. written: all writes have succeeded. Returns an error unless closing succeeds, too.
 static enum tern_result finish_file(FILE *file, const char *path, bool written,
                                     char why[TERN_EXTERNAL_WHY_MAX])
 {
@@ -698,7 +699,7 @@ static bool has_shape(const struct tern_safetensors_entry *entry, const struct t
            memcmp(dims, tensor->dims, dim_count * sizeof *dims) == 0;
 }
 
-// Reads `len` bytes at `at`. Returns false when the file has become shorter or cannot be read.
+// Reads `len` bytes at offset `at`. Returns false if the file is shorter or cannot be read.
 static bool read_bytes(int fd, uint8_t *bytes, size_t len, uint64_t at)
 {
     size_t done = 0;
@@ -721,7 +722,7 @@ static enum tern_result fail_reading(char *why)
                               "its file cannot be read to the end, or became shorter meanwhile");
 }
 
-// Reads and checks a tensor's values. values: NULL for a frozen tensor, whose values are only checked.
+// Reads a tensor's values and checks that they are finite. values: receives them; NULL: only check.
 static enum tern_result read_values(int fd, const struct tern_safetensors_entry *entry,
                                     float *values, char *why)
 {
@@ -786,7 +787,7 @@ static enum tern_result read_tensors(int fd, const struct tern_safetensors *file
     return TERN_OK;
 }
 
-// Reads the file up to the data of its tensors, or all of a shorter file, into malloc'ed *head.
+// Reads the header of a safetensors file, at most HEADER_MAX bytes and what the file has, into malloc'ed *head.
 static enum tern_result read_head(int fd, uint64_t size, uint8_t **head, size_t *len, char *why)
 {
     uint8_t length[TERN_SAFETENSORS_LENGTH_BYTES] = {0};

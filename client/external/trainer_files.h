@@ -10,8 +10,8 @@
 
 #define TERN_EXTERNAL_WHY_MAX 384 // bytes of a sentence with the terminating NUL
 
-// Reads a regular file of at most `most` bytes; refuses devices and pipes. *data: malloc'ed, followed by a NUL. `why`: a
-// sentence with the last part of the file's path.
+// Reads a regular file of at most `most` bytes; refuses devices and pipes. *data: malloc'ed content, followed by a NUL. After
+// an error why has the file's name and the reason.
 // TERN_ERR_NOT_FOUND, TERN_ERR_TOO_LARGE, TERN_ERR_CORRUPT (not a regular file), TERN_ERR_IO,
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_regular_file_read(const char *path, size_t most, uint8_t **data,
@@ -21,16 +21,17 @@ TERN_MUST_USE enum tern_result tern_regular_file_read(const char *path, size_t m
 TERN_MUST_USE enum tern_result tern_new_file_write(const char *path, const void *bytes, size_t len,
                                                    char why[TERN_EXTERNAL_WHY_MAX]);
 
-// Creates a new safetensors file piece by piece: the values with the model's names and shapes, F32. trained: the values that
-// training changes, [tern_model_trained()]. others: [model->count], which provides the frozen tensors.
+// Creates a new safetensors file with the tensors of the model, as F32, and writes it block by block. trained:
+// [tern_model_trained()] values of the tensors that training changes. others: [model->count] all values, from which the frozen
+// tensors are taken.
 // TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_model_file_write(const char *path,
                                                      const struct tern_model *model,
                                                      const float *trained, const float *others,
                                                      char why[TERN_EXTERNAL_WHY_MAX]);
 
-// Reads the model's tensors piece by piece, in any order, as F32, F16 or BF16, and refuses others. trained:
-// [tern_model_trained()], undefined after an error; frozen tensors are checked and not kept.
+// Reads the tensors of the model from a safetensors file block by block. The file may have them in any order, as F32, F16 or
+// BF16. trained: receives [tern_model_trained()] values, undefined after an error. Frozen tensors are checked only.
 // TERN_ERR_CORRUPT         not safetensors
 // TERN_ERR_MODEL_MISMATCH  a tensor is missing, is not the model's, or has another shape or type
 // TERN_ERR_NON_FINITE      a value is NaN or infinite
@@ -39,7 +40,7 @@ TERN_MUST_USE enum tern_result tern_model_file_read(const char *path,
                                                     const struct tern_model *model, float *trained,
                                                     char why[TERN_EXTERNAL_WHY_MAX]);
 
-// Writes the sentence to `why` and returns `result`.
+// Writes a reason to `why`, formatted like printf(), and returns `result`.
 enum tern_result tern_external_fail(char why[TERN_EXTERNAL_WHY_MAX], enum tern_result result,
                                     const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -49,7 +50,7 @@ enum tern_result tern_external_fail(char why[TERN_EXTERNAL_WHY_MAX], enum tern_r
 
 #define TERN_TASK_VALUE_MAX (TERN_WORK_PATH_MAX + 64)
 
-// The files of a run, all in the work folder.
+// The absolute paths of a work folder and its files.
 struct tern_task_paths {
     char folder[TERN_WORK_PATH_MAX];
     char task[TERN_TASK_VALUE_MAX];
@@ -59,9 +60,9 @@ struct tern_task_paths {
     char result[TERN_TASK_VALUE_MAX];
 };
 
-// Removes `path` and its content as far as possible (a symbolic link is removed, not followed), creates it again, and in it
-// a folder with a new name, so that a trainer that has survived a crash of the client does not write into it. paths: the
-// absolute paths of the new folder and its files.
+// Removes `path` and its content as far as possible (a symbolic link is removed, not followed), creates it again, and creates a
+// folder with a new name in it. So a trainer that has survived a crash of the client does not write into that folder. paths:
+// the absolute paths of the new folder and its files.
 // TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_TOO_LARGE (the path is too long); with `why`
 TERN_MUST_USE enum tern_result tern_work_folder_make(const char *path,
                                                      struct tern_task_paths *paths,
@@ -89,12 +90,12 @@ struct tern_task_file {
     char *environment[TERN_TASK_FIELDS_MAX + 1]; // NULL-terminated, after tern_task_file_write()
 };
 
-// The seed of a trainer's batches, derived from the federation's seed, the round and the client as in the built-in
-// trainers; 32 bits, which the generators of all languages accept.
+// Returns the seed of a trainer's batches. It depends on the federation's seed, the round and the client like the batches of
+// the built-in trainer. It has 32 bits, since the random generators of all languages accept such seeds.
 uint32_t tern_task_seed(const struct tern_train_task *task);
 
-// Fills the fields, writes them to paths->task, mode 0600, and makes the environment. task: NULL for an evaluation. has_base:
-// paths->base exists as a separate file.
+// Fills the fields, writes them to the file paths->task with mode 0600, and fills file->environment. task: the training task;
+// NULL: an evaluation. has_base: the base model has a file of its own, paths->base; else its file is paths->model.
 // TERN_ERR_IO, TERN_ERR_NO_SPACE, TERN_ERR_NO_MEMORY with `why`
 TERN_MUST_USE enum tern_result tern_task_file_write(struct tern_task_file *file,
                                                     const struct tern_train_task *task,
@@ -106,22 +107,22 @@ TERN_MUST_USE enum tern_result tern_task_file_write(struct tern_task_file *file,
 #define TERN_TRAINER_METRICS_MAX 512 // bytes of the metrics as text, with the terminating NUL
 #define TERN_TRAINER_EXAMPLES_MAX 1000000000 // a larger num_examples is a mistake
 
-// Requires num_examples and loss; local_steps (1 to the requested number) and metrics (an object of numbers) are optional.
-// metrics: "name=1.5 other=2", cut at its size; "" for none.
+// Reads the result of training. num_examples and loss are required; local_steps (1 to the requested number) and metrics (an
+// object of numbers) are optional. metrics: receives them as "name=1.5 other=2", as many as fit; "" for none.
 // TERN_ERR_CORRUPT with `why`, and those of tern_regular_file_read()
 TERN_MUST_USE enum tern_result tern_trainer_result_read(const char *path, uint32_t local_steps,
                                                         struct tern_train_result *result,
                                                         char metrics[TERN_TRAINER_METRICS_MAX],
                                                         char why[TERN_EXTERNAL_WHY_MAX]);
 
-// Requires num_examples and loss; accuracy (0 to 1) and metrics are optional. Metrics with short names are also added to
-// *result, whose metric_count must be 0.
+// Reads the result of an evaluation. num_examples and loss are required; accuracy (0 to 1) and metrics are optional. Metrics
+// with short names are also added to *result, whose metric_count must be 0 before.
 TERN_MUST_USE enum tern_result tern_evaluate_result_read(const char *path,
                                                          struct tern_evaluate_result *result,
                                                          char metrics[TERN_TRAINER_METRICS_MAX],
                                                          char why[TERN_EXTERNAL_WHY_MAX]);
 
-// Check the ranges of a result, also for results of a library. TERN_ERR_CORRUPT with `why`
+// Check that the numbers of a result are in their ranges. TERN_ERR_CORRUPT with `why`
 TERN_MUST_USE enum tern_result tern_train_result_check(const struct tern_train_result *result,
                                                        uint32_t local_steps,
                                                        char why[TERN_EXTERNAL_WHY_MAX]);

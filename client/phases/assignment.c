@@ -1,5 +1,5 @@
-// Handles the assignment in the aggregator's answer to a check-in or an upload. Refuses a task that this client cannot or must not do,
-// before it fetches anything. The decoder has already refused malformed answers (wire/check.h).
+// Handles the assignment in the aggregator's answer to a check-in or an upload. Refuses a task that this client cannot or must
+// not do, before it fetches anything. The decoder has already refused malformed answers (wire/check.h).
 #include "core.h"
 
 #include <string.h>
@@ -37,8 +37,8 @@ static enum tern_result check_training(const struct tern_client *client, const t
     return TERN_OK;
 }
 
-// Returns whether the blob can hold each download of the task, and all downloads in the answer together. Downloads that the store receives
-// have the same limit, because no valid download of the model is longer.
+// Returns whether the blob can hold each download of the task, and all downloads in the answer together. Downloads that the
+// store receives have the same limit, because no valid download of the model is longer.
 static bool downloads_fit(const struct tern_client *client, const tern_Task *task,
                           struct tern_span downloads)
 {
@@ -77,9 +77,9 @@ static uint64_t download_bytes(const tern_Task *task)
     return task->has_indices ? sum + task->indices.size : sum;
 }
 
-// Estimates the size of the first update in bytes. Ternary codecs rarely need more than two bits a value, although the bound of some is 28
-// bits; below a density of 1/8, half as many for each halving of the density. `uniform` needs two bits a value at an error of 0.1, and one
-// bit more each time that the error is divided by four.
+// Estimates the size of the first update in bytes. Ternary codecs rarely need more than two bits a value, although the bound of
+// some is 28 bits; below a density of 1/8, half as many for each halving of the density. `uniform` needs two bits a value at an
+// error of 0.1, and one bit more each time that the error is divided by four.
 static size_t estimate_first_update(const struct tern_codec *codec, const struct tern_model *model)
 {
     size_t symbols = model->coded / 4;
@@ -99,8 +99,8 @@ static size_t estimate_first_update(const struct tern_codec *codec, const struct
     return TERN_WIRE_OVERHEAD + 64 * (size_t)model->segment_count + symbols + dense;
 }
 
-// Estimates the size of the next update in bytes: the mean of earlier updates plus a quarter, or estimate_first_update(), but at most the
-// codec's bound. The exact size is checked against the budgets after encoding.
+// Estimates the size of the next update in bytes: the mean of earlier updates plus a quarter, or estimate_first_update(), but
+// at most the codec's bound. The exact size is checked against the budgets after encoding.
 static uint64_t estimate_update(const struct tern_client *client, const tern_Task *task)
 {
     struct tern_codec codec;
@@ -115,8 +115,8 @@ static uint64_t estimate_update(const struct tern_client *client, const tern_Tas
     return likely < bound ? likely : bound;
 }
 
-// Returns how many bytes of the first download the store already has, from a broken connection or an earlier process. Opens the partial
-// download only if there is a budget, because opening reserves disk space for the complete download.
+// Returns how many bytes of the first download the store already has, from a broken connection or an earlier process. Opens the
+// partial download only if there is a budget, because opening reserves disk space for the complete download.
 static size_t stored_download_bytes(struct tern_client *client, const tern_Task *task)
 {
     size_t have = 0;
@@ -161,8 +161,8 @@ static void begin_downloads(struct tern_client *client)
     client->phase = TERN_PHASE_DOWNLOAD;
 }
 
-// Returns whether the blob is large enough to encode and send an update at the task's indices. If not, the client chooses other indices,
-// which the protocol allows.
+// Returns whether the blob is large enough to encode and send an update at the task's indices. If not, the client chooses other
+// indices, which the protocol allows.
 static bool indices_fit(const struct tern_client *client, const tern_Task *task)
 {
     const size_t size = client->work.blob_size;
@@ -171,8 +171,8 @@ static bool indices_fit(const struct tern_client *client, const tern_Task *task)
         !tern_codec_entry(codec.id)->follows_leader) {
         return false;
     }
-    // While encoding, the blob has the indices at its start and the container at its end. While sending, it has the pending update at its
-    // start, the request body behind the update, and the container of that body at its end.
+    // While encoding, the blob has the indices at its start and the container at its end. While sending, it has the pending
+    // update at its start, the request body behind the update, and the container of that body at its end.
     const size_t container = tern_container_bound(&codec, client->work.model);
     const size_t sending = 2 * (size_t)TERN_WIRE_OVERHEAD + 3 * container;
     return task->indices.size <= size && container <= size - task->indices.size && sending <= size;
@@ -221,8 +221,8 @@ static enum tern_result finish_federation(struct tern_client *client,
     return tern_client_save_meter(client);
 }
 
-// Sets *fetches to whether the client fetches the global model at the end of the federation. Without budget or memory for the download, or
-// after a download that did not match its hash, the client ends with its replica.
+// Sets *fetches to whether the client fetches the global model at the end of the federation. Without budget or memory for the
+// download, or after a download that did not match its hash, the client ends with its replica.
 static enum tern_result should_fetch_final(struct tern_client *client,
                                            const tern_CheckinReply *reply, bool *fetches)
 {
@@ -294,7 +294,8 @@ static bool needs_statistics_phase(const struct tern_client *client, const tern_
     return wanted || new_scaling;
 }
 
-// Emits TERN_EVENT_OTHER_COLUMNS when the aggregator reports that this client's column names differ, unless its last answer did, too.
+// Emits TERN_EVENT_OTHER_COLUMNS when the aggregator reports that this client's column names differ, unless its last answer
+// did, too.
 static void report_column_names(struct tern_client *client, const tern_CheckinReply *reply)
 {
     const struct tern_client_event event = {.kind = TERN_EVENT_OTHER_COLUMNS};

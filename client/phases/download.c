@@ -1,7 +1,8 @@
-// Fetches the task's downloads, one per call, and applies them to the replica. After a broken connection the client requests only the missing
-// bytes; with the partial-download port (ports.h) it also does so after a restart. To spare flash, the replica's record is written once,
-// after the task's last download; after an earlier power cut the downloads are fetched again. With the partial-download port, which stores
-// only one download, the record is also written in between if many bytes would have to be fetched again.
+// Fetches the task's downloads, one per call, and applies them to the replica. After a broken connection the client requests
+// only the missing bytes; with the partial-download port (ports.h) it also does so after a restart. To spare flash, the
+// replica's record is written once, after the task's last download; after an earlier power cut the downloads are fetched again.
+// With the partial-download port, which stores only one download, the record is also written in between if many bytes would
+// have to be fetched again.
 #include "codec/kernels/kernels.h"
 #include "core.h"
 
@@ -48,8 +49,8 @@ static const char *failure_reason(enum tern_result result)
     return TERN_WHY("the request for a download got no answer");
 }
 
-// Handles a response that is missing or incomplete: keeps the received bytes, and requests the missing ones later, unless the round's
-// window has passed.
+// Handles a response that is missing or incomplete: keeps the received bytes, and requests the missing ones later, unless the
+// round's window has passed.
 static enum tern_result handle_partial_answer(struct tern_client *client, enum tern_result result)
 {
     if (result == TERN_ERR_NETWORK && tern_client_body_continues(client) &&
@@ -132,16 +133,17 @@ static enum tern_result fetch_missing(struct tern_client *client)
     return client->download_received < tern_client_download(client)->size ? fetch(client) : TERN_OK;
 }
 
-// Returns whether the sum of the largest weight and `maximum`, the largest value of a delta, is a finite float32. Then every sum of a
-// weight and a value is finite. This check refuses only values far beyond real models, and needs no copy of the weights.
+// Returns whether the sum of the largest weight and `maximum`, the largest value of a delta, is a finite float32. Then every
+// sum of a weight and a value is finite. This check refuses only values far beyond real models, and needs no copy of the
+// weights.
 static bool sum_stays_finite(const struct tern_client *client, float maximum)
 {
     const uint32_t peak = tern_kernel_peak(client->work.weights, client->work.model->count);
     return (double)tern_bits_float(peak) + (double)maximum <= (double)FLT_MAX;
 }
 
-// Finds the replica to which a delta applies: the current replica, or that of the seed, which a client can always generate again. Sets id
-// to the replica's id.
+// Finds the replica to which a delta applies: the current replica, or that of the seed, which a client can always generate
+// again. Sets id to the replica's id.
 static enum tern_result find_base_replica(const struct tern_client *client,
                                           const tern_Download *delta, uint8_t id[TERN_SHA256_SIZE])
 {
@@ -204,8 +206,8 @@ static enum tern_result decode_snapshot(struct tern_client *client, struct tern_
     return tern_container_decode(model, container.data, container.len, client->work.weights);
 }
 
-// Applies a delta. If it applies to the seed's replica, replaces the current weights by the seed's only after all checks. The seed's
-// weights are small, so they need no check with sum_stays_finite().
+// Applies a delta. If it applies to the seed's replica, replaces the current weights by the seed's only after all checks. The
+// seed's weights are small, so they need no check with sum_stays_finite().
 static enum tern_result apply_delta(struct tern_client *client, const tern_Download *message,
                                     struct tern_span container)
 {
@@ -257,8 +259,8 @@ static enum tern_result apply_to_replica(struct tern_client *client, const tern_
     return TERN_OK;
 }
 
-// Checks all downloads that the task's answer includes, before any is applied. They have no SHA-256 to compare with, so they must be deltas
-// that lead from a known replica to the task's base.
+// Checks all downloads that the task's answer includes, before any is applied. They have no SHA-256 to compare with, so they
+// must be deltas that lead from a known replica to the task's base.
 static enum tern_result check_inline(struct tern_client *client)
 {
     const uint8_t *blob = client->work.blob;
@@ -286,7 +288,8 @@ static enum tern_result check_hash(const tern_DownloadRef *ref, const uint8_t *b
     return memcmp(digest, ref->sha256.bytes, TERN_SHA256_SIZE) == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Checks the complete partial download, and points *blob to it. Its bytes may be damaged if an earlier process received some of them.
+// Checks the complete partial download, and points *blob to it. Its bytes may be damaged if an earlier process received some of
+// them.
 static enum tern_result find_partial(struct tern_client *client, const uint8_t **blob)
 {
     const tern_DownloadRef *ref = tern_client_download(client);
@@ -344,15 +347,15 @@ static enum tern_result apply_download(struct tern_client *client, size_t *paylo
                                              : apply_to_replica(client, &message, container);
 }
 
-// Returns whether the task is the download of the global model at the end of the federation. The hash of its weights is checked before they
-// are saved.
+// Returns whether the task is the download of the global model at the end of the federation. The hash of its weights is checked
+// before they are saved.
 static bool is_final(const struct tern_client *client)
 {
     return TERN_FINAL_MODEL && client->final;
 }
 
-// Applies the current download, which has version 0's values in local tensors, and then restores the values that this client has trained.
-// After the final download they are restored later, when its hash was checked.
+// Applies the current download, which has version 0's values in local tensors, and then restores the values that this client
+// has trained. After the final download they are restored later, when its hash was checked.
 static enum tern_result apply_keeping_local(struct tern_client *client, size_t *payload)
 {
     tern_client_stash_local(client);
@@ -373,8 +376,8 @@ static enum tern_result save_replica(struct tern_client *client)
     return TERN_OK;
 }
 
-// Returns the most bytes of applied downloads that the replica's record may lack. Saving a large replica after each small delta would wear
-// out the flash and take too long.
+// Returns the most bytes of applied downloads that the replica's record may lack. Saving a large replica after each small delta
+// would wear out the flash and take too long.
 static uint64_t unsaved_max(const struct tern_client *client)
 {
     const uint64_t record = (uint64_t)client->work.model->count * sizeof(float);
@@ -383,7 +386,8 @@ static uint64_t unsaved_max(const struct tern_client *client)
                : TERN_CLIENT_UNSAVED_MIN;
 }
 
-// Saves the replica if its record lacks too many bytes of applied downloads, because the next download overwrites the stored one.
+// Saves the replica if its record lacks too many bytes of applied downloads, because the next download overwrites the stored
+// one.
 static enum tern_result save_if_much_is_unsaved(struct tern_client *client, uint32_t size)
 {
     if (!tern_partial_exists(client)) {

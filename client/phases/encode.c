@@ -1,6 +1,6 @@
-// Encodes the update. The sum t of error buffer and local change replaces the trained weights in the trainer's memory, where it is encoded.
-// One record then saves the residual error together with the update; until it is saved, the error buffer is unchanged. If the update exceeds
-// a byte budget, its change is saved in the error buffer, and the update is discarded.
+// Encodes the update. The sum t of error buffer and local change replaces the trained weights in the trainer's memory, where it
+// is encoded. One record then saves the residual error together with the update; until it is saved, the error buffer is
+// unchanged. If the update exceeds a byte budget, its change is saved in the error buffer, and the update is discarded.
 #include "codec/kernels/kernels.h"
 #include "core.h"
 
@@ -53,8 +53,8 @@ static enum tern_result read_directive(const struct tern_client *client,
     return TERN_ERR_UNKNOWN;
 }
 
-// Applies momentum correction to client->trained and the velocity. decay: the directive's factor, which scales both error buffer and
-// velocity.
+// Applies momentum correction to client->trained and the velocity. decay: the directive's factor, which scales both error
+// buffer and velocity.
 static enum tern_result move_velocity(struct tern_client *client, const struct tern_codec *codec,
                                       float decay)
 {
@@ -92,8 +92,8 @@ static void use_trained_local(struct tern_client *client, const struct outcome *
     }
 }
 
-// Replaces the trained weights by t = decay * error buffer + trained - replica. After a step ahead, trained - replica already includes a
-// fraction of the error buffer, so only the remaining fraction, client->carried, is added.
+// Replaces the trained weights by t = decay * error buffer + trained - replica. After a step ahead, trained - replica already
+// includes a fraction of the error buffer, so only the remaining fraction, client->carried, is added.
 static enum tern_result build_sum(struct tern_client *client, const struct tern_codec *codec,
                                   struct outcome *outcome)
 {
@@ -282,8 +282,8 @@ static enum tern_result commit(struct tern_client *client, const struct outcome 
     return TERN_OK;
 }
 
-// Adds the values of the update to the residual error again, and saves the sum in the error buffer. This rounds these values again, and
-// their velocity remains zero.
+// Adds the values of the update to the residual error again, and saves the sum in the error buffer. This rounds these values
+// again, and their velocity remains zero.
 static enum tern_result save_unsent_change(struct tern_client *client, struct outcome *outcome)
 {
     if (change_is_in_buffer(client)) {

@@ -1,6 +1,6 @@
-// Makes the request body of the pending update. In some rounds all clients send values at the indices that one of them chose (ScaleCom,
-// section 3), and the aggregator already has these indices: the body omits them. The pending update itself has them, because adding its
-// values to the error buffer again needs them. Each attempt makes the same bytes.
+// Makes the request body of the pending update. In some rounds all clients send values at the indices that one of them chose
+// (ScaleCom, section 3), and the aggregator already has these indices: the body omits them. The pending update itself has them,
+// because adding its values to the error buffer again needs them. Each attempt makes the same bytes.
 #include "core.h"
 
 #include "codec/sparse_share.h"

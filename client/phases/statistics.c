@@ -1,5 +1,5 @@
-// Sends the statistics of the columns, once; or fetches the federation's scaling, saves it, and applies it to the columns. Each is one
-// request, after which the client checks in.
+// Sends the statistics of the columns, once; or fetches the federation's scaling, saves it, and applies it to the columns. Each
+// is one request, after which the client checks in.
 #include "core.h"
 
 #include <string.h>
@@ -150,8 +150,8 @@ static enum tern_result apply_scaling(struct tern_client *client, struct tern_sp
     return TERN_OK;
 }
 
-// Saves the received scaling, and then applies it. In the other order, a client that stops in between could train the same model on data
-// with another scaling.
+// Saves the received scaling, and then applies it. In the other order, a client that stops in between could train the same
+// model on data with another scaling.
 static enum tern_result handle_scaling(struct tern_client *client)
 {
     const struct tern_span scaling = {client->response.body, client->response.body_len};

@@ -1,5 +1,6 @@
-// The phases that use the trainer: local training from the replica, one step per call, and evaluation on this client's held-out data. A
-// training client reports the evaluation of its base model with the update; an evaluator reports evaluations with the next check-in.
+// The phases that use the trainer: local training from the replica, one step per call, and evaluation on this client's held-out
+// data. A training client reports the evaluation of its base model with the update; an evaluator reports evaluations with the
+// next check-in.
 #include "core.h"
 
 #include <string.h>
@@ -121,8 +122,8 @@ static void start_ahead(void *ctx, float *weights)
     }
 }
 
-// Returns whether training starts ahead of the replica. With a codec that has momentum it does not, because the step ahead would become
-// part of the velocity, which must consist of local changes only.
+// Returns whether training starts ahead of the replica. With a codec that has momentum it does not, because the step ahead
+// would become part of the velocity, which must consist of local changes only.
 static bool starts_ahead(const struct tern_client *client)
 {
     struct tern_codec codec;

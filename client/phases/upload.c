@@ -1,11 +1,12 @@
-// Sends the pending update until the aggregator answers. If the update was applied, the client drops it; if it was refused, the client adds
-// its values to the error buffer again. Only an answer of the aggregator settles an update; the error page of a proxy does not.
+// Sends the pending update until the aggregator answers. If the update was applied, the client drops it; if it was refused, the
+// client adds its values to the error buffer again. Only an answer of the aggregator settles an update; the error page of a
+// proxy does not.
 #include "core.h"
 
 #include <string.h>
 
-// Returns whether the client must first ask how many bytes of the update the aggregator has, because an attempt of this or an earlier
-// process was interrupted.
+// Returns whether the client must first ask how many bytes of the update the aggregator has, because an attempt of this or an
+// earlier process was interrupted.
 static bool must_query(const struct tern_client *client, size_t len)
 {
     return TERN_PARTIALS && client->upload_interrupted && len > client->config.resume_upload_above;
@@ -31,8 +32,8 @@ static enum tern_result prepare(struct tern_client *client)
     return TERN_OK;
 }
 
-// Resets what the client knows about the bytes that the aggregator has. interrupted: the aggregator may have more bytes than it has
-// reported; else it has none.
+// Resets what the client knows about the bytes that the aggregator has. interrupted: the aggregator may have more bytes than it
+// has reported; else it has none.
 static void reset_progress(struct tern_client *client, bool interrupted)
 {
     if (TERN_PARTIALS) {
@@ -59,8 +60,8 @@ static void report_uploaded(const struct tern_client *client,
     tern_client_emit(client, &event);
 }
 
-// Handles the next assignment if the reply has one: a task, the end, or a time to return. A client with wait_ms checks in at once instead
-// of sleeping until the round's deadline, because the round may end at any moment.
+// Handles the next assignment if the reply has one: a task, the end, or a time to return. A client with wait_ms checks in at
+// once instead of sleeping until the round's deadline, because the round may end at any moment.
 static enum tern_result handle_next_assignment(struct tern_client *client,
                                                const tern_UpdateReply *reply)
 {
@@ -110,8 +111,8 @@ static enum tern_result give_back(struct tern_client *client, enum tern_result r
                                             "buffer again"));
 }
 
-// Returns whether this error means that the aggregator has refused the update for good. Errors of the network or inside the aggregator do
-// not.
+// Returns whether this error means that the aggregator has refused the update for good. Errors of the network or inside the
+// aggregator do not.
 static bool settles_update(enum tern_result refusal)
 {
     static const enum tern_result undecided[] = {
@@ -149,8 +150,8 @@ static bool has_prefix_hash(struct tern_span update, size_t len,
     return memcmp(digest, sha256, TERN_SHA256_SIZE) == 0;
 }
 
-// Decides how to continue an interrupted update: after the bytes that the aggregator has, or from the start if these are damaged or belong
-// to another update.
+// Decides how to continue an interrupted update: after the bytes that the aggregator has, or from the start if these are
+// damaged or belong to another update.
 static enum tern_result resume_upload(struct tern_client *client, const tern_UpdateReply *reply)
 {
     struct tern_span body;

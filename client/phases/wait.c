@@ -1,5 +1,5 @@
-// Decides when the client continues: after the time that the aggregator has requested, after a failure and its backoff, or when the
-// conditions allow work again.
+// Decides when the client continues: after the time that the aggregator has requested, after a failure and its backoff, or when
+// the conditions allow work again.
 #include "core.h"
 
 #define WAIT_MIN_MS 100
@@ -40,8 +40,8 @@ enum tern_result tern_client_wait(struct tern_client *client, uint32_t ms, const
     return TERN_AGAIN;
 }
 
-// Returns a random time between half of min * 2^failures and all of it, so that clients that failed at the same time do not return at the
-// same time.
+// Returns a random time between half of min * 2^failures and all of it, so that clients that failed at the same time do not
+// return at the same time.
 static uint32_t backoff(struct tern_client *client)
 {
     const uint32_t longest = client->config.retry_max_ms;
@@ -53,7 +53,8 @@ static uint32_t backoff(struct tern_client *client)
     return whole - tern_prng_below(&client->jitter, whole / 2 + 1);
 }
 
-// Returns the time of Retry-After plus a random time of up to half of it, because all refused clients have received the same time.
+// Returns the time of Retry-After plus a random time of up to half of it, because all refused clients have received the same
+// time.
 static uint32_t retry_after_ms(struct tern_client *client)
 {
     const uint32_t seconds = client->response.retry_after_s;
@@ -111,8 +112,8 @@ enum tern_result tern_client_fail_task(struct tern_client *client, enum tern_res
 
 // --- Conditions
 
-// Conditions are checked before each piece of work. So a pause loses nothing: the task, the trainer's state and the pending update
-// remain, and the client continues the same round.
+// Conditions are checked before each piece of work. So a pause loses nothing: the task, the trainer's state and the pending
+// update remain, and the client continues the same round.
 
 static uint32_t paused_ms(const struct tern_client *client)
 {

@@ -45,8 +45,8 @@ void tern_reading_unknown(struct tern_reading *reading, const char *format, ...)
 
 // --- Files of the kernel
 
-// Reads root/path up to size - 1 bytes, without waiting. Returns false, and "", when the file cannot be read, is empty, or
-// is not text.
+// Reads up to size - 1 bytes of the file root/path, without waiting. Returns false, and sets text to "", if the file cannot be
+// read, is empty, or is not text.
 static bool read_text(const char *root, const char *path, char *text, size_t size)
 {
     char whole[TERN_PROBE_PATH];
@@ -66,7 +66,7 @@ static bool read_text(const char *root, const char *path, char *text, size_t siz
     return text[0] != '\0';
 }
 
-// Reads the first line without its newline.
+// Reads the first line of the file root/path, without its newline.
 static bool read_line(const char *root, const char *path, char *line, size_t size)
 {
     read_text(root, path, line, size);
@@ -74,7 +74,7 @@ static bool read_line(const char *root, const char *path, char *line, size_t siz
     return line[0] != '\0';
 }
 
-// Parses a whole number. Returns false when anything follows it or it does not fit.
+// Parses an integer. Returns false if other text follows it, or if it does not fit.
 static bool parse_number(const char *text, long *number)
 {
     char *end = NULL;
@@ -89,10 +89,10 @@ static bool parse_number(const char *text, long *number)
 
 // --- Load: how busy the processors are with other work
 
-#define LOAD_MAX 1e6 // nothing has so many processes
+#define LOAD_MAX 1e6 // a higher load average is implausible
 #define CPUS_MAX 65536
 
-// Counts the processors in a list of ranges such as "0-3,6,8-11". Returns 0 when it is no such list.
+// Counts the processors in a list of ranges such as "0-3,6,8-11". Returns 0 if the text is no such list.
 static long count_cpus(const char *list)
 {
     long count = 0;
@@ -122,7 +122,7 @@ static long count_cpus(const char *list)
     }
 }
 
-// Reads the average over one minute, the file's first number.
+// Reads the load average over one minute, which is the first number of /proc/loadavg.
 static bool read_average(const char *root, double *load)
 {
     char line[128];
@@ -165,10 +165,10 @@ void tern_probe_load(const char *root, double own, struct tern_reading *reading)
 // Supplies with longer names are ignored.
 #define NAME_MAX_SHOWN 47
 
-// The state of all supplies together. A name belongs to the last supply in that state.
+// The state of all power supplies together. Each name is that of the last supply in this state.
 struct supplies {
-    unsigned outside; // mains, USB, wireless
-    unsigned online;  // outside supplies that deliver power
+    unsigned outside; // number of external supplies: mains, USB, wireless
+    unsigned online;  // number of external supplies that deliver power
     unsigned batteries;
     char online_name[NAME_MAX_SHOWN + 1];
     char discharging[NAME_MAX_SHOWN + 1];
@@ -215,7 +215,7 @@ static void add_battery(const char *root, const char *supply, struct supplies *a
     }
 }
 
-// `online` is 1 for a fixed and 2 for a programmable voltage.
+// Adds an external supply. Its attribute `online` is 1 for a fixed and 2 for a programmable voltage, 0 without power.
 static void add_outside(const char *root, const char *supply, struct supplies *all)
 {
     char word[32];
@@ -237,7 +237,7 @@ static void add_supply(const char *root, const char *supply, struct supplies *al
     char scope[32];
     read_attribute(root, supply, "scope", scope, sizeof scope);
     if (strlen(supply) > NAME_MAX_SHOWN || strcmp(scope, "Device") == 0) {
-        return; // the battery of a mouse or headset
+        return; // a peripheral's battery, e.g. of a mouse
     }
     read_attribute(root, supply, "type", type, sizeof type);
     if (strcmp(type, "Battery") == 0 || strcmp(type, "UPS") == 0) {
@@ -265,8 +265,9 @@ static bool read_supplies(const char *root, struct supplies *all)
     return true;
 }
 
-// Checks the most reliable sign first. A discharging battery decides even when a supply is online, which is then too
-// weak. "Full" comes last: some batteries report it for a while after the plug was pulled.
+// Decides whether the machine is charging, from the most reliable sign that is available. A discharging battery decides even if
+// a supply is online, since that supply is then too weak. "Full" is the last sign, since some batteries report it for some time
+// without power.
 static void judge_charging(const struct supplies *all, struct tern_reading *charging)
 {
     if (all->discharging[0] != '\0') {
@@ -320,7 +321,7 @@ void tern_probe_power(const char *root, struct tern_reading *charging, struct te
 #define THERMAL_FOLDER "sys/class/thermal"
 #define ZONE "thermal_zone"
 
-// Sensors that are off or broken report values outside this range, in thousandths of a degree.
+// Plausible temperatures in thousandths of a degree. Sensors that are off or broken report others.
 #define COLDEST (-60000)
 #define HOTTEST 200000
 
@@ -632,7 +633,7 @@ void tern_probe_metered_close(struct tern_metered_probe *probe)
 #define POWER_BATTERY 1 // tern_Power of tern.proto
 #define POWER_MAINS 2
 
-#define LOAD_SECONDS 60.0 // time constant of the kernel's load average
+#define LOAD_SECONDS 60.0 // time constant of the kernel's load average over one minute
 
 enum tern_result tern_metered_word_parse(const char *text, enum tern_metered_word *word)
 {
@@ -676,8 +677,8 @@ static double process_seconds(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-// Averages this process's processor time as the kernel averages the load, so that a client that waits for an idle machine
-// does not stop because of its own training.
+// Averages the processor time of the caller's work like the kernel averages the load. So a client that waits for an idle
+// machine does not stop because of its own training.
 static void update_own_load(struct tern_posix_conditions *conditions)
 {
     const double cpu =
@@ -699,7 +700,7 @@ static void update_own_load(struct tern_posix_conditions *conditions)
 static void query_bus(struct tern_posix_conditions *conditions, struct tern_reading *reading)
 {
     if (now_ms(conditions) < conditions->next_bus_query_ms) {
-        return; // keeps the last reading
+        return; // the last reading remains valid
     }
     tern_probe_metered(&conditions->bus, root_of(conditions), reading);
     if (conditions->bus.connection == NULL ||
@@ -708,7 +709,7 @@ static void query_bus(struct tern_posix_conditions *conditions, struct tern_read
     }
 }
 
-// The value is 1 when the link is metered.
+// Reads whether the link is metered: value 1, else 0.
 static void read_metered(struct tern_posix_conditions *conditions)
 {
     struct tern_reading *reading = &conditions->findings[TERN_CONDITION_UNMETERED].reading;
@@ -836,7 +837,7 @@ bool tern_posix_conditions_read(struct tern_posix_conditions *conditions, const 
 
 // --- The port
 
-// Reads the conditions that client.when names and those that a check-in reports. Temperature sensors may be slow.
+// Reads the conditions that client.when requires or a check-in reports, and no others, since some sensors are slow.
 static void read_required(struct tern_posix_conditions *conditions)
 {
     read_metered(conditions);

@@ -1,6 +1,6 @@
-// A record's file: "TERN", format version, record number, CRC-32C, length of the body, length of its front, body. The
-// checksum covers the body after the front, the front, then record number and both lengths, so a file with another
-// record's name is refused. A record that is saved in one piece has no front.
+// The format of a record's file: "TERN", format version, record number, CRC-32C, length of the body, length of its front, body.
+// The checksum covers the body after the front, then the front, then record number and both lengths. So a file with the name of
+// another record is refused. The front is empty unless the record was written block by block.
 #define _GNU_SOURCE
 #include "posix/file_store.h"
 #include "hosted/files.h"
@@ -22,10 +22,10 @@
 #define HEAD_SIZE 28
 #define WHY_SIZE 512
 
-// A record that is being written in pieces.
+// A record that is being written to a temporary file.
 struct draft {
     enum tern_record record;
-    int file; // -1: none
+    int file; // -1: no record is being written
     uint32_t crc;
     size_t front;
     uint64_t len; // bytes of the body, including the front
@@ -33,7 +33,7 @@ struct draft {
 
 struct tern_file_store {
     int directory;
-    int lock; // -1 for a reader
+    int lock; // -1: the store only reads
     struct draft draft;
     void *mapped; // NULL: no mapping
     size_t mapped_len;
@@ -57,7 +57,7 @@ static void put_head(const struct draft *draft, uint8_t head[HEAD_SIZE])
     tern_put_le32(head + 24, (uint32_t)draft->front);
 }
 
-// Continues the body's checksum over the head.
+// Extends the checksum of the body by the head.
 static uint32_t head_crc(uint32_t crc, const uint8_t head[HEAD_SIZE])
 {
     crc = tern_crc32c(crc, head + 8, 4);
@@ -129,7 +129,7 @@ static enum tern_result write_front(struct draft *draft, const void *front)
     return fsync(draft->file) == 0 ? TERN_OK : tern_file_write_error();
 }
 
-// Renames a complete file to the record's name; deletes an incomplete one.
+// Renames the temporary file to the record's name if `result` is TERN_OK; else deletes it.
 static enum tern_result commit_draft(const struct tern_file_store *store, struct draft *draft,
                                      enum tern_result result)
 {
@@ -176,7 +176,7 @@ static enum tern_result save(void *ctx, enum tern_record record,
 
 // --- Saving in pieces
 
-// Deletes the draft after an error.
+// Deletes the temporary file after an error.
 static enum tern_result drop_on_error(struct tern_file_store *store, enum tern_result result)
 {
     if (result != TERN_OK) {
@@ -340,7 +340,7 @@ static enum tern_result map(struct tern_file_store *store, int fd, size_t offset
     return TERN_OK;
 }
 
-// A mapping stays valid when the record is replaced, since the new record is another file.
+// Maps a part of the record. Replacing the record does not change a mapping, because the new record is another file.
 static enum tern_result view(void *ctx, enum tern_record record, size_t offset, size_t len,
                              const uint8_t **data)
 {

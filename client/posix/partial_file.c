@@ -1,6 +1,5 @@
-// The file: "TPRT", format version, size and SHA-256 of the download, then its bytes. The file's length gives the number
-// of received bytes: the file only grows by writes, which outlive the process. It needs no checksum, since the complete
-// download must match its SHA-256.
+// The format of the file: "TPRT", format version, size and SHA-256 of the download, then its bytes. The length of the file
+// determines the number of received bytes. The file needs no checksum, since the complete download must match its SHA-256.
 #define _GNU_SOURCE
 #include "posix/partial_file.h"
 #include "hosted/files.h"
@@ -22,10 +21,10 @@
 #define HEAD_SIZE 48
 #define WHY_SIZE 512
 
-// A resumed file is read in pieces of this size.
+// Bytes that is_readable() reads at once.
 #define READ_SIZE ((size_t)1 << 14)
 
-// After this many appended bytes the kernel must start writing them to disk, so that a power cut loses little.
+// After this many appended bytes the kernel is told to write them to disk, so that a power cut loses few.
 #define WRITE_BACK ((size_t)1 << 20)
 
 struct tern_partial_file {
@@ -34,7 +33,7 @@ struct tern_partial_file {
     uint8_t head[HEAD_SIZE];
     size_t have;
     size_t written_back;
-    void *mapped; // NULL: nothing is
+    void *mapped; // NULL: no part is mapped
     size_t mapped_len;
 };
 
@@ -70,7 +69,8 @@ static void make_head(const uint8_t sha256[TERN_SHA256_SIZE], size_t size, uint8
     memcpy(head + 16, sha256, TERN_SHA256_SIZE);
 }
 
-// Whether all bytes can be read. A block that a power cut damaged would raise a signal in the mapping at every start.
+// Returns whether all bytes of the file can be read. Reading a block that a power cut has damaged through a mapping would kill
+// the process with a signal, at every start.
 static bool is_readable(int fd, size_t len)
 {
     uint8_t piece[READ_SIZE];
@@ -100,7 +100,8 @@ static bool matches_download(int fd, const uint8_t head[HEAD_SIZE], size_t size,
     return true;
 }
 
-// Creates the file and reserves its full size where the file system can, so that a full disk costs no bytes of the link.
+// Creates the file, and reserves disk space for the complete download if the file system can, so that no byte is fetched in
+// vain.
 static enum tern_result start_file(struct tern_partial_file *partial, size_t size)
 {
     partial->file = openat(partial->directory, NAME,
@@ -116,9 +117,9 @@ static enum tern_result start_file(struct tern_partial_file *partial, size_t siz
     return tern_file_write_all(partial->file, partial->head, HEAD_SIZE);
 }
 
-// Continues the file of an earlier process if it belongs to the same download.
-// TERN_ERR_NOT_FOUND  there is no such file, or it was removed
-// TERN_ERR_IO         the file cannot be read; it stays
+// Opens the file of an earlier process if it belongs to the same download; deletes it if it belongs to another.
+// TERN_ERR_NOT_FOUND  there is no file now
+// TERN_ERR_IO         the file cannot be opened, and remains
 static enum tern_result resume(struct tern_partial_file *partial, size_t size)
 {
     partial->file =
@@ -134,7 +135,7 @@ static enum tern_result resume(struct tern_partial_file *partial, size_t size)
     return TERN_ERR_NOT_FOUND;
 }
 
-// Starts a new file. After an error no file remains.
+// Creates a new file. After an error there is no file.
 static enum tern_result restart_file(struct tern_partial_file *partial, size_t size)
 {
     const enum tern_result result = start_file(partial, size);
@@ -161,7 +162,7 @@ static enum tern_result open_partial(void *ctx, const uint8_t sha256[TERN_SHA256
     return TERN_OK;
 }
 
-// After a failed write the file may end anywhere; the next open checks it.
+// Appends bytes. After a failed write, the number of written bytes is unknown; the next open_partial() finds it out.
 static enum tern_result append(void *ctx, const uint8_t *data, size_t len)
 {
     struct tern_partial_file *partial = ctx;

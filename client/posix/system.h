@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-// CLOCK_MONOTONIC and the date; a date before 2020-01-01 counts as unknown.
+// Returns the clock port: CLOCK_MONOTONIC and CLOCK_REALTIME. A date before 2020-01-01 counts as unknown.
 struct tern_clock tern_posix_clock(void);
 
-// getrandom().
+// Returns the entropy port, which calls getrandom().
 struct tern_entropy tern_posix_entropy(void);
 
 #ifdef __cplusplus

@@ -26,7 +26,7 @@
 #define TCP_STATE_ESTABLISHED 1
 #define TCP_STATE_CLOSE_WAIT 8
 
-// Overhead in an estimate.
+// Overhead in the estimates for kernels that do not count.
 #define RECORD_BYTES 29     // AES-GCM in TLS 1.2; other suites take 7 or 8 less
 #define RECORD_LENGTH 16384 // largest content of a record
 #define SEGMENT_LENGTH 1400 // content of a segment with a usual MTU
@@ -100,7 +100,7 @@ static struct tern_bytes *bytes_of(struct tern_sockets *sockets, enum tern_purpo
     return &sockets->meter.bytes[purpose][direction];
 }
 
-// The received bytes of the stream. tcpi_bytes_received counts a FIN as one byte more.
+// Returns the received bytes of the TCP stream. tcpi_bytes_received counts a FIN as one byte more.
 static uint64_t bytes_received(struct tern_socket_reading *reading, const struct tcp_info *info)
 {
     reading->peer_closed = reading->peer_closed || info->tcpi_state == TCP_STATE_CLOSE_WAIT;
@@ -137,7 +137,7 @@ static void read_one(struct tern_sockets *sockets, struct tern_socket_reading *r
 
 // --- Estimates for kernels that do not count
 
-// Adds a handshake and the end of its connection: half in each direction, and half of it headers.
+// Adds the estimate for opening and closing a connection: half of the bytes in each direction, and half of these are headers.
 static void estimate_opening(struct tern_sockets *sockets, enum tern_purpose purpose,
                              uint64_t price)
 {
@@ -147,7 +147,7 @@ static void estimate_opening(struct tern_sockets *sockets, enum tern_purpose pur
     }
 }
 
-// Adds the bytes handed over since the last estimate: their records, segments, and an acknowledgement in the other
+// Adds the estimate for the plaintext since the last call: its records, their segments, and an acknowledgement in the other
 // direction for every second segment.
 static void estimate(struct tern_sockets *sockets, enum tern_purpose purpose)
 {
@@ -176,7 +176,7 @@ static void estimate_failure(struct tern_sockets *sockets, int fd, enum tern_pur
                      connected ? TERN_PRICE_FULL : 2 * (sockets->header + TERN_METER_SYN_BYTES));
 }
 
-// Bytes that a socket has accepted and the peer has not acknowledged.
+// Returns the bytes in a socket that the peer has not acknowledged.
 static uint64_t unacknowledged(int fd)
 {
     int bytes = 0;
@@ -251,7 +251,7 @@ void tern_sockets_read(struct tern_sockets *sockets, enum tern_purpose purpose)
     }
 }
 
-// Adds our FIN and its acknowledgement, and unless the peer's FIN has arrived, that FIN and its acknowledgement.
+// Adds the client's FIN and its acknowledgement and, unless it has arrived already, the peer's FIN and its acknowledgement.
 static void count_close(struct tern_sockets *sockets, const struct tern_socket_reading *reading,
                         enum tern_purpose purpose)
 {
@@ -287,11 +287,11 @@ void tern_sockets_remove(struct tern_sockets *sockets, int fd, enum tern_purpose
 // --- The transport
 
 #define CONNECT_TIMEOUT_MS 20000
-#define IDLE_CONNECTION_S 600 // a connection idle for longer is closed
+#define IDLE_CONNECTION_S 600 // a connection that is idle for longer is closed
 #define WHY_SIZE 512
 
-// An exchange that is slower on average is aborted even while bytes move (4 kbit/s); the aggregator's limits.min_rate does
-// the same at its end.
+// An exchange with a lower average rate (4 kbit/s) is aborted even if bytes move. The aggregator does the same
+// (limits.min_rate).
 #define MIN_BYTES_PER_SECOND 500
 
 struct tern_curl {
@@ -305,17 +305,17 @@ struct tern_curl {
     char error[CURL_ERROR_SIZE];
     struct tern_sockets sockets;
     enum tern_purpose purpose; // purpose of the current or last exchange
-    bool connecting;           // no request was sent on the newest socket yet
+    bool connecting;           // the newest socket has not sent a request yet
     bool body_is_long;         // the aggregator may keep a partial body of this exchange
     bool body_begun;           // a part of such a body was sent
     struct tern_response *response;
-    enum tern_result refused; // error of the function that receives the body
+    enum tern_result refused; // error of put() or response->take
 
-    // An exchange may last as long as bytes move.
+    // An exchange fails if no byte moves for stall_ms.
     uint32_t stall_ms; // 0: no exchange is active
     uint64_t moved;    // last value of bytes_moved()
-    uint64_t moved_ms; // time when it last changed
-    bool stalled;
+    uint64_t moved_ms; // time when bytes_moved() last changed
+    bool stalled;      // the exchange has failed for this reason
 };
 
 enum tern_result tern_curl_global(void)
@@ -364,8 +364,8 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx)
     return len;
 }
 
-// libcurl repeats a request by itself when a kept connection breaks before an answer. After many bytes of an update the
-// client must first ask the aggregator how many it has received, so this prevents the repetition.
+// Opens a socket. libcurl repeats a request on a new socket if an open connection breaks before a response. If many bytes of an
+// update were sent, this function refuses the socket, so that the client first asks the aggregator how many bytes it has.
 static curl_socket_t on_open(void *ctx, curlsocktype type, struct curl_sockaddr *address)
 {
     struct tern_curl *curl = ctx;
@@ -408,7 +408,7 @@ static int on_connected(void *ctx, char *remote, char *local, int remote_port, i
     return result == TERN_OK ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
-// Counts the bytes between libcurl and TLS. libcurl's own counters are inconsistent about a request's body.
+// Counts the bytes between libcurl and TLS. libcurl's counters do not always include a request's body.
 static int on_traffic(CURL *easy, curl_infotype type, char *data, size_t len, void *ctx)
 {
     struct tern_curl *curl = ctx;
@@ -423,8 +423,8 @@ static int on_traffic(CURL *easy, curl_infotype type, char *data, size_t len, vo
     return 0;
 }
 
-// Checks progress by the peer's acknowledgements: libcurl hands over a whole update long before a slow link has carried
-// it, and would see nothing move meanwhile.
+// Returns whether the exchange has stalled. The peer's acknowledgements count as progress: libcurl passes a complete update to
+// the kernel long before a slow link has transmitted it.
 static bool is_stalled(struct tern_curl *curl)
 {
     const uint64_t moved = bytes_moved(&curl->sockets);
@@ -514,7 +514,7 @@ static bool append(struct curl_slist **list, const char *text)
     return longer != NULL;
 }
 
-// Removes headers that libcurl would add, and adds the token and the offset of the body.
+// Makes the list of headers: without those that libcurl would add, and with the token and the offset of the body.
 static struct curl_slist *make_headers(const struct tern_request *request)
 {
     static const char *const removed[] = {
@@ -558,7 +558,7 @@ static enum tern_result make_url(struct tern_curl *curl, const char *path)
     return TERN_OK;
 }
 
-// The time limit: the wait for an answer plus the time for all bytes at the lowest rate.
+// Returns the longest duration of an exchange in ms: the time without progress plus the time for all bytes at the lowest rate.
 static long total_ms(const struct tern_request *request, const struct tern_response *response)
 {
     const uint64_t bytes = (uint64_t)request->body_len + response->body_size + response->take_size;
@@ -586,7 +586,7 @@ static void set_request(struct tern_curl *curl, const struct tern_request *reque
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, NULL);
         curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
     } else {
-        // CURLOPT_POST for every method: libcurl then writes head and body of up to 64 KB at once, in the fewest records
+        // CURLOPT_POST for all methods makes libcurl write the head and a body of up to 64 KB at once, in the fewest records
         // and segments.
         curl_easy_setopt(easy, CURLOPT_POST, 1L);
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
@@ -620,8 +620,8 @@ static enum tern_result result_of(CURLcode code)
     }
 }
 
-// Repeats a request after a failed handshake, which sent nothing of it. An old session may be the reason, so the second
-// attempt offers none.
+// Performs the request. After a failed handshake that has offered a session, performs it once more without the session, since
+// an old session may be the reason. Nothing of the request was sent before.
 static CURLcode run_request(struct tern_curl *curl)
 {
     tern_curl_tls_begin(curl->tls);
@@ -633,16 +633,17 @@ static CURLcode run_request(struct tern_curl *curl)
     return code;
 }
 
-// Whether libcurl's message, worded by the TLS library, reports an alert of the aggregator. The last texts match OpenSSL's
-// alert of an expired certificate; an error that OpenSSL itself finds is a "certificate problem".
+// Returns whether libcurl's message, which comes from the TLS library, reports an alert that the aggregator has sent. The
+// second text is OpenSSL's message about the alert for an expired certificate; about errors that OpenSSL finds itself it says
+// "certificate problem".
 static bool was_alerted(const struct tern_curl *curl)
 {
     return strstr(curl->error, " alert ") != NULL ||
            strcmp(curl->error, "SSL certificate verification failed") == 0;
 }
 
-// Adds advice to an alert: an aggregator that requires client certificates alerts clients whose certificate is missing or
-// untrusted.
+// Adds advice to the message about an alert. An aggregator that requires client certificates sends one if the certificate is
+// missing or untrusted.
 static void advise_about_certificate(struct tern_curl *curl)
 {
     const size_t len = strlen(curl->error);
@@ -663,7 +664,7 @@ static void advise_about_certificate(struct tern_curl *curl)
     }
 }
 
-// Describes what a timed-out exchange was waiting for. Keeps libcurl's message about a name lookup.
+// Describes what a timed-out exchange was waiting for, unless libcurl has a message about a name lookup.
 static void explain_timeout(struct tern_curl *curl, const struct tern_request *request)
 {
     if (curl->stalled) {
@@ -687,7 +688,7 @@ static void explain(struct tern_curl *curl, CURLcode code, const struct tern_req
 {
     const char *why = tern_curl_tls_why(curl->tls);
     if (code == CURLE_OK) {
-        curl->error[0] = '\0'; // libcurl may have complained about an old connection
+        curl->error[0] = '\0'; // libcurl may have left a message about an old connection
     } else if (curl->stalled || code == CURLE_OPERATION_TIMEDOUT) {
         explain_timeout(curl, request);
     } else if (result_of(code) == TERN_ERR_TLS && why[0] != '\0') {
@@ -708,7 +709,7 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     }
     set_request(curl, request);
     curl_easy_setopt(curl->easy, CURLOPT_HTTPHEADER, headers);
-    // What arrived since the last exchange belongs to it.
+    // Bytes that have moved since the last exchange count for its purpose.
     tern_sockets_read(&curl->sockets, curl->purpose);
     curl->purpose = request->purpose;
     curl->error[0] = '\0';
@@ -845,7 +846,7 @@ const char *tern_curl_why(const struct tern_curl *curl)
 
 // --- Explaining a failure
 
-// Reads the sentence of an error reply; "" when the reply is not a Tern message.
+// Copies the sentence of an Error message in the response; "" if the response has no such message.
 static void read_sentence(const struct tern_response *response, char sentence[TERN_FAILURE_MAX])
 {
     tern_Error error;

@@ -1,14 +1,13 @@
 // Implements the transport port on libcurl: one easy handle, one kept connection, TLS always verified, all bytes counted by
 // the socket's own counters (TCP_INFO). Used by tern-client, gateways and tern-fleet. One transport belongs to one thread.
 //
-// Meter: http counts the bytes that libcurl wrote and read; tls and wire come from the kernel. A new connection up to its
-// first request counts as "handshake"; late bytes on a kept connection (acknowledgements, a close) count for the previous
-// exchange. The segments that close a connection follow the last possible reading, and are added as two out and one or
-// two in, without payload. On a kernel that does not count bytes, tls and wire are estimates (sockets.h), and budgets
-// still hold.
+// The meter's http counts the bytes that libcurl has written and read; tls and wire come from the kernel. The bytes of a new
+// connection before its first request count as "handshake". Late bytes on an open connection (acknowledgements, a close) count
+// for the previous exchange. The segments that close a connection follow the last possible reading; they are added as two up
+// and one or two down, without payload. If the kernel does not count bytes, tls and wire are estimates (sockets.h).
 //
-// A connection resumes the previous TLS session when the aggregator agrees (curl_tls.h). A handshake that fails with a
-// session is repeated once without it.
+// A connection resumes the last TLS session if the aggregator agrees (tls/curl_tls.h). If a handshake that offers a session
+// fails, it is repeated once without the session.
 #ifndef TERN_POSIX_TRANSPORT_H
 #define TERN_POSIX_TRANSPORT_H
 
@@ -23,55 +22,57 @@ extern "C" {
 struct tern_curl;
 
 struct tern_curl_config {
-    const char *section;     // settings section for messages, e.g. "relay"; NULL = "client"
+    const char *section;     // section of the settings in messages, e.g. "relay"; NULL: "client"
     const char *server;      // "https://host:port"
-    const char *ca_file;     // PEM; NULL or "" = the system's certificates
-    const char *certificate; // PEM, the client's own, and its key; NULL or "" = none
-    const char *key;
-    const char *tls; // version: "1.2", "1.3", or "auto" (either); NULL = "1.2"
+    const char *ca_file;     // file of the trusted CAs, PEM; NULL or "": the system's certificates
+    const char *certificate; // file of the client's certificate, PEM; NULL or "": none
+    const char *key;         // file of the certificate's key, PEM
+    const char *tls;         // version: "1.2", "1.3", or "auto" for both; NULL: "1.2"
     // keeps the TLS session when the process ends; NULL or "" = it does not
     const char *session_file;
-    uint32_t connect_timeout_ms; // 0 = 20,000
+    uint32_t connect_timeout_ms; // longest time until a connection is open; 0: 20,000
     const volatile sig_atomic_t
         *abort; // the exchange ends within a second after *abort becomes nonzero; NULL = never
 };
 
-// Once per process, before the first tern_curl_open() and before threads. TERN_ERR_NO_MEMORY
+// Initialises libcurl. Call it once per process, before the first tern_curl_open() and before threads start. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_curl_global(void);
 
-// Whether the kernel counts the bytes of connections; else the meter's tls and wire are estimates.
+// Returns whether the kernel counts the bytes of connections. If not, the meter's tls and wire are estimates.
 bool tern_curl_is_counted(void);
 
-// Opens a transport without connecting. Copies the config's strings. why: describes the error and the correct setting.
+// Opens a transport, and does not connect. Copies the strings of the config. After an error why names the setting and the
+// reason.
 // TERN_ERR_CONFIG     the server is not an https URL, or a file cannot be read or is missing,
 //                     or tls names no version that the library has
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_curl_open(struct tern_curl **curl,
                                               const struct tern_curl_config *config, char why[512]);
 
-// Closes the connection and frees the transport. NULL is allowed.
+// Closes the connection and frees the transport. curl may be NULL.
 void tern_curl_close(struct tern_curl *curl);
 
+// Returns the transport port; *curl must outlive it.
 struct tern_transport tern_curl_port(struct tern_curl *curl);
 
-// When certificates expire, in Unix seconds; 0 = unknown.
+// When certificates expire, in Unix seconds; 0: unknown.
 struct tern_curl_expiries {
-    uint64_t server_s; // the aggregator's own
-    uint64_t ca_s;     // the first of its issuers to expire
-    uint64_t client_s; // the client's own, read again by each call; 0 also when it has none
+    uint64_t server_s; // the aggregator's certificate
+    uint64_t ca_s;     // the first of its issuers' certificates that expires
+    uint64_t client_s; // the client's certificate; 0 also if it has none
 };
 
-// The certificates of the last verification of the aggregator (also by an earlier process whose TLS session is kept), and
-// the client's.
+// Returns when the certificates expire that the last full handshake has verified, perhaps in an earlier process whose session
+// is resumed, and when that of the client expires.
 struct tern_curl_expiries tern_curl_certificates(const struct tern_curl *curl);
 
-// Why the last exchange failed, in libcurl's words; "" when it did not. Valid until the next.
+// Returns why the last exchange has failed; "" if it has not. Valid until the next exchange.
 const char *tern_curl_why(const struct tern_curl *curl);
 
 #define TERN_FAILURE_MAX 384 // bytes of a sentence with the terminating NUL
 
-// Explains a failed request to people: writes the aggregator's answer to the client's last request ("it answered HTTP 429: Too many enrolments ..."), or
-// the reason for having no answer. result: the request's result. Returns text. Reentrant.
+// Describes a failed request for people: writes the aggregator's answer to the client's last request ("it answered HTTP 429:
+// Too many enrolments ..."), or why there is no answer. result: the request's result. Returns text. Reentrant.
 const char *tern_failure_text(const struct tern_client *client, const struct tern_curl *curl,
                               enum tern_result result, char text[TERN_FAILURE_MAX]);
 

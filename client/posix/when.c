@@ -56,7 +56,7 @@ static enum tern_result refuse(char why[TERN_WHEN_WHY_MAX], const char *format, 
     return TERN_ERR_CONFIG;
 }
 
-// Copies the text between start and end without surrounding blanks.
+// Copies the text between start and end without surrounding blanks. Returns false if it does not fit.
 static bool trim(const char *start, const char *end, char item[ITEM_MAX])
 {
     while (start < end && (*start == ' ' || *start == '\t')) {
@@ -96,7 +96,7 @@ static enum tern_result set_condition(struct tern_when *when, enum tern_conditio
     return TERN_OK;
 }
 
-// `rest`: the text after the name, beginning with the sign.
+// Parses a known condition. item: its complete text. rest: the text after the name, which begins with the sign.
 static enum tern_result read_known(enum tern_condition condition, const char *item,
                                    const char *rest, struct tern_when *when,
                                    char why[TERN_WHEN_WHY_MAX])

@@ -1,5 +1,5 @@
-// The firmware: starts the board, enrols or restores the client, and then polls the network and steps the client, forever or for
-// settings->rounds rounds.
+// The firmware: starts the board, enrols or restores the client, and then polls the network and steps the client, forever or
+// for settings->rounds rounds.
 #include "board.h"
 #include "client.h"
 #include "log/device_log.h"
@@ -44,8 +44,8 @@ struct device {
     struct tern_firmware_tls tls;
 };
 
-// Sizes of the records in flash, by enum tern_record: identity, replica, upload, settled, meter. Records that change every round
-// have space for several copies, so that blocks are erased less often. With blocks of 4 KiB they take 64 KiB.
+// Sizes of the records in flash, by enum tern_record: identity, replica, upload, settled, meter. Records that change every
+// round have space for several copies, so that blocks are erased less often. With blocks of 4 KiB they take 64 KiB.
 static const uint32_t record_sizes[TERN_RECORD_COUNT] = {
     160,
     4 * (DEVICE_VALUES_MAX * 4 + 80),

@@ -5,8 +5,8 @@
 
 #include "ports.h"
 
-// Writes request line and headers to dst; the caller sends the body after them. The headers are Host (with the port unless it is
-// 443), Authorization, Content-Length if there is a body, and Range. *len: bytes written.
+// Writes request line and headers to dst; the caller sends the body after them. The headers are Host (with the port unless it
+// is 443), Authorization, Content-Length if there is a body, and Range. *len: bytes written.
 // TERN_ERR_NO_SPACE  dst is too small
 // TERN_ERR_ARGUMENT  method, path, host or token contain a space or a control character
 TERN_MUST_USE enum tern_result tern_http_write_head(const struct tern_request *request,

@@ -1,5 +1,5 @@
-// TLS over TCP: an mbedTLS client that verifies the aggregator by its certificate or by a shared key. mbedTLS has one allocator for
-// the whole image, which uses the arena here, so an image has only one struct tern_firmware_tls (tls_state.h). One thread.
+// TLS over TCP: an mbedTLS client that verifies the aggregator by its certificate or by a shared key. mbedTLS has one allocator
+// for the whole image, which uses the arena here, so an image has only one struct tern_firmware_tls (tls_state.h). One thread.
 #ifndef TERN_FIRMWARE_TLS_H
 #define TERN_FIRMWARE_TLS_H
 

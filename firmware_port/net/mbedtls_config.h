@@ -1,5 +1,5 @@
-// Configures mbedTLS as a TLS 1.2 client with the least flash and RAM. Two macros select how the aggregator is verified; an image
-// may have both:
+// Configures mbedTLS as a TLS 1.2 client with the least flash and RAM. Two macros select how the aggregator is verified; an
+// image may have both:
 //   TERN_TLS_ECDSA  by a certificate of a pinned CA on P-256: ECDHE-ECDSA-AES128-GCM-SHA256
 //   TERN_TLS_PSK    by a key that client and aggregator share: ECDHE-PSK-CHACHA20-POLY1305-SHA256
 #ifndef TERN_MBEDTLS_CONFIG_H
@@ -34,8 +34,8 @@ void tern_firmware_tls_exit(int code);
 #define MBEDTLS_SSL_SESSION_TICKETS
 #define MBEDTLS_SSL_MAX_FRAGMENT_LENGTH
 
-// A handshake message must fit into one record. The largest is the server's Certificate: with an intermediate CA on P-256 it takes
-// some 1200 bytes. The client asks the server for records of at most the smaller of the two sizes.
+// A handshake message must fit into one record. The largest is the server's Certificate: with an intermediate CA on P-256 it
+// takes some 1200 bytes. The client asks the server for records of at most the smaller of the two sizes.
 #ifndef MBEDTLS_SSL_IN_CONTENT_LEN
 #define MBEDTLS_SSL_IN_CONTENT_LEN 2048
 #endif

@@ -1,5 +1,5 @@
-// One TCP connection over lwIP's raw API; no call blocks. One thread; the caller owns the memory, to which lwIP refers while the
-// connection is open.
+// One TCP connection over lwIP's raw API; no call blocks. One thread; the caller owns the memory, to which lwIP refers while
+// the connection is open.
 #ifndef TERN_FIRMWARE_TCP_H
 #define TERN_FIRMWARE_TCP_H
 
@@ -38,8 +38,8 @@ enum tern_tcp_state tern_tcp_state(const struct tern_tcp *tcp);
 // Reads received bytes; returns their number, 0 if there are none.
 size_t tern_tcp_read(struct tern_tcp *tcp, uint8_t *dst, size_t size);
 
-// Copies up to len bytes to be sent; returns their number, 0 if there is no room now. tern_tcp_flush() sends them, so that several
-// writes can share a segment.
+// Copies up to len bytes to be sent; returns their number, 0 if there is no room now. tern_tcp_flush() sends them, so that
+// several writes can share a segment.
 size_t tern_tcp_write(struct tern_tcp *tcp, const uint8_t *src, size_t len);
 void tern_tcp_flush(struct tern_tcp *tcp);
 

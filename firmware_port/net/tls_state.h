@@ -8,8 +8,8 @@
 #include <mbedtls/ssl.h>
 #include <mbedtls/x509_crt.h>
 
-// A full handshake takes 8.9 KB with a certificate, 6.8 KB with a key (tern_firmware_tls_peak()). The rest is for certificates with
-// intermediate CAs or many names.
+// A full handshake takes 8.9 KB with a certificate, 6.8 KB with a key (tern_firmware_tls_peak()). The rest is for certificates
+// with intermediate CAs or many names.
 #ifndef TERN_TLS_ARENA
 #define TERN_TLS_ARENA (12u * 1024u)
 #endif

@@ -203,8 +203,8 @@ static void close_connection(void *ctx)
     net->phase = TERN_EXCHANGE_NONE;
 }
 
-// Resets the connection after an error, because lwIP would keep unsent bytes for many minutes in memory that the next connection
-// needs.
+// Resets the connection after an error, because lwIP would keep unsent bytes for many minutes in memory that the next
+// connection needs.
 static void drop_connection(struct tern_firmware_transport *net)
 {
     tern_tcp_abort(net->tcp);

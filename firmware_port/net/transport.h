@@ -9,8 +9,8 @@
 #include "net/link.h"
 #include "ports.h"
 
-// Bytes of the request's header and the beginning of its body, so that a small request is one TLS record and one segment; then of
-// the response.
+// Bytes of the request's header and the beginning of its body, so that a small request is one TLS record and one segment; then
+// of the response.
 #define TERN_FIRMWARE_TRANSPORT_BUFFER 512u
 
 // The phases of an exchange.

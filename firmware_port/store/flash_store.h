@@ -1,6 +1,7 @@
 // The store port on flash. Each record has two slots of whole blocks. Copies of the record are appended to one slot until it is
 // full; then the other slot is erased and gets the next copies. A copy is valid when its header is programmed, last and with a
-// checksum of all bytes. So a power cut at any time leaves the complete old record or the complete new one. One thread per store.
+// checksum of all bytes. So a power cut at any time leaves the complete old record or the complete new one. One thread per
+// store.
 #ifndef TERN_FLASH_STORE_H
 #define TERN_FLASH_STORE_H
 

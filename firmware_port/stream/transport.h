@@ -1,6 +1,6 @@
-// The transport port over a blocking TLS stream: HTTP/1.1 on one kept connection. The client needs its own thread. The meter counts
-// the bytes of HTTP and estimates those of TLS and the wire by meter/meter.h, because a stream does not count packets. One thread;
-// the caller owns the memory.
+// The transport port over a blocking TLS stream: HTTP/1.1 on one kept connection. The client needs its own thread. The meter
+// counts the bytes of HTTP and estimates those of TLS and the wire by meter/meter.h, because a stream does not count packets.
+// One thread; the caller owns the memory.
 #ifndef TERN_STREAM_TRANSPORT_H
 #define TERN_STREAM_TRANSPORT_H
 

@@ -1,5 +1,5 @@
-// A skeleton of a board; docs/PORTING.md explains each step. Copy this folder, implement every function and remove its FILL_IN().
-// board.h documents the functions; boards/qemu_mps2 is a complete board. Your folder also needs
+// A skeleton of a board; docs/PORTING.md explains each step. Copy this folder, implement every function and remove its
+// FILL_IN(). board.h documents the functions; boards/qemu_mps2 is a complete board. Your folder also needs
 //
 //   board.cmake  sets BOARD_CORE (options of the compiler, e.g. -mcpu=cortex-m4) and BOARD_NAME
 //   memory.ld    flash, RAM and stack; boards/qemu_mps2/memory.ld fits any Cortex-M
@@ -95,8 +95,8 @@ bool tern_board_link_send(const uint8_t *frame, size_t len)
     return false;
 }
 
-// The flash functions. The region must be outside the linker's memory. On a chip that runs from the flash that it programs, program
-// and erase must run from RAM.
+// The flash functions. The region must be outside the linker's memory. On a chip that runs from the flash that it programs,
+// program and erase must run from RAM.
 
 static enum tern_result read_flash(void *ctx, uint32_t offset, void *dst, size_t len)
 {

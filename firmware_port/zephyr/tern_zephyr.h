@@ -1,5 +1,5 @@
-// Tern's ports on Zephyr: TLS sockets, a flash area, the kernel's clock, and its generator for keys. Used by the thread that steps
-// the client.
+// Tern's ports on Zephyr: TLS sockets, a flash area, the kernel's clock, and its generator for keys. Used by the thread that
+// steps the client.
 #ifndef TERN_ZEPHYR_H
 #define TERN_ZEPHYR_H
 

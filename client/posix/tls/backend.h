@@ -14,7 +14,9 @@
 struct tern_curl_tls_session {
     uint8_t *bytes; // malloc'ed; NULL: none
     size_t len;
-    uint64_t expires_s; // Unix time when ticket or peer's certificate expires, whichever is first
+    // Unix time when the ticket or the peer's certificate expires, whichever is first
+    uint64_t expires_s;
+    // expiry of the certificates of the handshake that made the session
     struct tern_curl_expiries ends;
 };
 
@@ -23,17 +25,17 @@ struct tern_curl_tls_session {
 // Whether this backend works with libcurl's TLS library. version: libcurl's ssl_version, e.g. "OpenSSL/3.0.17".
 bool tern_curl_tls_backend_matches(const char *version);
 
-// true: tern_curl_tls_open() fails when libcurl uses another TLS library.
+// Whether tern_curl_tls_open() must fail if libcurl uses another TLS library. If false, libcurl's defaults then apply.
 extern const bool tern_curl_tls_backend_required;
 
-// Whether client.tls may be other than 1.2.
+// Whether the setting client.tls may have another value than 1.2.
 extern const bool tern_curl_tls_backend_has_tls13;
 
-// Sets what the library offers in its ClientHello, and that it offers tern_curl_tls_session_to_offer().
+// Sets suites and curves of the ClientHello, and makes each handshake offer the session of tern_curl_tls_session_to_offer().
 void tern_curl_tls_backend_configure(struct tern_curl_tls *tls, CURL *easy);
 
 // Called when a handshake is complete and verified, before the request is sent.
-// TERN_ERR_NETWORK  its last bytes cannot be sent
+// TERN_ERR_NETWORK  the last bytes of the handshake cannot be sent
 TERN_MUST_USE enum tern_result tern_curl_tls_backend_end_handshake(struct tern_curl_tls *tls,
                                                                    CURL *easy);
 
@@ -45,29 +47,34 @@ bool tern_curl_tls_backend_read_expiry(const char *file, struct tm *end);
 // Called when a handshake begins. Returns the session to offer, borrowed until the next handshake; NULL: none.
 const struct tern_curl_tls_session *tern_curl_tls_session_to_offer(struct tern_curl_tls *tls);
 
-// Reports a session of the current connection after a full handshake, and takes over its bytes. It is kept once peer and
-// name are verified.
+// Passes on a session that a full handshake has made, with the ownership of its bytes. It is used for later connections if the
+// peer's certificate and name were verified.
 void tern_curl_tls_store_session(struct tern_curl_tls *tls,
                                  const struct tern_curl_tls_session *session);
 
-// Reports that this full handshake verified the peer's chain and name.
+// Notes that the current full handshake has verified the peer's certificate chain and name.
 void tern_curl_tls_set_verified(struct tern_curl_tls *tls);
+
+// Returns whether the current handshake has called tern_curl_tls_set_verified().
 bool tern_curl_tls_is_verified(const struct tern_curl_tls *tls);
 
-// Reports when a certificate of the peer's verified chain expires (UTC). is_peer: the peer's own; else an issuer's.
+// Notes when a certificate of the peer's verified chain expires, in UTC. is_peer: it is the peer's certificate; else that of an
+// issuer.
 void tern_curl_tls_note_expiry(struct tern_curl_tls *tls, bool is_peer, const struct tm *end);
 
-// When a new session expires. ticket_s: the ticket's lifetime in seconds; 0: unknown. certificate_end: UTC.
+// Returns the Unix time when a new session expires. ticket_s: lifetime of its ticket in seconds; 0: unknown. certificate_end:
+// expiry of the peer's certificate in UTC.
 uint64_t tern_curl_tls_session_expiry(uint32_t ticket_s, const struct tm *certificate_end);
 
-// A pointer for the backend's state between handshakes: NULL at first, then malloc'ed; freed with *tls.
+// Returns a pointer to the backend's state, which the backend allocates with malloc(). The state is NULL at first, and freed
+// with *tls.
 void **tern_curl_tls_backend_data(struct tern_curl_tls *tls);
 
-// Host of the server's URL, without brackets.
+// Returns the host of the server's URL, without the brackets of an IPv6 address.
 const char *tern_curl_tls_host(const struct tern_curl_tls *tls);
 
-// Records an error of the peer's certificate when libcurl does not pass on the library's message. The message is
-// `before`, the setting's name, `behind`; setting: NULL = none.
+// Stores a message about the peer's certificate, since libcurl does not pass on the one of the TLS library. The message
+// consists of `before`, the name of the setting with its section, and `behind`. setting: e.g. "ca"; NULL: none.
 void tern_curl_tls_explain(struct tern_curl_tls *tls, const char *before, const char *setting,
                            const char *behind);
 

@@ -16,9 +16,9 @@
 
 // --- The session file
 
-// "TLSs", format version, CRC-32C of the rest, length of the session, time of saving, time of expiry, binding, expiry of
-// the server's certificate and of its issuers' first to expire, session. It holds the keys of the connection, so only
-// its owner may read it.
+// The format of the session file: "TLSs", format version, CRC-32C of all that follows, length of the session, time of saving,
+// time of expiry, binding, expiry of the server's certificate, expiry of the first of its issuers, session. The session
+// contains keys, so only the file's owner may read it.
 
 #define MAGIC 0x73534c54u // "TLSs"
 #define FORMAT 2u
@@ -36,8 +36,8 @@ static bool is_valid(const uint8_t *file, size_t len, const uint8_t *binding, ui
            memcmp(file + BINDING_AT, binding, TERN_SHA256_SIZE) == 0;
 }
 
-// Whether only this user or root can write the file. Others could plant a session of their own, which is resumed without
-// verifying a certificate. Refuses devices and pipes, which could block the reader.
+// Returns whether the path is a regular file that only this user or root can write. Another user could write a session of
+// another server into it, and a resumed session verifies no certificate.
 static bool only_user_can_write(const char *path)
 {
     struct stat facts;
@@ -46,8 +46,8 @@ static bool only_user_can_write(const char *path)
            (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// Reads a session that was saved with the same binding and has not expired at now_s. Leaves *session unchanged when the
-// file is missing, damaged, bound to something else, expired, from the future, or not only_user_can_write().
+// Reads a session that was saved with the same binding and has not expired at now_s. Leaves *session unchanged if the file is
+// missing, damaged, has another binding, is expired or from the future, or if others can write it.
 static void session_file_read(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
                               uint64_t now_s, struct tern_curl_tls_session *session)
 {
@@ -71,7 +71,7 @@ static void session_file_read(const char *path, const uint8_t binding[TERN_SHA25
     free(file);
 }
 
-// Replaces the file atomically. Ignores errors: without the file the next handshake is a full one.
+// Replaces the session file atomically. Ignores errors, since without the file the next process makes a full handshake.
 static void session_file_write(const char *path, const uint8_t binding[TERN_SHA256_SIZE],
                                uint64_t now_s, const struct tern_curl_tls_session *session)
 {
@@ -100,7 +100,7 @@ static void session_file_write(const char *path, const uint8_t binding[TERN_SHA2
 
 #define WHY_SIZE 512
 
-// A session relies on the verification of its full handshake, so that one happens at least weekly.
+// A resumed session relies on the verification in an earlier full handshake. So a full handshake happens at least once a week.
 #define TICKET_LIMIT_S (7 * 86400)
 #define TICKET_DEFAULT_S 86400
 
@@ -108,17 +108,18 @@ struct tern_curl_tls {
     char *section;
     char *host;
     char *ca_file;     // NULL: the default of libcurl's TLS library
-    char *certificate; // NULL: none
+    char *certificate; // NULL: the client has no certificate
     char *key;
     char *session_file; // NULL: none
     uint8_t binding[TERN_SHA256_SIZE];
     long versions; // CURLOPT_SSLVERSION
     struct tern_curl_tls_session session;
-    struct tern_curl_tls_session got; // the peer's name may not be verified yet
-    bool unsaved;                     // the session is newer than the file
-    bool refused; // the handshake with the session failed: offer none in this exchange
-    bool offered; // the last handshake of this exchange offered the session
-    bool verified;
+    // session of the current handshake, whose peer may not be verified yet
+    struct tern_curl_tls_session new_session;
+    bool unsaved;  // `session` is newer than the file
+    bool refused;  // a handshake that offered the session has failed: offer none in this exchange
+    bool offered;  // the last handshake of this exchange has offered the session
+    bool verified; // the current handshake has verified the peer
     struct tern_curl_expiries ends; // expiry dates from the last full handshake
     void *backend;
     char why[256];
@@ -136,7 +137,7 @@ static bool is_set(const char *path)
     return path != NULL && path[0] != '\0';
 }
 
-// Finds the file of trusted certificates of the supported distributions.
+// Returns the system's file of trusted certificates, at the paths of the supported distributions; NULL: there is none.
 static const char *system_bundle(void)
 {
     static const char *const paths[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem",
@@ -192,8 +193,8 @@ static enum tern_result check_client_certificate(const struct tern_curl_tls_conf
     return TERN_OK;
 }
 
-// TLS 1.2 with the backends' suites is as secure as 1.3 for Tern's messages, and cheaper: docs/BENCHMARKS.md has the bytes
-// of both.
+// TLS 1.2 is the default: with the suites of the backends it is as secure as 1.3 for Tern's messages, and takes fewer bytes
+// (docs/BENCHMARKS.md).
 static enum tern_result choose_versions(const struct tern_curl_tls_config *config, long *versions,
                                         char *why)
 {
@@ -231,8 +232,8 @@ static void hash_file(struct tern_sha256 *hash, const char *path)
     fclose(file);
 }
 
-// Binds a session to the server, the CAs, the client's certificate and the TLS library, since its verification is valid for
-// these alone and its format belongs to the library.
+// Computes the binding of a session: a hash of the server, the CAs, the client's certificate and the TLS library. A session is
+// valid only with the same ones.
 static void compute_binding(struct tern_curl_tls *tls, const char *server, const char *library)
 {
     struct tern_sha256 hash;
@@ -345,7 +346,7 @@ void tern_curl_tls_close(struct tern_curl_tls *tls)
         return;
     }
     free_session(&tls->session);
-    free_session(&tls->got);
+    free_session(&tls->new_session);
     free(tls->section);
     free(tls->host);
     free(tls->ca_file);
@@ -388,7 +389,7 @@ const struct tern_curl_tls_session *tern_curl_tls_session_to_offer(struct tern_c
 {
     tls->verified = false;
     tls->ends = (struct tern_curl_expiries){0};
-    free_session(&tls->got);
+    free_session(&tls->new_session);
     tls->offered =
         !tls->refused && tls->session.bytes != NULL && unix_seconds() < tls->session.expires_s;
     return tls->offered ? &tls->session : NULL;
@@ -397,17 +398,17 @@ const struct tern_curl_tls_session *tern_curl_tls_session_to_offer(struct tern_c
 void tern_curl_tls_store_session(struct tern_curl_tls *tls,
                                  const struct tern_curl_tls_session *session)
 {
-    free_session(&tls->got);
-    tls->got = *session;
+    free_session(&tls->new_session);
+    tls->new_session = *session;
 }
 
 static void keep_received_session(struct tern_curl_tls *tls)
 {
-    if (tls->got.bytes != NULL) {
+    if (tls->new_session.bytes != NULL) {
         free_session(&tls->session);
-        tls->session = tls->got;
+        tls->session = tls->new_session;
         tls->session.ends = tls->ends;
-        tls->got = (struct tern_curl_tls_session){0};
+        tls->new_session = (struct tern_curl_tls_session){0};
         tls->unsaved = true;
     }
 }
@@ -436,7 +437,8 @@ bool tern_curl_tls_is_verified(const struct tern_curl_tls *tls)
     return tls->verified;
 }
 
-// Replaces timegm(), which fails after 2038 when time_t has 32 bits; certificates of devices may expire later.
+// Returns the Unix time of a date in UTC. timegm() fails after 2038 if time_t has 32 bits, and certificates of devices may
+// expire later.
 static uint64_t unix_time(const struct tm *date)
 {
     static const uint16_t days_before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
@@ -479,7 +481,7 @@ uint64_t tern_curl_tls_session_expiry(uint32_t ticket_s, const struct tm *certif
 
 void tern_curl_tls_exchanged(struct tern_curl_tls *tls)
 {
-    keep_received_session(tls); // a ticket of TLS 1.3 arrives after the handshake
+    keep_received_session(tls); // the ticket of TLS 1.3 arrives after the handshake
     if (tls->unsaved && tls->session_file != NULL) {
         session_file_write(tls->session_file, tls->binding, unix_seconds(), &tls->session);
     }

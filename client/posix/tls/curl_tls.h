@@ -1,9 +1,9 @@
-// Configures TLS of the client's transport for either TLS library of libcurl: suites, trusted CAs, and the one session
-// that makes the next connection cheap. Called by transport.c; one object belongs to one thread.
+// Configures TLS for the transport, with either TLS library of libcurl: suites, trusted CAs, and the session that a later
+// connection resumes for fewer bytes. Called by transport.c; an object belongs to one thread.
 //
-// A session comes only from a handshake that verified the peer's chain and name, and ends when that certificate or the
-// ticket expires. A session_file keeps it beyond the process; the file is bound to the server, the CA and the TLS library,
-// and a damaged, foreign or expired file counts as missing.
+// Only a handshake that has verified the peer's certificate chain and name makes a session. The session expires with that
+// certificate or with its ticket. A session file keeps it when the process ends. The file is valid only for the same server, CA
+// and TLS library; a damaged, foreign or expired file counts as missing.
 #ifndef TERN_POSIX_CURL_TLS_H
 #define TERN_POSIX_CURL_TLS_H
 
@@ -16,59 +16,59 @@
 struct tern_curl_tls;
 
 struct tern_curl_tls_config {
-    const char *section;     // settings section for messages
+    const char *section;     // section of the settings in messages, e.g. "client"
     const char *server;      // "https://host:port"
-    const char *ca_file;     // PEM; NULL or "" = the system's certificates
-    const char *certificate; // PEM, the client's own; NULL or "" = none
-    const char *key;         // PEM, the certificate's key
-    const char *versions;    // "1.2", "1.3" or "auto", both; NULL = 1.2
+    const char *ca_file;     // file of the trusted CAs, PEM; NULL or "": the system's certificates
+    const char *certificate; // file of the client's certificate, PEM; NULL or "": none
+    const char *key;         // file of its key, PEM
+    const char *versions;    // version of TLS: "1.2", "1.3", or "auto" for both; NULL: "1.2"
     // file for the session, as secret as the token; NULL or "" = memory only
     const char *session_file;
 };
 
-// why: describes the error and the correct setting.
-// TERN_ERR_CONFIG     a file cannot be read, there is no CA, certificate or key is missing, or libcurl uses another TLS
-//                     library
+// Opens an object, and reads the session file. After an error why names the setting and the reason.
+// TERN_ERR_CONFIG     a file cannot be read, there is no CA, only one of certificate and key is set, or libcurl uses a TLS
+//                     library that this build does not support
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_curl_tls_open(struct tern_curl_tls **tls,
                                                   const struct tern_curl_tls_config *config,
                                                   char why[512]);
 
-// The caller cleans up every configured handle first. NULL is allowed.
+// Frees the object. The caller first cleans up each handle that it has configured. tls may be NULL.
 void tern_curl_tls_close(struct tern_curl_tls *tls);
 
-// The settings section for messages.
+// Returns the section of the settings in messages.
 const char *tern_curl_tls_section(const struct tern_curl_tls *tls);
 
-// Sets every option of a new handle that concerns TLS.
+// Sets all options of a new handle that concern TLS.
 void tern_curl_tls_configure(struct tern_curl_tls *tls, CURL *easy);
 
-// Begins an exchange: clears the last error, and offers the session again.
+// Begins an exchange: deletes the last error, and allows the next handshake to offer the session.
 void tern_curl_tls_begin(struct tern_curl_tls *tls);
 
-// Called when a handshake is complete: keeps the session of a full handshake.
+// Called when a handshake is complete; stores the session of a full handshake for later connections.
 // TERN_ERR_NETWORK  the end of the handshake cannot be sent
 TERN_MUST_USE enum tern_result tern_curl_tls_connected(struct tern_curl_tls *tls, CURL *easy);
 
-// Whether the newest handshake resumed a session: one was offered, and no new one arrived.
+// Returns whether the last handshake has resumed a session: it has offered one, and received no new one.
 bool tern_curl_tls_resumed(const struct tern_curl_tls *tls);
 
-// When the certificates of the last full handshake expire (also of an earlier process whose session is kept), and the
-// client's certificate in its file.
+// Returns when the certificates of the last full handshake expire, which an earlier process may have made, and when the
+// client's certificate expires.
 struct tern_curl_expiries tern_curl_tls_expiries(const struct tern_curl_tls *tls);
 
-// Called after a successful exchange: saves the session if it is new. Ignores a file that cannot be written: the next
-// process then needs a full handshake.
+// Called after a successful exchange; saves the session if it is new. If the file cannot be written, the next process needs a
+// full handshake.
 void tern_curl_tls_exchanged(struct tern_curl_tls *tls);
 
-// Called after a failed handshake. Returns true when a session was offered, which may be the reason; the next handshake
-// of this exchange offers none.
+// Called after a failed handshake. Returns whether it has offered a session, which may be the reason; the next handshake of
+// this exchange then offers none.
 bool tern_curl_tls_try_without_session(struct tern_curl_tls *tls);
 
-// Whether the client has a certificate to show.
+// Returns whether the client has a certificate.
 bool tern_curl_tls_has_certificate(const struct tern_curl_tls *tls);
 
-// Describes the error of the peer's certificate in this exchange; "" when libcurl describes it.
+// Returns what was wrong with the peer's certificate in this exchange; "" if libcurl describes that.
 const char *tern_curl_tls_why(const struct tern_curl_tls *tls);
 
 #endif

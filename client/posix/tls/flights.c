@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-// Sends the gathered bytes. Returns 0, or mbedTLS's error; unsent bytes stay gathered.
+// Sends the collected bytes. Returns 0, or an error of mbedTLS; unsent bytes stay in the buffer.
 static int flush(struct tern_flights *flights)
 {
     while (flights->len > 0) {
@@ -33,7 +33,7 @@ static int on_send(void *ctx, const unsigned char *data, size_t len)
     return (int)len;
 }
 
-// Flushes before it receives. The flush's WANT_WRITE makes libcurl wait until the socket is writable.
+// Sends the collected bytes before it receives. If sending returns WANT_WRITE, libcurl waits until the socket is writable.
 static int on_receive(void *ctx, unsigned char *data, size_t size)
 {
     struct tern_flights *flights = ctx;

@@ -1,6 +1,6 @@
-// Gathers mbedTLS's handshake messages into flights. mbedTLS writes each message by itself, which costs a segment with 52
-// bytes of headers; gathered until mbedTLS waits for the peer, a flight of three messages is one segment. Called by
-// mbedtls.c during the handshake, from the connection's thread.
+// Sends the handshake messages of mbedTLS together. mbedTLS writes each message separately, which would take a segment with 52
+// bytes of headers for each. This module collects them until mbedTLS waits for the peer, so a flight of three messages is one
+// segment. Called by mbedtls.c during the handshake, from the connection's thread.
 #ifndef TERN_POSIX_TLS_FLIGHTS_H
 #define TERN_POSIX_TLS_FLIGHTS_H
 

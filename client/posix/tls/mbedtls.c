@@ -15,8 +15,9 @@
 const bool tern_curl_tls_backend_required = true;
 const bool tern_curl_tls_backend_has_tls13 = false; // suites and sessions here are for TLS 1.2
 
-// Only ChaCha20: a record's overhead is 21 bytes, with AES-GCM 29; most boards have no AES instructions; and the aggregator
-// prefers it. The second suite costs 2 bytes and serves aggregators behind a proxy whose certificate has an RSA key.
+// Only ChaCha20, whose overhead of a record is 21 bytes, that of AES-GCM 29. Most boards have no AES instructions, and the
+// aggregator prefers ChaCha20. The second suite takes 2 bytes, and is for aggregators behind a proxy whose certificate has an
+// RSA key.
 static const int suites[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
                              MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, 0};
 
@@ -34,8 +35,8 @@ static mbedtls_ssl_context *connection_of(CURL *easy)
 
 // --- The peer's certificate
 
-// Whether the certificate has the host's IP address in subjectAltName. mbedTLS 2.28 compares only names; 3.6 compares
-// addresses, too.
+// Returns whether subjectAltName of the certificate has the host's IP address. mbedTLS 2.28 compares only names; 3.6 also
+// compares addresses.
 static bool names_address(const mbedtls_x509_crt *certificate, const char *host)
 {
     uint8_t address[16];
@@ -62,7 +63,7 @@ static struct tm date_of(const mbedtls_x509_time *time)
                        .tm_sec = time->sec};
 }
 
-// Explains the verification errors `flags`. is_peer: the aggregator's own certificate; else an issuer's.
+// Describes the verification errors `flags`. is_peer: they concern the aggregator's certificate; else that of an issuer.
 static void explain(struct tern_curl_tls *tls, uint32_t flags, bool is_peer)
 {
     static const char expired[] = "a CA of the aggregator's certificate has expired (";
@@ -97,7 +98,7 @@ static void explain(struct tern_curl_tls *tls, uint32_t flags, bool is_peer)
     }
 }
 
-// Called for each certificate of the chain; the peer's own comes last, with depth 0.
+// Called for each certificate of the chain. The peer's certificate is the last one, with depth 0.
 static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
 {
     struct tern_curl_tls *tls = ctx;
@@ -126,7 +127,7 @@ static void offer(struct tern_curl_tls *tls, mbedtls_ssl_context *connection)
         return;
     }
     mbedtls_ssl_session_init(&session);
-    // Errors are ignored: another build of mbedTLS wrote the session, and the handshake is then a full one.
+    // After an error, e.g. because another build of mbedTLS has written the session, the handshake is a full one.
     if (mbedtls_ssl_session_load(&session, held->bytes, held->len) == 0) {
         const int code = mbedtls_ssl_set_session(connection, &session);
         (void)code;
@@ -158,7 +159,7 @@ static enum tern_result serialize(const mbedtls_ssl_session *from,
     return TERN_OK;
 }
 
-// Keeps the session of a full handshake, which verified the peer; a resumed one does not.
+// Stores the session of a full handshake, which has verified the peer. A resumed handshake verifies no certificate.
 static void keep_session(struct tern_curl_tls *tls, const mbedtls_ssl_context *connection)
 {
     struct tern_curl_tls_session session = {0};
@@ -183,9 +184,9 @@ bool tern_curl_tls_backend_read_expiry(const char *file, struct tm *end)
 
 // --- Setting up
 
-// Does not request smaller records (max_fragment_length): Debian's mbedTLS, built without
-// MBEDTLS_SSL_VARIABLE_BUFFER_LENGTH, keeps its two 16 KB buffers anyway, while the extension costs 5 bytes in each hello,
-// and each further record 21.
+// Configures a connection. It does not request smaller records (max_fragment_length): that would take 5 bytes in each hello and
+// 21 bytes for each further record, while Debian's mbedTLS, built without MBEDTLS_SSL_VARIABLE_BUFFER_LENGTH, would still
+// allocate two buffers of 16 KB.
 static void set_config(mbedtls_ssl_config *config, struct tern_curl_tls *tls)
 {
     mbedtls_ssl_conf_ciphersuites(config, suites);

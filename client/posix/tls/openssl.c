@@ -97,8 +97,8 @@ bool tern_curl_tls_backend_matches(const char *version)
 
 // --- Sessions
 
-// Offers the saved session when a handshake starts, before the ClientHello is written. libcurl creates the connection after
-// on_context(), so this callback is the first to see it.
+// Offers the saved session when a handshake starts, before the ClientHello is written. on_context() cannot do so, because
+// libcurl creates the connection after it.
 static void on_info(void *connection, int where, int value)
 {
     (void)value;
@@ -139,7 +139,7 @@ bool tern_curl_tls_backend_read_expiry(const char *file, struct tm *end)
     return is_read;
 }
 
-// Reports when the chain's certificates expire. The first one is the peer's own.
+// Notes when the certificates of the verified chain expire. The first one is the peer's.
 static void note_expiries(struct tern_curl_tls *tls, const void *connection)
 {
     const void *chain = openssl.SSL_get0_verified_chain(connection);
@@ -177,8 +177,8 @@ static enum tern_result serialize(void *from, struct tern_curl_tls_session *sess
     return TERN_OK;
 }
 
-// Called when a session has become resumable: in TLS 1.2 during the handshake, in 1.3 with the first bytes after it. The
-// session cannot be used yet, since libcurl checks the peer's name only after the handshake.
+// Called when a session can be resumed: in TLS 1.2 during the handshake, in 1.3 with the first bytes after it.
+// tern_curl_tls_connected() decides later whether it is used, since libcurl checks the peer's name after the handshake.
 static int on_session(void *connection, void *now)
 {
     struct tern_curl_tls_session session = {0};
@@ -209,7 +209,7 @@ static CURLcode on_context(CURL *easy, void *context, void *tls)
     return CURLE_OK;
 }
 
-// Nothing to do: OpenSSL itself sends a flight's messages together, and on_session() receives its sessions.
+// Does nothing: OpenSSL sends the messages of a flight together, and calls on_session() with its sessions.
 enum tern_result tern_curl_tls_backend_end_handshake(struct tern_curl_tls *tls, CURL *easy)
 {
     (void)tls;

@@ -1,5 +1,5 @@
-// Simulates a NOR flash chip with 4 KiB blocks at the start of the window: programming only clears bits, erasing sets all bits of
-// a block. When QEMU is killed, its file has the bytes that a chip would have after a power cut.
+// Simulates a NOR flash chip with 4 KiB blocks at the start of the window: programming only clears bits, erasing sets all bits
+// of a block. When QEMU is killed, its file has the bytes that a chip would have after a power cut.
 #include "board.h"
 #include "boards/qemu_mps2/mps2.h"
 

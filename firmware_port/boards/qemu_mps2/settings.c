@@ -1,5 +1,5 @@
-// Reads the settings from the command line "KEY=VALUE KEY=VALUE ...": mac, address, netmask, gateway, server_address, port, host,
-// ca (a DER file of the host), id, token, model, seed, join, name, rounds. The data set is in the window (mps2.h).
+// Reads the settings from the command line "KEY=VALUE KEY=VALUE ...": mac, address, netmask, gateway, server_address, port,
+// host, ca (a DER file of the host), id, token, model, seed, join, name, rounds. The data set is in the window (mps2.h).
 #include "board.h"
 #include "boards/qemu_mps2/mps2.h"
 #include "util/bytes.h"

@@ -20,8 +20,8 @@
 #define LWIP_PLATFORM_DIAG(text)
 #define LWIP_PLATFORM_ASSERT(text)
 
-// Local ports and initial sequence numbers must be unpredictable, and differ from those of connections that a power cut left open
-// at the peer.
+// Local ports and initial sequence numbers must be unpredictable, and differ from those of connections that a power cut left
+// open at the peer.
 uint32_t tern_link_random(void);
 #define LWIP_RAND() tern_link_random()
 #define LWIP_HOOK_TCP_ISN(local_address, local_port, remote_address, remote_port) tern_link_random()

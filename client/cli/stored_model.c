@@ -23,7 +23,7 @@ enum tern_result tern_stored_model_open(struct session *session)
     return TERN_OK;
 }
 
-// Computes the id that a replica has when the aggregator sends these weights whole.
+// Computes the replica id that a client gets when the aggregator sends these weights as a snapshot.
 static enum tern_result opened_id(const struct session *session, float *weights, uint8_t *blob,
                                   size_t size, uint8_t id[TERN_SHA256_SIZE])
 {
@@ -38,7 +38,7 @@ static enum tern_result opened_id(const struct session *session, float *weights,
     return TERN_OK;
 }
 
-// Version 0 is the same on every client, so it is global.
+// Version 0 is the same on all clients, so it counts as global.
 bool tern_stored_model_is_global(const struct session *session)
 {
     const struct tern_codec whole = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
@@ -60,7 +60,7 @@ bool tern_stored_model_is_global(const struct session *session)
     return global;
 }
 
-// *bytes stays NULL when there is no scaling.
+// Loads the scaling into malloc'ed *bytes, which stays NULL if there is none.
 static enum tern_result load_scaling(const struct session *session, uint8_t **bytes,
                                      struct tern_span *columns)
 {
