@@ -1,5 +1,6 @@
 """Local training that fails says why, and what to do: in the client's log and in `tern-client status`, there until
-training works again. A loss that is no number, data without a row to train on, and a command that ends with an error."""
+training works again. A loss that is no number, data without a row to train on, a command that ends with an error, and updates
+above limits.norm."""
 
 import json
 import re
@@ -8,11 +9,11 @@ import time
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run
 
 class Client:
-    def __init__(self, workspace, model, source, extra="", train=()):
+    def __init__(self, workspace, model, source, extra="", train=(), limits=()):
         self.workspace = workspace
         self.aggregator = Aggregator(workspace, {
             "federation": {"model": model}, "round": {"min_clients": 1, "cohort": 1, "rounds": 1000},
-            "train": {"local_steps": 20, "batch_size": 8, **dict(train)}}).start()
+            "train": {"local_steps": 20, "batch_size": 8, **dict(train)}, "limits": dict(limits)}).start()
         self.config = workspace.path / "client.ini"
         self.state = workspace.path / "client"
         self.config.write_text(
@@ -102,8 +103,17 @@ def a_command_ends_with_an_error(workspace):
     client.log_line("event=trainer-output line=.no such table: readings")
     client.says("exit code 3", "no such table: readings")
 
+def an_update_is_above_the_limit_of_norms(workspace):
+    """The causes are several, and the log of the aggregator has the norm."""
+    client = Client(workspace, "mlp:256-8-10", "digits", limits={"norm": 1e-9})
+    client.start()
+    client.log_line("event=hint .*above the aggregator's limits.norm: columns are not scaled .*local_steps.*error buffer.*too low for this model")
+    client.stop()
+    log = (workspace.path / "aggregator.log").read_text(errors="replace")
+    check(re.search(r"event=update-rejected .*reason=norm-limit count=1 norm=[0-9.e-]+ limit=1e-09", log), "the aggregator logs the norm")
+
 def test():
-    for part in (a_loss_is_no_number, no_row_is_normal, a_command_ends_with_an_error):
+    for part in (a_loss_is_no_number, no_row_is_normal, a_command_ends_with_an_error, an_update_is_above_the_limit_of_norms):
         with Workspace() as workspace:
             part(workspace)
 
