@@ -273,12 +273,11 @@ static void log_advice(const struct event_logger *logger, enum tern_result resul
     if (hint[0] != '\0') {
         tern_log(TERN_LOG_WARN, "hint", "why=%s", TERN_LOG_TEXT(hint));
     } else if (result == TERN_ERR_NORM_LIMIT) {
-        tern_log(TERN_LOG_WARN, "hint", "why=%s",
-                 TERN_LOG_TEXT(
-                     "the update's norm is above the aggregator's limits.norm: columns are not "
-                     "scaled (tern-client check names them); train.learning_rate or "
-                     "train.local_steps is too high; the error buffer holds what several missed "
-                     "rounds left; or limits.norm is too low for this model"));
+        tern_log(
+            TERN_LOG_WARN, "hint", "why=%s",
+            TERN_LOG_TEXT("the update's norm is above limits.norm: unscaled columns (tern-client "
+                          "check), a high train.learning_rate or local_steps, an error buffer "
+                          "after missed rounds, or a limit too low for this model"));
     } else if (result == TERN_ERR_NON_FINITE) {
         tern_log(
             TERN_LOG_WARN, "hint", "why=%s",

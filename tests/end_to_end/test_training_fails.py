@@ -107,7 +107,7 @@ def an_update_is_above_the_limit_of_norms(workspace):
     """The causes are several, and the log of the aggregator has the norm."""
     client = Client(workspace, "mlp:256-8-10", "digits", limits={"norm": 1e-9})
     client.start()
-    client.log_line("event=hint .*above the aggregator's limits.norm: columns are not scaled .*local_steps.*error buffer.*too low for this model")
+    client.log_line("event=hint .*above limits.norm: unscaled columns .*local_steps, an error buffer .*too low for this model")
     client.stop()
     log = (workspace.path / "aggregator.log").read_text(errors="replace")
     check(re.search(r"event=update-rejected .*reason=norm-limit count=1 norm=[0-9.e-]+ limit=1e-09", log), "the aggregator logs the norm")
