@@ -195,12 +195,12 @@ static double value_of(const struct tern_accuracy *accuracy)
 typedef void (*take_metrics)(void *ctx, const struct tern_accuracy *metrics);
 
 static enum tern_result read_evaluations(struct tern_db_rows *rows,
-                                         struct tern_reported_versions *judges,
+                                         struct tern_reported_versions *versions,
                                          struct tern_votes *votes, take_metrics take, void *ctx)
 {
     struct tern_accuracy at = {.num_examples = 0};
     struct tern_db_evaluation row;
-    while (tern_reported_versions_next(judges, rows, &row)) {
+    while (tern_reported_versions_next(versions, rows, &row)) {
         if (row.version != at.version || row.model != at.model) {
             tern_votes_take_medians(votes, &at);
             take(ctx, &at);
@@ -219,15 +219,15 @@ static enum tern_result each_evaluated(struct tern_db *db, uint32_t first, uint3
                                        take_metrics take, void *ctx)
 {
     struct tern_votes votes = {NULL, 0, 0};
-    struct tern_reported_versions judges;
-    enum tern_result result = tern_reported_versions_load(db, first, last, &judges);
+    struct tern_reported_versions versions;
+    enum tern_result result = tern_reported_versions_load(db, first, last, &versions);
     if (result == TERN_OK) {
         struct tern_db_rows *rows =
             first == last ? tern_db_evaluations_of(db, first) : tern_db_evaluations_from(db, first);
-        result = read_evaluations(rows, &judges, &votes, take, ctx);
+        result = read_evaluations(rows, &versions, &votes, take, ctx);
     }
     tern_votes_free(&votes);
-    tern_reported_versions_free(&judges);
+    tern_reported_versions_free(&versions);
     return result;
 }
 

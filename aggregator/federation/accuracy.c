@@ -15,12 +15,13 @@
 #define SEEN_WITHIN_MS (7 * 24 * 3600 * 1000ull)
 
 struct times {
-    uint64_t *list; // sorted by load_evaluators()
+    uint64_t *list; // ascending
     uint32_t count;
     uint32_t room;
 };
 
-// Times at which evaluators enrolled, and at which they were last seen; each list is sorted by itself.
+// The times at which evaluators enrolled, and the times at which evaluators were last seen. Index i of the two lists
+// need not be the same evaluator.
 struct evaluators {
     struct times created_ms;
     struct times last_seen_ms;
@@ -97,8 +98,8 @@ static uint32_t count_before(const struct times *times, uint64_t end)
     return low;
 }
 
-// Decides whether a version has a figure. `gone` evaluators were last seen too long before the version was made; they
-// are among those that had enrolled `by_then`, so the difference is the number of expected ones.
+// Decides whether enough evaluators reported a version. `gone` evaluators were last seen too long before the version
+// was made. They are among those that had enrolled `by_then`, so the difference is the number of expected evaluators.
 static struct tern_reported_version judge(const struct evaluators *evaluators,
                                           const struct tern_db_reports *row)
 {
@@ -107,82 +108,84 @@ static struct tern_reported_version judge(const struct evaluators *evaluators,
     const uint32_t gone = count_before(&evaluators->last_seen_ms, since_ms);
     const uint32_t by_then = count_before(&evaluators->created_ms, row->created_ms + 1);
     const bool late = by_then <= gone;
-    struct tern_reported_version judged = {.version = row->version,
-                                           .model = row->model,
-                                           .reports = late ? row->reports : row->in_time,
-                                           .expected = late ? evaluators->created_ms.count - gone
-                                                            : by_then - gone};
-    judged.has_quorum = judged.reports > 0 && 2 * (uint64_t)judged.reports >= judged.expected;
-    // Evaluators that were not expected may report as well; this avoids "3 of 2".
-    judged.expected = judged.expected > judged.reports ? judged.expected : judged.reports;
-    return judged;
+    struct tern_reported_version reported = {.version = row->version,
+                                             .model = row->model,
+                                             .reports = late ? row->reports : row->in_time,
+                                             .expected = late ? evaluators->created_ms.count - gone
+                                                              : by_then - gone};
+    reported.has_quorum =
+        reported.reports > 0 && 2 * (uint64_t)reported.reports >= reported.expected;
+    // An evaluator that was not expected may report as well; without this line a screen would show "3 of 2".
+    reported.expected = reported.expected > reported.reports ? reported.expected : reported.reports;
+    return reported;
 }
 
-static enum tern_result add_judged(struct tern_reported_versions *judges,
-                                   const struct tern_reported_version *judged)
+static enum tern_result add_version(struct tern_reported_versions *versions,
+                                    const struct tern_reported_version *reported)
 {
-    const size_t count = judges->count;
+    const size_t count = versions->count;
     if ((count & (count - 1)) == 0) {
         struct tern_reported_version *list =
-            realloc(judges->list, (count == 0 ? 1 : 2 * count) * sizeof list[0]);
+            realloc(versions->list, (count == 0 ? 1 : 2 * count) * sizeof list[0]);
         if (list == NULL) {
             return TERN_ERR_NO_MEMORY;
         }
-        judges->list = list;
+        versions->list = list;
     }
-    judges->list[judges->count++] = *judged;
+    versions->list[versions->count++] = *reported;
     return TERN_OK;
 }
 
 static enum tern_result load_reports(struct tern_db *db, const struct evaluators *evaluators,
                                      uint32_t first, uint32_t last,
-                                     struct tern_reported_versions *judges)
+                                     struct tern_reported_versions *versions)
 {
     struct tern_db_reports row;
     struct tern_db_rows *rows = tern_db_reports(db, first, last);
     while (tern_db_next(rows, &row)) {
-        const struct tern_reported_version judged = judge(evaluators, &row);
-        tern_db_check_row(rows, add_judged(judges, &judged));
+        const struct tern_reported_version reported = judge(evaluators, &row);
+        tern_db_check_row(rows, add_version(versions, &reported));
     }
     return tern_db_end(rows);
 }
 
 enum tern_result tern_reported_versions_load(struct tern_db *db, uint32_t first, uint32_t last,
-                                             struct tern_reported_versions *judges)
+                                             struct tern_reported_versions *versions)
 {
     struct evaluators evaluators = {.created_ms = {.count = 0}};
-    *judges = (struct tern_reported_versions){.count = 0};
+    *versions = (struct tern_reported_versions){.count = 0};
     enum tern_result result = load_evaluators(db, &evaluators);
     if (result == TERN_OK) {
-        result = load_reports(db, &evaluators, first, last, judges);
+        result = load_reports(db, &evaluators, first, last, versions);
     }
     free_evaluators(&evaluators);
     return result;
 }
 
-void tern_reported_versions_free(struct tern_reported_versions *judges)
+void tern_reported_versions_free(struct tern_reported_versions *versions)
 {
-    free(judges->list);
-    memset(judges, 0, sizeof *judges);
+    free(versions->list);
+    memset(versions, 0, sizeof *versions);
 }
 
-static bool is_before(const struct tern_reported_version *judged,
+static bool is_before(const struct tern_reported_version *reported,
                       const struct tern_db_evaluation *row)
 {
-    return judged->version < row->version ||
-           (judged->version == row->version && judged->model < row->model);
+    return reported->version < row->version ||
+           (reported->version == row->version && reported->model < row->model);
 }
 
-// A version that is newer than the loaded reports has no figure.
-bool tern_reported_versions_next(struct tern_reported_versions *judges, struct tern_db_rows *rows,
+// Skips a version that is newer than the loaded reports.
+bool tern_reported_versions_next(struct tern_reported_versions *versions, struct tern_db_rows *rows,
                                  struct tern_db_evaluation *row)
 {
     while (tern_db_next(rows, row)) {
-        while (judges->next < judges->count && is_before(&judges->list[judges->next], row)) {
-            judges->next++;
+        while (versions->next < versions->count &&
+               is_before(&versions->list[versions->next], row)) {
+            versions->next++;
         }
         const struct tern_reported_version *at =
-            judges->next < judges->count ? &judges->list[judges->next] : NULL;
+            versions->next < versions->count ? &versions->list[versions->next] : NULL;
         if (at != NULL && at->has_quorum && at->version == row->version &&
             at->model == row->model) {
             return true;
@@ -191,12 +194,12 @@ bool tern_reported_versions_next(struct tern_reported_versions *judges, struct t
     return false;
 }
 
-// Searches the judged versions from the newest to the oldest. Returns whether one has a figure.
-static bool find_newest(const struct tern_reported_versions *judges,
+// Searches the versions from the newest to the oldest. Returns whether enough evaluators reported one of them.
+static bool find_newest(const struct tern_reported_versions *versions,
                         struct tern_reported_version *newest, struct tern_reported_version *pending)
 {
-    for (size_t i = judges->count; i > 0; i--) {
-        const struct tern_reported_version *at = &judges->list[i - 1];
+    for (size_t i = versions->count; i > 0; i--) {
+        const struct tern_reported_version *at = &versions->list[i - 1];
         if (at->has_quorum) {
             *newest = *at;
             return true;
@@ -216,10 +219,10 @@ static enum tern_result search(struct tern_db *db, const struct evaluators *eval
     bool more = true;
     while (more) {
         const uint32_t first = last >= window ? last - window + 1 : 0;
-        struct tern_reported_versions judges = {.count = 0};
-        const enum tern_result result = load_reports(db, evaluators, first, last, &judges);
-        more = result == TERN_OK && !find_newest(&judges, newest, pending) && first > 0;
-        tern_reported_versions_free(&judges);
+        struct tern_reported_versions versions = {.count = 0};
+        const enum tern_result result = load_reports(db, evaluators, first, last, &versions);
+        more = result == TERN_OK && !find_newest(&versions, newest, pending) && first > 0;
+        tern_reported_versions_free(&versions);
         TERN_TRY(result);
         last = more ? first - 1 : 0;
         window *= 2;
@@ -227,8 +230,9 @@ static enum tern_result search(struct tern_db *db, const struct evaluators *eval
     return TERN_OK;
 }
 
-static enum tern_result find_newest_judged(struct tern_db *db, struct tern_reported_version *newest,
-                                           struct tern_reported_version *pending)
+static enum tern_result find_newest_reported(struct tern_db *db,
+                                             struct tern_reported_version *newest,
+                                             struct tern_reported_version *pending)
 {
     uint32_t last = 0;
     struct evaluators evaluators = {.created_ms = {.count = 0}};
@@ -246,10 +250,10 @@ static enum tern_result find_newest_judged(struct tern_db *db, struct tern_repor
     return result;
 }
 
-// Values of tern_vote.figure: one of the first four, or METRICS + the metric's index.
+// Values of tern_vote.figure: accuracy, loss, no_accuracy and number of examples, or METRICS + the metric's index.
 enum { ACCURACY, LOSS, NO_ACCURACY, EXAMPLES, METRICS };
 
-// An evaluator's number of examples adds at most this many times the median number to the sum.
+// A sum of examples counts at most this many times the median number for each evaluator.
 #define EXAMPLES_BOUND 16.0
 
 struct tern_vote {
@@ -274,7 +278,8 @@ static enum tern_result vote(struct tern_votes *votes, uint32_t figure, double v
     return TERN_OK;
 }
 
-// Ignores a late evaluation if the version has evaluations in time; the store returns those first.
+// Ignores an evaluation by an evaluator that enrolled after the version was made, if other evaluators reported the
+// version. The store returns the others first.
 enum tern_result tern_votes_add(struct tern_votes *votes, struct tern_accuracy *of,
                                 const struct tern_db_evaluation *evaluation)
 {
@@ -345,7 +350,7 @@ static double sum_examples(const struct tern_vote *list, uint32_t count, double 
     return sum;
 }
 
-// Sets one figure to its median. list: the votes on this figure, sorted by value.
+// Sets one figure to the median of its votes. list: the votes on this figure, sorted by value.
 static void set_figure(struct tern_accuracy *of, const struct tern_vote *list, uint32_t count)
 {
     const uint32_t figure = list[0].figure;
@@ -365,7 +370,7 @@ static void set_figure(struct tern_accuracy *of, const struct tern_vote *list, u
         of->num_examples = (uint64_t)sum_examples(list, count, median);
         break;
     case NO_ACCURACY:
-        of->no_accuracy = median > 0.5; // a tie counts as having accuracy
+        of->no_accuracy = median > 0.5; // a tie counts as votes for an accuracy
         break;
     default:
         of->metrics[figure - METRICS].value = median;
@@ -421,7 +426,7 @@ enum tern_result tern_accuracy_newest(struct tern_db *db, struct tern_accuracy *
     struct tern_reported_version newest;
     struct tern_votes votes = {NULL, 0, 0};
     memset(out, 0, sizeof *out);
-    TERN_TRY(find_newest_judged(db, &newest, pending));
+    TERN_TRY(find_newest_reported(db, &newest, pending));
     if (newest.reports == 0) {
         return TERN_OK;
     }

@@ -10,8 +10,8 @@
 
 // --- Clients in memory and in the store
 
-// Limits the memory that a damaged database can demand. limits.clients applies to enrolment only: clients that exist
-// already, enrolled under a higher limit or made by the command line, must not stop the service.
+// Limits the memory that a damaged database can demand. limits.clients applies to enrolment only: more clients,
+// enrolled under a higher limit or made by the command line, must not stop the service.
 #define CLIENTS_MAX 100000000u
 
 static enum tern_result make_client_room(struct tern_federation *federation, uint64_t id)
@@ -33,16 +33,17 @@ static enum tern_result make_client_room(struct tern_federation *federation, uin
     federation->clients.list = rows;
     memset(rows + federation->clients.capacity, 0,
            (capacity - federation->clients.capacity) * sizeof rows[0]);
-    uint64_t *eligible = realloc(federation->clients.eligible, capacity * sizeof eligible[0]);
+    uint64_t *eligible = realloc(federation->clients.candidates, capacity * sizeof eligible[0]);
     if (eligible == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    federation->clients.eligible = eligible;
-    struct tern_tagged_client *lots = realloc(federation->clients.lots, capacity * sizeof lots[0]);
+    federation->clients.candidates = eligible;
+    struct tern_tagged_client *lots =
+        realloc(federation->clients.tagged, capacity * sizeof lots[0]);
     if (lots == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    federation->clients.lots = lots;
+    federation->clients.tagged = lots;
     struct tern_member *members =
         realloc(federation->machine.members, capacity * sizeof members[0]);
     if (members == NULL) {
@@ -66,7 +67,7 @@ static enum tern_result put_row(struct tern_federation *federation,
     const struct tern_db_client before = client->row;
     federation->clients.changed = true;
     memcpy(client->stored_replica, row->replica, TERN_SHA256_SIZE);
-    if (client->dirty) { // newer than the store
+    if (client->dirty) { // the client's other columns are newer than the stored row
         client->row.revoked = row->revoked;
         memcpy(client->row.tags, row->tags, sizeof client->row.tags);
     } else {
@@ -175,13 +176,13 @@ void tern_federation_flushed(struct tern_federation *federation)
 
 enum tern_result tern_federation_reload_clients(struct tern_federation *federation)
 {
-    federation->moved = true; // answers the held check-ins of revoked clients
+    federation->progressed = true; // answers the held check-ins of revoked clients
     return load_rows(federation);
 }
 
 // --- Refusals
 
-// The wait doubles from 1 s this many times, to 256 s.
+// The delay after a refused request doubles from 1 s up to 8 times, to 256 s.
 #define WAIT_DOUBLINGS 8
 
 void tern_refusal_set(struct tern_refusal *refusal, enum tern_result result, const char *sentence)
@@ -191,8 +192,7 @@ void tern_refusal_set(struct tern_refusal *refusal, enum tern_result result, con
              sentence != NULL ? sentence : tern_result_sentence(result));
 }
 
-// The delay begins at one second and doubles with each refusal, so that the client trains in vain at most every four
-// minutes.
+// The delay doubles with each refusal, so that a client whose updates are refused trains at most every four minutes.
 void tern_refusals_delay_retry(struct client *client, struct tern_refusal *refusal)
 {
     refusal->retry_after_s = 1u << client->refusals;
@@ -232,7 +232,7 @@ static void fill_reply(const struct tern_federation *federation, uint64_t id,
     reply->model.manifest = (uint32_t)about->manifest_len;
 }
 
-// Checks that the join code may enrol an evaluator: evaluators determine the federation's accuracy, so the operator
+// Checks that the join code may enrol an evaluator. Evaluators determine the federation's accuracy, so the operator
 // appoints them. An invalid code is refused with the same sentence as for other clients.
 static enum tern_result check_evaluator(struct tern_federation *federation,
                                         const uint8_t code_hash[TERN_SHA256_SIZE], uint64_t now,
@@ -317,8 +317,8 @@ bool tern_epoch_allows(const struct tern_federation *federation,
            (client->anchor == epoch->anchor && (client->anchor_step || epoch->step == 1));
 }
 
-// Stores the anchor at once. If a crash lost it, the client would count as holding no full gradient, and the epoch
-// would end.
+// Stores the anchor in this transaction. If a crash lost the anchor, the client would count as holding no full
+// gradient, and the epoch would end.
 enum tern_result tern_epoch_store_anchor(struct tern_federation *federation, uint64_t id,
                                          uint32_t anchor, bool step)
 {
@@ -343,13 +343,13 @@ bool tern_clients_is_trainer(const struct tern_federation *federation, const str
            tern_tags_match(client->row.tags, &federation->config.tags);
 }
 
-// Sets a time after the enrolment, even within its millisecond or after the clock was set back, so that the client
-// counts as one that has checked in.
+// Sets last_seen_ms after the enrolment, even within the same millisecond or after the clock was set back: such a
+// client counts as one that has checked in.
 void tern_clients_mark_seen(struct client *client, uint64_t now)
 {
     struct tern_db_client *row = &client->row;
     row->last_seen_ms = now > row->created_ms ? now : row->created_ms + 1;
-    client->absent_ms = 0;
+    client->overdue_ms = 0;
 }
 
 bool tern_clients_has_other_columns(const struct tern_federation *federation,
@@ -366,7 +366,7 @@ _Static_assert((int)TERN_MEMBER_INVITED == (int)TERN_ASSIGNMENT_INVITED &&
                    (int)TERN_MEMBER_REPLACED == (int)TERN_ASSIGNMENT_REPLACED,
                "a member's state is stored without a conversion");
 
-// Notes that the member changed, for the next tern_federation_publish().
+// Adds the member to those that the next tern_federation_publish() publishes.
 static void note_unpublished(struct tern_federation *federation, uint64_t client)
 {
     struct unpublished *unpublished = &federation->unpublished;
@@ -467,7 +467,8 @@ enum tern_result tern_reliability_drop_member(struct tern_federation *federation
 {
     struct client *client = client_of(federation, id);
     const struct tern_round_machine *machine = &federation->machine;
-    const bool again = round == client->row.failed_round; // a second failure in the same round
+    // The client has failed in the same round before.
+    const bool again = round == client->row.failed_round;
     client->row.failed_round = round;
     client->row.failure = (uint32_t)failure;
     client->dirty = true;
@@ -475,7 +476,8 @@ enum tern_result tern_reliability_drop_member(struct tern_federation *federation
     if (member == NULL || !tern_reliability_has_failed(federation, member)) {
         return TERN_OK;
     }
-    federation->look_ms = 0; // checks the round's members before the reply is made
+    // The round's members are checked before this check-in is answered.
+    federation->member_check_ms = 0;
     return again ? TERN_OK : tern_reliability_count_missed(federation, id);
 }
 
@@ -483,12 +485,13 @@ void tern_reliability_measure_pace(struct tern_federation *federation, struct te
 {
     const uint64_t least_ms =
         tern_selection_first_checkin_ms(federation->config.round.come_back_min_ms);
-    tern_pace_measure(&federation->machine, least_ms, federation->clients.eligible, pace);
+    tern_pace_measure(&federation->machine, least_ms, federation->clients.candidates, pace);
 }
 
-// Estimates how long the member takes in ms: the longer of its smoothed reporting time and the time to train at its
-// measured speed, at most the deadline; 0 = unknown.
-static uint64_t own_ms(const struct tern_federation *federation, const struct tern_member *member)
+// Estimates the time in ms from task to report of the member: the longer of its smoothed reporting time and the time to
+// train at its measured speed, at most the deadline; 0 = unknown.
+static uint64_t usual_report_ms(const struct tern_federation *federation,
+                                const struct tern_member *member)
 {
     const double speed = (double)client_of(federation, member->client)->row.steps_per_second;
     const double trains_ms = speed > 0.0 ? (double)member->local_steps * 1000.0 / speed : 0.0;
@@ -498,7 +501,7 @@ static uint64_t own_ms(const struct tern_federation *federation, const struct te
     return ms < most ? (uint64_t)ms : federation->config.round.deadline_ms;
 }
 
-// An unreliable member is never replaced: the round does not count on it.
+// An unreliable member never counts as overdue, because the round does not wait for its update.
 bool tern_reliability_is_overdue(const struct tern_federation *federation,
                                  const struct tern_pace *pace, const struct tern_member *member,
                                  uint64_t now)
@@ -507,7 +510,8 @@ bool tern_reliability_is_overdue(const struct tern_federation *federation,
     return member->state == TERN_MEMBER_TASKED && client != NULL &&
            !tern_is_unreliable(client->row.unreported) &&
            (tern_tries_are_used_up(member->tries) ||
-            now >= tern_member_overdue_ms(pace, member->tasked_ms, own_ms(federation, member)));
+            now >= tern_member_overdue_ms(pace, member->tasked_ms,
+                                          usual_report_ms(federation, member)));
 }
 
 enum tern_result tern_reliability_count_unreported(struct tern_federation *federation, uint64_t now)
@@ -520,20 +524,21 @@ enum tern_result tern_reliability_count_unreported(struct tern_federation *feder
         if (member->state == TERN_MEMBER_TASKED && client_of(federation, member->client) != NULL &&
             !tern_tries_are_used_up(member->tries) &&
             !tern_reliability_has_failed(federation, member) &&
-            tern_member_has_missed(&pace, member->tasked_ms, own_ms(federation, member), now)) {
+            tern_member_has_missed(&pace, member->tasked_ms, usual_report_ms(federation, member),
+                                   now)) {
             TERN_TRY(tern_reliability_count_missed(federation, member->client));
         }
     }
     return TERN_OK;
 }
 
-// --- Drift: how much the updates of a round differ
+// --- Reported updates
 
 void tern_clients_record_update(struct client *client, const tern_Update *message,
                                 double sum_square)
 {
-    client->drift = (struct drift){.square = sum_square,
-                                   .loss = message->loss,
-                                   .num_examples = message->num_examples,
-                                   .local_steps = message->local_steps};
+    client->reported = (struct reported_update){.square = sum_square,
+                                                .loss = message->loss,
+                                                .num_examples = message->num_examples,
+                                                .local_steps = message->local_steps};
 }

@@ -17,15 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A round that closes. While the merge's thread runs, the thread owns everything here but the job.
+// The round that is being closed. While the merge's thread runs, the thread owns everything here but the job.
 struct closing {
     struct tern_job job;
     struct tern_db *reader;   // the thread's connection to the store
-    struct tern_merge *merge; // the federation's
+    struct tern_merge *merge; // &federation->merge
     struct tern_db_round row;
     struct tern_strategy_totals totals;
     struct tern_merge_next next;
-    enum tern_result result; // of the merge
+    enum tern_result result; // of tern_merge_make()
     uint64_t request;        // id in the log of the request that completed the round
 };
 
@@ -34,29 +34,31 @@ struct closing {
 // Most versions from one checkpoint to the next. A start merges that many rounds again.
 #define CHECKPOINT_VERSIONS 16
 
-// A checkpoint is also due when the updates since the last one exceed a quarter of the checkpoint's bytes (weights and
-// replica), and 4 MiB: a start takes 0.3 s to merge 4 MiB of updates again. A small checkpoint does not wait for 4 MiB.
+// A checkpoint is also due when the updates since the last checkpoint exceed a quarter of the checkpoint's bytes
+// (weights and replica), and 4 MiB: a start takes 0.3 s to merge 4 MiB of updates. A small checkpoint does not wait for
+// 4 MiB of updates.
 #define CHECKPOINT_SHARE 4
 #define CHECKPOINT_UPDATE_BYTES (UINT64_C(4) << 20)
 #define CHECKPOINT_SMALL 65536u
 
-// Bytes of a checkpoint that one transaction writes. This takes about 40 ms, including the copy from SQLite's
+// Bytes of a checkpoint that one transaction writes. Writing 8 MiB takes about 40 ms, including the copy from SQLite's
 // write-ahead log to the database. The next round is merged once the checkpoint is complete.
-#define PIECE_BYTES (UINT64_C(8) << 20)
+#define CHECKPOINT_STEP_BYTES (UINT64_C(8) << 20)
 
-// Bytes that one transaction drops: 16 MiB take some 20 ms.
+// Bytes of updates, downloads and replicas that one transaction drops: 16 MiB take some 20 ms.
 #define DROP_BYTES (UINT64_C(16) << 20)
 
-// The disk is low when less than 1/LOW_SHARE of it, and less than 64 MiB, is free (tern_disk_is_low()). Then half of
-// the updates kept for replays are dropped, some downloads and replicas are dropped with each version, and a checkpoint
-// is stored as soon as it frees more bytes than it takes.
+// The disk is low when less than 1/LOW_SHARE of the disk, and less than 64 MiB, is free (tern_disk_is_low()). Then half
+// of the updates kept for replays are dropped, some downloads and replicas are dropped with each version, and a
+// checkpoint is stored as soon as it frees more bytes than it takes.
 #define LOW_SHARE 8
 
-// Rows of this many newest rounds are never dropped: a late update needs its task, to measure the client's speed.
+// Rows of the newest LATE_ROUNDS rounds are never dropped: a late update needs the row of its task, which gives the
+// client's speed.
 #define LATE_ROUNDS 16
 
 // Returns how many bytes of updates make a checkpoint of `whole` bytes due.
-static uint64_t most_updates(uint64_t whole)
+static uint64_t updates_until_checkpoint(uint64_t whole)
 {
     const uint64_t share = whole / CHECKPOINT_SHARE;
     return whole <= CHECKPOINT_SMALL || share > CHECKPOINT_UPDATE_BYTES ? share
@@ -66,14 +68,14 @@ static uint64_t most_updates(uint64_t whole)
 static enum tern_result check_disk(struct tern_federation *federation)
 {
     struct tern_db_room room;
-    uint64_t empty = 0; // within the database file
+    uint64_t empty = 0; // free bytes within the database file
     TERN_TRY(tern_db_room(federation->db, &room));
     TERN_TRY(tern_db_free_bytes(federation->db, &empty));
     const bool was_low = federation->disk_is_low;
-    federation->disk_room = room.free == UINT64_MAX ? UINT64_MAX : room.free + empty;
-    federation->disk_is_low = tern_disk_is_low(federation->disk_room, room.disk, LOW_SHARE);
+    federation->disk_free = room.free == UINT64_MAX ? UINT64_MAX : room.free + empty;
+    federation->disk_is_low = tern_disk_is_low(federation->disk_free, room.disk, LOW_SHARE);
     if (federation->disk_is_low && !was_low) {
-        tern_log(TERN_LOG_WARN, "disk-low", "bytes=%" PRIu64, federation->disk_room);
+        tern_log(TERN_LOG_WARN, "disk-low", "bytes=%" PRIu64, federation->disk_free);
     }
     return TERN_OK;
 }
@@ -91,33 +93,34 @@ static enum tern_result is_due(struct tern_federation *federation, bool *due)
     const uint64_t updates = received - round.received_bytes;
     const bool gives_room = federation->disk_is_low && federation->config.limits.history > 0 &&
                             updates >= whole &&
-                            federation->disk_room > whole; // both exist for a while
+                            // The old and the new checkpoint exist together for some time.
+                            federation->disk_free > whole;
     *due = merge->version > merge->checkpoint &&
            (merge->version >= merge->checkpoint + CHECKPOINT_VERSIONS ||
-            updates >= most_updates(whole) || gives_room);
+            updates >= updates_until_checkpoint(whole) || gives_room);
     return TERN_OK;
 }
 
-static enum tern_result write_piece(struct tern_federation *federation)
+static enum tern_result write_checkpoint_part(struct tern_federation *federation)
 {
     struct tern_merge *merge = &federation->merge;
     uint64_t bytes = 0;
-    TERN_TRY(tern_db_step_bytes(federation->db, PIECE_BYTES, &bytes));
+    TERN_TRY(tern_db_step_bytes(federation->db, CHECKPOINT_STEP_BYTES, &bytes));
     TERN_TRY(tern_merge_checkpoint(merge, federation->db, bytes));
     federation->checkpoint_due = merge->checkpoint != merge->version;
     return TERN_OK;
 }
 
-// Stores the first piece of a checkpoint of the newest version, if one is due.
+// Stores the first part of a checkpoint of the newest version, if a checkpoint is due.
 static enum tern_result begin_checkpoint(struct tern_federation *federation)
 {
     bool due = false;
     TERN_TRY(is_due(federation, &due));
-    return due ? write_piece(federation) : TERN_OK;
+    return due ? write_checkpoint_part(federation) : TERN_OK;
 }
 
 // On a low disk, drops downloads and replicas before a version is stored in the same transaction.
-static enum tern_result make_room(struct tern_federation *federation)
+static enum tern_result free_disk_if_low(struct tern_federation *federation)
 {
     uint64_t bytes = 0;
     TERN_TRY(check_disk(federation));
@@ -125,7 +128,7 @@ static enum tern_result make_room(struct tern_federation *federation)
     return federation->disk_is_low ? tern_catchup_free_disk(federation->catchup, bytes) : TERN_OK;
 }
 
-// Returns the bytes of all updates received before the newest version was made.
+// Sets *received to the bytes of all updates received before the newest version was made.
 static enum tern_result received_bytes(struct tern_federation *federation, uint64_t *received)
 {
     struct tern_db_version version;
@@ -137,8 +140,8 @@ static enum tern_result received_bytes(struct tern_federation *federation, uint6
 }
 
 // Sets *most to the bytes of updates to keep (0 = no limit). received: bytes of all updates so far.
-static enum tern_result most_kept(struct tern_federation *federation, uint64_t received,
-                                  uint64_t *most)
+static enum tern_result history_limit(struct tern_federation *federation, uint64_t received,
+                                      uint64_t *most)
 {
     struct tern_db_round pruned = {.received_bytes = 0};
     uint32_t last = 0;
@@ -156,33 +159,34 @@ static enum tern_result most_kept(struct tern_federation *federation, uint64_t r
     return TERN_OK;
 }
 
-// Decides, after a commit, which rounds' updates are dropped.
+// Decides, after a round was committed, which rounds' updates are dropped.
 static enum tern_result decide_pruning(struct tern_federation *federation)
 {
     uint64_t most = 0;
     uint64_t received = 0;
     uint32_t last = 0;
-    federation->prune_due = true; // the command `prune` may have left rows
+    federation->prune_due = true; // the command `prune` may have left rows to drop
     TERN_TRY(received_bytes(federation, &received));
-    TERN_TRY(most_kept(federation, received, &most));
+    TERN_TRY(history_limit(federation, received, &most));
     if (most == 0 || received <= most) {
         return TERN_OK;
     }
     TERN_TRY(tern_db_prune_goal(federation->db, received - most, &last));
     if (federation->config.upstream_client != 0 && last >= federation->machine.round) {
         last =
-            federation->machine.round - 1; // the upstream update needs the newest round's updates
+            // A gateway's upstream update needs the newest round's updates.
+            federation->machine.round - 1;
     }
     return tern_db_prune(federation->db, last);
 }
 
-// Writes the next piece of the checkpoint.
+// Writes the next part of a checkpoint that is stored in part.
 static enum tern_result continue_checkpoint(struct tern_federation *federation)
 {
     if (!federation->checkpoint_due) {
         return TERN_OK;
     }
-    TERN_TRY(write_piece(federation));
+    TERN_TRY(write_checkpoint_part(federation));
     return federation->checkpoint_due ? TERN_OK : decide_pruning(federation);
 }
 
@@ -197,15 +201,15 @@ static uint32_t late_rounds(const struct tern_federation *federation)
     return counts > LATE_ROUNDS ? counts : LATE_ROUNDS;
 }
 
-// Makes room on a low disk before the next version is stored. Runs once after each load: at the start, and after a
-// failed transaction, which a full disk may have caused.
-static enum tern_result check_disk_again(struct tern_federation *federation)
+// Frees disk space before the next version is stored, if the disk is low. Runs once after each load: at the start, and
+// after a failed transaction, which a full disk may have caused.
+static enum tern_result check_disk_after_load(struct tern_federation *federation)
 {
-    if (!federation->room_due || tern_federation_is_merging(federation)) {
+    if (!federation->disk_check_due || tern_federation_is_merging(federation)) {
         return TERN_OK;
     }
-    federation->room_due = false;
-    TERN_TRY(make_room(federation));
+    federation->disk_check_due = false;
+    TERN_TRY(free_disk_if_low(federation));
     if (!federation->disk_is_low) {
         return TERN_OK;
     }
@@ -213,14 +217,14 @@ static enum tern_result check_disk_again(struct tern_federation *federation)
     return federation->checkpoint_due ? TERN_OK : decide_pruning(federation);
 }
 
-// Drops updates and rows that are no longer kept, a few at a time so that no request waits long.
+// Drops a few of the updates and rows beyond limits.history, so that no request waits long.
 static enum tern_result prune_some(struct tern_federation *federation)
 {
     bool more = false;
     if (!federation->prune_due || federation->checkpoint_due) {
         return TERN_OK;
     }
-    TERN_TRY(check_disk_again(federation));
+    TERN_TRY(check_disk_after_load(federation));
     if (federation->checkpoint_due) {
         return TERN_OK;
     }
@@ -263,8 +267,9 @@ static enum tern_result note_scaled(struct tern_federation *federation,
     }
     const uint32_t examples =
         tern_strategy_counted_examples(&federation->totals, bound->contribution.num_examples);
-    client->drift.square *= bound->scale * bound->scale; // the mean applied the same scale
-    client->drift.num_examples = examples;
+    // The weighted mean scaled the update as well.
+    client->reported.square *= bound->scale * bound->scale;
+    client->reported.num_examples = examples;
     client->row.scaled_down++;
     federation->row.scaled_down++;
     federation->counts.updates_scaled_down++;
@@ -274,7 +279,8 @@ static enum tern_result note_scaled(struct tern_federation *federation,
     return tern_clients_store(federation, bound->client);
 }
 
-// Counts the updates that the merge scaled down, per client and in the round's row. Logs a client's 1st, 2nd, 4th, ...
+// Counts the updates that the merge scaled down, for each client and in the round's row. Logs a client's 1st, 2nd, 4th,
+// 8th, ... such update.
 static enum tern_result note_scaled_down(struct tern_federation *federation)
 {
     const struct tern_update_bounds *bounds = &federation->merge.bounds;
@@ -303,8 +309,9 @@ static int compare_floats(const void *a, const void *b)
     return (*one > *other) - (*one < *other);
 }
 
-// Sets the median loss of the members that reported; the lower of the middle two for an even number. Each client has
-// one vote, whatever number of examples it claims. 0 when all updates were late ones of other rounds.
+// Sets the round's median loss over the members that reported, for an even number the lower of the middle two. Each
+// client has one vote, whatever number of examples it claims. 0 if all updates of the round were made for earlier
+// rounds.
 static enum tern_result measure_loss(struct tern_federation *federation)
 {
     const struct tern_round_machine *machine = &federation->machine;
@@ -316,7 +323,7 @@ static enum tern_result measure_loss(struct tern_federation *federation)
     for (uint32_t i = 0; i < machine->member_count; i++) {
         const struct tern_member *member = &machine->members[i];
         if (member->state == TERN_MEMBER_REPORTED) {
-            losses[count++] = client_of(federation, member->client)->drift.loss;
+            losses[count++] = client_of(federation, member->client)->reported.loss;
         }
     }
     qsort(losses, count, sizeof losses[0], compare_floats);
@@ -325,8 +332,8 @@ static enum tern_result measure_loss(struct tern_federation *federation)
     return TERN_OK;
 }
 
-// Sums in client order, so that the result's bits do not depend on the order of arrival. Each update is scaled by its
-// local steps and weighted by its examples, as in the mean.
+// Sets the variance of the round's updates. Sums in the order of client ids, so that the bits do not depend on the
+// order of arrival. Each update is scaled by its local steps and weighted by its examples, as in the weighted mean.
 static void measure_variance(struct tern_federation *federation,
                              const struct tern_strategy_report *report)
 {
@@ -338,10 +345,10 @@ static void measure_variance(struct tern_federation *federation,
         if (member->state != TERN_MEMBER_REPORTED) {
             continue;
         }
-        const struct drift *drift = &client_of(federation, member->client)->drift;
-        double factor = tern_strategy_steps_factor(totals, drift->local_steps);
-        double share = (double)drift->num_examples / (double)totals->num_examples;
-        square += share * factor * factor * drift->square;
+        const struct reported_update *update = &client_of(federation, member->client)->reported;
+        double factor = tern_strategy_steps_factor(totals, update->local_steps);
+        double share = (double)update->num_examples / (double)totals->num_examples;
+        square += share * factor * factor * update->square;
     }
     federation->row.local_steps = report->effective_steps;
     federation->row.variance =
@@ -410,7 +417,7 @@ static void start_merge(struct tern_federation *federation)
     }
 }
 
-// Whether a merge has succeeded or failed, and its result is not stored yet.
+// Whether a merge has succeeded or failed, and its result is not in the store yet.
 static bool merge_has_ended(const struct tern_federation *federation)
 {
     const struct closing *closing = federation->closing;
@@ -458,8 +465,9 @@ void tern_closing_apply_committed(struct tern_federation *federation,
     tern_round_close(&federation->machine, row->closed_ms);
     federation->last_loss = row->mean_loss;
     tern_round_add_loss(&federation->machine, row->base_version, tern_db_round_loss(row));
-    tern_steps_state_add_loss(&federation->course, &federation->config.steps, row->median_loss);
-    tern_rate_round_committed(&federation->rate);
+    tern_steps_state_add_loss(&federation->steps_state, &federation->config.steps,
+                              row->median_loss);
+    tern_rate_round_committed(&federation->rate_state);
 }
 
 static enum tern_result store_version(struct tern_federation *federation,
@@ -473,7 +481,7 @@ static enum tern_result store_version(struct tern_federation *federation,
         .version = merge->version, .round = federation->machine.round, .created_ms = now};
     memcpy(version.replica, merge->replica_id, TERN_SHA256_SIZE);
     memcpy(version.model_sha256, merge->model_sha256, TERN_SHA256_SIZE);
-    TERN_TRY(make_room(federation));
+    TERN_TRY(free_disk_if_low(federation));
     TERN_TRY(tern_db_version_put(db, &version));
     TERN_TRY(tern_catchup_version(federation->catchup, made, before.replica, now));
     return begin_checkpoint(federation);
@@ -505,18 +513,19 @@ static void log_ending(const struct tern_losses *losses, const struct tern_db_ro
              TERN_LOG_TEXT(tern_ending_advice(losses->ending)));
 }
 
-static bool may_pass(enum tern_result result)
+static bool is_temporary(enum tern_result result)
 {
     return result == TERN_OK || result == TERN_ERR_IO || result == TERN_ERR_BUSY ||
            result == TERN_ERR_NO_MEMORY;
 }
 
-// Every accepted update can be merged (strategies/bounds.h). A merge that fails means that the stored bytes are
-// damaged: the federation halts, because leaving out an acknowledged update would be wrong.
-static void find_damage(struct tern_federation *federation)
+// Sets the federation's damage after a failed merge. Every accepted update can be merged (strategies/bounds.h), so a
+// failure means that stored bytes are damaged: the federation halts, because leaving out an acknowledged update would
+// be wrong.
+static void report_damage(struct tern_federation *federation)
 {
     struct closing *closing = federation->closing;
-    if (!may_pass(closing->result)) {
+    if (!is_temporary(closing->result)) {
         snprintf(federation->damage, sizeof federation->damage,
                  "the stored updates of round %u cannot be merged (%s); stop the federation and "
                  "restore a backup",
@@ -554,7 +563,7 @@ static enum tern_result store(struct tern_federation *federation,
     if (losses->ending != ending_before) {
         log_ending(losses, row);
     }
-    federation->moved = true;
+    federation->progressed = true;
     tern_refusals_end_cohort(federation, true);
     log_round(federation, &next->report, &next->made);
     return TERN_OK;
@@ -569,10 +578,10 @@ static enum tern_result commit_merge(struct tern_federation *federation, uint64_
     tern_federation_wait_for_merge(federation);
     federation->closing_step = CLOSING_NOTHING;
     if (closing->result != TERN_OK) {
-        find_damage(federation);
+        report_damage(federation);
         return closing->result;
     }
-    // The log line of the round names the request that completed the round, not one served during the merge.
+    // The round's log line names the request that completed the round, not a request that was served during the merge.
     const uint64_t request = tern_log_request();
     tern_log_set_request(closing->request);
     const enum tern_result result = store(federation, &closing->next, now);

@@ -38,11 +38,11 @@ static enum tern_result make(struct tern_federation *federation, char why[256])
 }
 
 // Frees and zeroes all state that is derived from the store.
-static void forget(struct tern_federation *federation)
+static void free_derived_state(struct tern_federation *federation)
 {
     const size_t first = offsetof(struct tern_federation, catchup);
     if (federation->closing != NULL) {
-        tern_federation_wait_for_merge(federation); // its result is dropped
+        tern_federation_wait_for_merge(federation); // the result of the merge is dropped
     }
     if (federation->catchup != NULL) {
         federation->searches += tern_catchup_searches(federation->catchup);
@@ -50,8 +50,8 @@ static void forget(struct tern_federation *federation)
     tern_catchup_free(federation->catchup);
     free(federation->machine.members);
     free(federation->clients.list);
-    free(federation->clients.eligible);
-    free(federation->clients.lots);
+    free(federation->clients.candidates);
+    free(federation->clients.tagged);
     free(federation->scaling.body);
     memset((uint8_t *)federation + first, 0, sizeof *federation - first);
 }
@@ -82,7 +82,7 @@ void tern_federation_free(struct tern_federation *federation)
     if (federation == NULL) {
         return;
     }
-    forget(federation);
+    free_derived_state(federation);
     tern_closing_free(federation);
     tern_merge_free(&federation->merge);
     tern_published_free(&federation->published);
@@ -121,14 +121,15 @@ static void load_round(struct tern_federation *federation, const struct tern_db_
 {
     tern_round_restore(&federation->machine, row->round, row->target, row->quorum, row->attempts,
                        row->opened_ms, row->deadline_ms);
-    tern_rate_round_opened(&federation->rate, row->decays);
+    tern_rate_round_opened(&federation->rate_state, row->decays);
     if (row->state == TERN_ROUND_COMMITTED) {
         tern_closing_apply_committed(federation, row);
     }
     federation->row = *row;
 }
 
-// Reports an unknown strategy or codec at the start, before updates are received for nothing. TERN_ERR_UNKNOWN
+// Checks at the start that this program has the open round's strategy and codecs, before it receives updates that it
+// could not merge. TERN_ERR_UNKNOWN
 static enum tern_result check_open_round(const struct tern_db_round *row)
 {
     struct tern_codec codec;
@@ -170,7 +171,7 @@ static enum tern_result load_members(struct tern_federation *federation)
     return tern_db_end(rows);
 }
 
-// Replaces the time of a client's last check-in. For a client that never checked in, the time stays before its
+// Replaces the time of a client's last check-in. A client that has never checked in keeps a time no later than its
 // enrolment.
 static void set_last_seen(struct client *client, uint64_t ms)
 {
@@ -196,7 +197,7 @@ static void bound_clock(struct tern_federation *federation, uint64_t now)
     }
 }
 
-// Measures a stored update of the open round as if it had just arrived.
+// Records the figures of a stored update of the open round, as when the update arrived.
 static enum tern_result remeasure(void *ctx, const struct tern_db_update *update)
 {
     struct tern_federation *federation = ctx;
@@ -226,7 +227,7 @@ static enum tern_result load_open_round(struct tern_federation *federation)
     struct tern_round_machine *machine = &federation->machine;
     TERN_TRY(check_open_round(&federation->row));
     if (machine->policy.fraction > 0.0 && machine->target > machine->policy.cohort) {
-        machine->policy.cohort = machine->target; // the cohort that the round opened with
+        machine->policy.cohort = machine->target; // the cohort when the round opened
     }
     TERN_TRY(tern_merge_resume(&federation->merge, federation->db, &federation->row,
                                &federation->totals));
@@ -242,9 +243,9 @@ static enum tern_result load_rounds(struct tern_federation *federation, uint64_t
 {
     struct tern_round_policy policy = federation->config.round;
     policy.seed = federation->about.seed;
-    federation->prune_due = true; // a prune may have been interrupted
-    federation->room_due = true;
-    tern_steps_state_init(&federation->course, &federation->config.steps);
+    federation->prune_due = true; // the last process may have stopped before it dropped all rows
+    federation->disk_check_due = true;
+    tern_steps_state_init(&federation->steps_state, &federation->config.steps);
     tern_round_init(&federation->machine, &policy, federation->machine.members,
                     federation->machine.member_capacity);
     for (uint32_t i = 0; i < federation->clients.count; i++) {
@@ -260,7 +261,7 @@ static enum tern_result load_rounds(struct tern_federation *federation, uint64_t
     TERN_TRY(federation->machine.open ? load_open_round(federation) : TERN_OK);
     TERN_TRY(load_drift(federation));
     bound_clock(federation, now);
-    // Members could not check in while the service was down.
+    // The service was down before now, so members are not yet late with a check-in.
     federation->loaded_ms = now;
     return TERN_OK;
 }
@@ -269,8 +270,8 @@ static enum tern_result load_rounds(struct tern_federation *federation, uint64_t
 
 enum tern_result tern_federation_load(struct tern_federation *federation, uint64_t now)
 {
-    forget(federation);
-    federation->counts = federation->counted;
+    free_derived_state(federation);
+    federation->counts = federation->counts_before;
     TERN_TRY(load_model(federation, now));
     TERN_TRY(tern_catchup_new(&federation->config.downloads, federation->db, &federation->merge,
                               federation->ports.wake, federation->ports.ctx, &federation->catchup));
@@ -279,13 +280,13 @@ enum tern_result tern_federation_load(struct tern_federation *federation, uint64
     TERN_TRY(tern_statistics_load(federation));
     TERN_TRY(tern_indices_load(federation));
     TERN_TRY(tern_catchup_load(federation->catchup, now));
-    federation->moved = true;
+    federation->progressed = true;
     return TERN_OK;
 }
 
 // --- Changes by the operator or of the clock
 
-// Applies a stored deadline only if it is earlier: bound_clock() may have lowered the one in memory.
+// Applies a stored deadline only if it is earlier than the deadline in memory, which bound_clock() may have lowered.
 enum tern_result tern_federation_reload_round(struct tern_federation *federation)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -314,12 +315,12 @@ enum tern_result tern_federation_set_clock(struct tern_federation *federation, i
     federation->row.deadline_ms = federation->machine.deadline_ms;
     federation->row.closed_ms = tern_time_shifted_ms(federation->row.closed_ms, step);
     federation->retry_open_ms = 0;
-    federation->look_ms = 0;
+    federation->member_check_ms = 0;
     federation->loaded_ms = tern_time_shifted_ms(federation->loaded_ms, step);
     for (uint32_t i = 0; i < clients->count; i++) {
         struct client *client = &clients->list[i];
         set_last_seen(client, tern_time_shifted_ms(client->row.last_seen_ms, step));
-        client->absent_ms = tern_time_shifted_ms(client->absent_ms, step);
+        client->overdue_ms = tern_time_shifted_ms(client->overdue_ms, step);
         client->dirty = true;
     }
     TERN_TRY(tern_db_replicas_set_clock(federation->db, step));
@@ -333,14 +334,14 @@ enum tern_result tern_federation_set_clock(struct tern_federation *federation, i
 
 void tern_federation_begin_transaction(struct tern_federation *federation)
 {
-    federation->moved = false;
+    federation->progressed = false;
     federation->found_downloads = false;
-    federation->counted = federation->counts;
+    federation->counts_before = federation->counts;
 }
 
 bool tern_federation_has_progressed(const struct tern_federation *federation)
 {
-    return federation->moved;
+    return federation->progressed;
 }
 
 bool tern_federation_has_found_downloads(const struct tern_federation *federation)
@@ -355,8 +356,8 @@ const char *tern_federation_damage(const struct tern_federation *federation)
 
 // --- Downloads
 
-// Returns the model's manifest by its hash, which every client has. It is small and each client asks for it once, so
-// the cache does not keep it.
+// Finds the model's manifest by the model's hash. The manifest is small and each client requests it once, so the cache
+// of downloads does not keep it.
 static enum tern_result manifest_of(const struct tern_federation *federation,
                                     const uint8_t sha256[TERN_SHA256_SIZE], struct tern_blob **blob)
 {
@@ -372,7 +373,7 @@ static enum tern_result manifest_of(const struct tern_federation *federation,
     return TERN_OK;
 }
 
-// Finds downloads that are in memory and the same for all clients.
+// Finds the manifest, the scaling or the shared indices, which are in memory and the same for all clients.
 static enum tern_result blob_in_memory(struct tern_federation *federation,
                                        const uint8_t sha256[TERN_SHA256_SIZE],
                                        struct tern_blob **blob, struct tern_download_facts *facts)
@@ -451,7 +452,8 @@ void tern_federation_wait_rules(const struct tern_federation_config *config,
     };
 }
 
-// Takes the number of rounds from the machine: tern_federation_end() sets it there when the upstream federation ends.
+// Sets the rules by which this federation waits. Takes the number of rounds from the machine, where
+// tern_federation_end() sets it when the upstream federation ends.
 static void rules_of(const struct tern_federation *federation, struct tern_wait_rules *rules)
 {
     tern_federation_wait_rules(&federation->config, rules);
@@ -549,7 +551,7 @@ void tern_federation_each_missing_statistics(const struct tern_federation *feder
 
 #define RENEWED_MS 1000
 
-// Computes the cached results again. If the accuracy cannot be read now, the previous one stays until the next time.
+// Computes the cached results, at most once a second. If the accuracy cannot be read now, the cached accuracy stays.
 static void renew(struct tern_federation *federation, const struct tern_wait_rules *rules,
                   uint64_t now)
 {

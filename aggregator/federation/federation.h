@@ -1,6 +1,6 @@
 // The federation: enrolled clients, the open round and its members, what each client does next, and
 // which updates count. It works on the store, without HTTP or a clock: requests arrive as messages,
-// times as arguments, and every refusal carries its reason.
+// times as arguments, and every refusal has its reason.
 //
 // service/ calls it on the thread that owns the store, inside its transaction. A result other
 // than TERN_OK means that the store or memory failed; the transaction is rolled back then, and
@@ -30,37 +30,38 @@ struct tern_training_settings {
     struct tern_rate_policy rate;
     float momentum;
     float weight_decay;
-    bool evaluate; // clients evaluate their base on held-out data before they train
+    // Clients evaluate the weights that they received, on held-out data, before they train.
+    bool evaluate;
 };
 
 struct tern_federation_limits {
     uint32_t clients;      // most enrolled clients, including revoked ones
     uint32_t num_examples; // most examples that one update may claim
     double norm;           // largest norm of one update; above 0, at most TERN_UPDATE_NORM_MAX
-    uint64_t history;      // bytes of committed rounds' updates to keep; 0 = no limit
+    uint64_t history;      // bytes of committed rounds' updates to keep for replays; 0 = no limit
 };
 
-// Which clients receive the global model itself when the federation has finished. Others end with the
-// replica that they hold.
+// Which clients receive the global model itself when the federation has finished. Other clients end with the replica
+// that they hold.
 enum tern_final_model {
     TERN_FINAL_MODEL_NONE,
     TERN_FINAL_MODEL_EVALUATORS,
     TERN_FINAL_MODEL_ALL,
 };
 
-// Settings of the scaling of columns, which is made of statistics that clients send before the first round.
+// Settings of the scaling of columns, which is computed from statistics that clients send before the first round.
 struct tern_statistics_settings {
     bool enabled;
     // clients whose statistics a scaling needs; 0 = as many as the first round
     uint32_t min_clients;
-    uint64_t wait_ms; // time to wait for further statistics after the first arrived
+    uint64_t wait_ms; // time to wait for further statistics after the first statistics arrived
 };
 
 // Finer codecs for the first rounds, in which the model changes most.
 struct tern_early_codecs {
     uint32_t rounds; // number of first committed rounds that use these codecs; 0 = none
     struct tern_codec up;
-    struct tern_codec down; // encodes the delta to the version that the round makes
+    struct tern_codec down; // codec of the delta to the version that the round makes
 };
 
 struct tern_federation_config {
@@ -72,7 +73,7 @@ struct tern_federation_config {
     struct tern_statistics_settings statistics;
     uint64_t eligible_within_ms; // longest time since the last check-in; 0 = no limit
     enum tern_client_selection selection;
-    struct tern_tag_selection tags; // selected clients must have these
+    struct tern_tag_selection tags; // tags that selected clients must have
     struct tern_training_settings train;
     struct tern_steps_settings steps;
     struct tern_error_settings error;
@@ -83,30 +84,32 @@ struct tern_federation_config {
     const struct tern_strategy *strategy;
     float server_learning_rate; // above 0, at most TERN_SERVER_RATE_MAX
     float strategy_parameters
-        [TERN_STRATEGY_PARAMETERS]; // the strategy ignores those that it does not name
-    uint32_t average_versions;      // newest versions in the averaged model; 0 = no averaged model
-    uint64_t strategy_memory;       // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
-    struct tern_merge_room vectors; // vectors of the model's size; changed by a restart only
+        [TERN_STRATEGY_PARAMETERS]; // the strategy ignores parameters that it does not use
+    // Number of newest versions in the averaged model; 0 = no averaged model.
+    uint32_t average_versions;
+    uint64_t strategy_memory; // bytes for the values of all updates; 0 = TERN_MERGE_MEMORY
+    // Memory for vectors of the model's size; changed by a restart only.
+    struct tern_merge_room vectors;
     struct tern_federation_limits limits;
 };
 
-// Services that the federation's owner provides.
+// Callbacks that the federation's owner provides.
 struct tern_federation_ports {
     void *ctx;
-    // A client was enrolled, revoked, or loaded from the store. TERN_ERR_NO_MEMORY
+    // Called after a client was enrolled, revoked, or loaded from the store. TERN_ERR_NO_MEMORY
     enum tern_result (*admit)(void *ctx, const struct tern_db_client *row);
-    // Removes the clients from id `first` on: their enrolment did not reach the disk.
+    // Removes the clients with ids from `first` on, whose enrolment did not reach the disk.
     void (*dismiss)(void *ctx, uint64_t first);
-    // Adds the client's traffic in a round that was counted but is not in the store yet.
+    // Adds to *meter the client's counted traffic of the round that is not in the store yet.
     void (*metered)(void *ctx, uint64_t client, uint32_t round, struct tern_db_meter *meter);
-    // A merge has ended: tern_federation_advance() has something to do. Any thread.
+    // Called when a merge has ended, so that the owner calls tern_federation_advance(). Any thread.
     void (*wake)(void *ctx);
 };
 
-// Why a request is refused; result is TERN_OK when it is accepted.
+// Why a request is refused; result is TERN_OK when the request is accepted.
 struct tern_refusal {
     enum tern_result result;
-    uint32_t retry_after_s; // when to ask again; 0 = not set
+    uint32_t retry_after_s; // seconds until the client should try again; 0 = not set
     char sentence[sizeof((tern_Error){0}.sentence)];
 };
 
@@ -142,9 +145,9 @@ void tern_federation_configure(struct tern_federation *federation,
 // TERN_ERR_CORRUPT, TERN_ERR_NOT_FOUND, TERN_ERR_STATE, TERN_ERR_IO  the stored federation is damaged
 TERN_MUST_USE enum tern_result tern_federation_load(struct tern_federation *federation,
                                                     uint64_t now);
-// Loads the clients again, after another process changed them in the store.
+// Loads the clients from the store, after another process changed them there.
 TERN_MUST_USE enum tern_result tern_federation_reload_clients(struct tern_federation *federation);
-// Loads the open round's deadline and quorum again, after another process may have ended the round early.
+// Loads the open round's deadline and quorum from the store, after another process may have ended the round early.
 TERN_MUST_USE enum tern_result tern_federation_reload_round(struct tern_federation *federation);
 
 // Shifts all stored times by `step` ms after the clock was stepped, so that an event due in a minute stays due in a
@@ -159,15 +162,15 @@ void tern_federation_flushed(struct tern_federation *federation);
 
 // --- Transactions, and advancing rounds
 
-// Prepares for a new transaction.
+// Resets what the federation records for one transaction. Called at the start of each transaction.
 void tern_federation_begin_transaction(struct tern_federation *federation);
-// Closes, extends and opens rounds until there is nothing to do at this time.
+// Closes, extends and opens rounds as far as they are due at `now`.
 TERN_MUST_USE enum tern_result tern_federation_advance(struct tern_federation *federation,
                                                        uint64_t now);
-// Returns when tern_federation_advance() should run again, in ms.
+// Returns when tern_federation_advance() should run next, in Unix ms; 0 = at once.
 uint64_t tern_federation_next_advance(const struct tern_federation *federation);
-// Whether the open round is being merged: from the transaction that decides to close it to the one that stores the next
-// version. It accepts no updates and gives no tasks then.
+// Whether the open round is being merged: from the transaction that decides to close the round to the transaction that
+// stores the next version. Meanwhile the federation accepts no updates and gives no tasks.
 bool tern_federation_is_merging(const struct tern_federation *federation);
 // Waits until the running merge, if any, has ended.
 void tern_federation_wait_for_merge(struct tern_federation *federation);
@@ -180,15 +183,17 @@ bool tern_federation_has_found_downloads(const struct tern_federation *federatio
 // Publishes the committed state to other threads, and starts the merge of a round that the transaction decided to
 // close. Called after the commit and before replies are sent, so that each client finds what its reply names.
 void tern_federation_publish(struct tern_federation *federation);
-// Returns, after a rollback, why the federation must stop to lose no acknowledged update; NULL = it need not.
+// Returns, after a rollback, why the federation must stop in order to lose no acknowledged update; NULL = it can
+// continue.
 const char *tern_federation_damage(const struct tern_federation *federation);
 
 // --- Clients
 
-// Whether the client exists and is not revoked.
+// Whether a client with this id exists and is not revoked.
 bool tern_federation_has_client(struct tern_federation *federation, uint64_t client);
 
-// Enrols a client. peer: its address, for the log. reply: holds the client's token, of which only a hash is stored.
+// Enrols a client. peer: the client's address, for the log. reply: gets the client's token, of which only a hash is
+// stored.
 // Refused: TERN_ERR_UNAUTHORIZED  the join code is not valid; TERN_ERR_BUSY  limits.clients is reached
 TERN_MUST_USE enum tern_result tern_federation_enroll(struct tern_federation *federation,
                                                       const tern_EnrollRequest *message,
@@ -203,31 +208,31 @@ TERN_MUST_USE enum tern_result tern_federation_checkin(struct tern_federation *f
                                                        const tern_CheckinRequest *message,
                                                        uint64_t now, struct tern_refusal *refusal);
 
-// What a client should do now.
+// The answer to a check-in: what the client should do now.
 struct tern_checkin_answer {
     tern_CheckinReply reply;
-    bool idle; // the client has nothing to do; its check-in may be held
-    bool
-        soon; // the client has nothing to do until the open round is merged or its downloads are made
-    // the task's downloads were made for this client; the reply may contain them
+    bool idle; // the client has nothing to do; the service may hold its check-in open
+    // The client has nothing to do until the open round is merged or downloads are made for this client.
+    bool soon;
+    // The task's downloads were made for this client alone, so the reply may contain them.
     bool has_private_downloads;
 };
 
 TERN_MUST_USE enum tern_result tern_federation_answer_checkin(struct tern_federation *federation,
                                                               uint64_t client, uint64_t now,
                                                               struct tern_checkin_answer *next);
-// Sets whether the client's check-in is held: such a client can start at once.
+// Sets whether the service holds the client's check-in open. Such a client can start a task at once.
 void tern_federation_set_waiting(struct tern_federation *federation, uint64_t client, bool waits);
 
 // Finds a download, the round's shared indices, the scaling or the model's manifest by its SHA-256. The caller releases
 // *blob.
-// TERN_ERR_NOT_FOUND  nothing has this hash
+// TERN_ERR_NOT_FOUND  no blob has this hash
 // TERN_ERR_BUSY       disk, memory or file descriptors are short now; the client should try again later
 TERN_MUST_USE enum tern_result tern_federation_blob(struct tern_federation *federation,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
                                                     struct tern_blob **blob,
                                                     struct tern_download_facts *facts);
-// Like tern_federation_blob(), without the bytes. TERN_ERR_NOT_FOUND
+// Sets *facts as tern_federation_blob() does, without reading the bytes. TERN_ERR_NOT_FOUND
 TERN_MUST_USE enum tern_result tern_federation_find_blob(struct tern_federation *federation,
                                                          const uint8_t sha256[TERN_SHA256_SIZE],
                                                          struct tern_download_facts *facts);
@@ -238,47 +243,50 @@ TERN_MUST_USE enum tern_result tern_federation_find_blob(struct tern_federation 
 bool tern_federation_can_scale(const struct tern_federation_config *config, const char *spec,
                                char why[256]);
 
-// Statistics as received.
+// A received message with statistics of columns.
 struct tern_incoming_statistics {
     enum tern_result parsed; // result of parsing the body; an error is sent to the client
     tern_Statistics message;
-    struct tern_span columns; // part of body
-    struct tern_span body;    // received bytes, borrowed
+    struct tern_span columns; // the part of `body` with the columns
+    struct tern_span body;    // received bytes of the message, borrowed
 };
 
 // Returns the largest accepted size of statistics in bytes. Any thread.
 size_t tern_federation_statistics_max(const struct tern_federation *federation);
 
-// Stores statistics, or finds that they are stored already (*duplicate). Refuses them, without a change, for the
-// reasons that PROTOCOL.md lists for statistics.
+// Stores the client's statistics, or sets *duplicate if the same statistics are stored already. Refuses statistics,
+// without a change, for the reasons that PROTOCOL.md lists.
 TERN_MUST_USE enum tern_result
 tern_federation_receive_statistics(struct tern_federation *federation, uint64_t client,
                                    const struct tern_incoming_statistics *statistics, uint64_t now,
                                    bool *duplicate, struct tern_refusal *refusal);
 
-// Fills in `statistics` or `scaling` of the reply, as for a check-in of the client, without changing any state.
-// come_back_ms is set to 1 only so that the encoded reply is not empty.
+// Sets `statistics` or `scaling` of the reply, as for a check-in of the client, without changing any state. Sets
+// come_back_ms to 1, so that the encoded reply is not empty.
 void tern_federation_scaling_status(const struct tern_federation *federation, uint64_t client,
                                     tern_CheckinReply *reply);
 
 // --- Updates
 
-// An update, parsed by the thread that received it.
+// A received update, parsed by the thread that received it.
 struct tern_incoming_update {
     uint64_t client;
     uint32_t round;
     uint32_t sequence;
-    enum tern_result parsed; // result of parsing the body; sent unless an earlier check refuses
+    // Result of parsing the body; an error is sent to the client unless an earlier check refuses.
+    enum tern_result parsed;
     tern_Update message;
-    struct tern_span body; // received bytes, borrowed; or `joined`
+    struct tern_span body; // received bytes, borrowed; or body_with_indices
     struct tern_span container;
-    uint8_t sha256[TERN_SHA256_SIZE]; // of the body
-    double sum_square;                // of the decoded values
+    uint8_t sha256[TERN_SHA256_SIZE]; // SHA-256 of `body`
+    double sum_square;                // sum of the squared decoded values
     uint32_t received;                // bytes of the body as received
     uint32_t payload;                 // bytes of the container
-    uint8_t *body_with_indices;       // the body with the shared indices put back, or NULL; owned
-    struct tern_reading *reading;     // the container, decoded for the merge, or NULL; owned
-    bool container_unread;            // the update cannot count, so its container was not read
+    // The body, completed by the round's shared indices; NULL = the body was complete; owned.
+    uint8_t *body_with_indices;
+    // The decoded container, for the merge; NULL = not decoded; owned.
+    struct tern_reading *reading;
+    bool container_unread; // the update cannot count, so its container was not decoded
 };
 
 // Parses and checks the body of an update whose client, round, sequence and body are set. Any thread.
@@ -287,25 +295,25 @@ void tern_federation_read_update(struct tern_federation *federation,
 // Frees what tern_federation_read_update() allocated. Any thread.
 void tern_incoming_update_free(struct tern_incoming_update *update);
 
-// Counts an update in its round, or finds that it is stored already (*duplicate). Refuses it for the reasons that
-// PROTOCOL.md lists for updates; TERN_ERR_BUSY: nothing changed, and the client should try again. Must not be called
-// while a round is being merged.
+// Counts an update in its round, or sets *duplicate if the update is stored already. Refuses the update for the reasons
+// that PROTOCOL.md lists; TERN_ERR_BUSY: nothing changed, and the client should try again. Must not be called while a
+// round is being merged.
 TERN_MUST_USE enum tern_result
 tern_federation_receive_update(struct tern_federation *federation,
                                const struct tern_incoming_update *update, uint64_t now,
                                bool *duplicate, struct tern_refusal *refusal);
 
-// The SHA-256 of the client's update that is stored for that round. TERN_ERR_NOT_FOUND
+// Sets sha256 to the SHA-256 of the client's stored update for the round. TERN_ERR_NOT_FOUND
 TERN_MUST_USE enum tern_result tern_federation_find_update(struct tern_federation *federation,
                                                            uint64_t client, uint32_t round,
                                                            uint8_t sha256[TERN_SHA256_SIZE]);
 
 // --- Following another federation's model, as a gateway does (config.upstream_client; gateway.c)
 
-// config.upstream_client.
+// Returns config.upstream_client.
 uint64_t tern_federation_upstream_client(const struct tern_federation *federation);
 
-// Training parameters from the upstream task. They apply to an open round, too.
+// Training parameters of the last upstream task. They also apply to a round that is open already.
 struct tern_upstream_training {
     uint32_t local_steps;
     uint32_t batch_size;
@@ -316,17 +324,17 @@ struct tern_upstream_training {
     // time for devices to train, if shorter than round.deadline; 0 = round.deadline
     uint32_t window_ms;
 };
-// Writes the course into config; the strategy becomes the plain mean, without bounds or scaling.
+// Writes the training parameters into config. The strategy becomes the plain mean, without bounds or scaling.
 void tern_federation_config_set_training(struct tern_federation_config *config,
                                          const struct tern_upstream_training *course);
 void tern_federation_set_training(struct tern_federation *federation,
                                   const struct tern_upstream_training *course);
 
-// Sets the model to weights[0..count): opens a round whose one member is `follower`, a client that never trains, and
-// stores the difference as that member's update. The round closes as any other. Its version equals the weights except
-// for the rounding of two sums. Refused: TERN_ERR_BUSY  a round is open or being merged;
-// TERN_ERR_MODEL_MISMATCH  `count` is not the model's; TERN_ERR_NON_FINITE, TERN_ERR_NORM_LIMIT  no accepted update can
-// bring the difference
+// Sets the model to weights[0..count): opens a round whose one member is `upstream_client`, a client that never trains,
+// and stores the difference as that member's update. The round closes as any other. The next version equals the weights
+// except for the rounding of two sums.
+// Refused: TERN_ERR_BUSY  a round is open or being merged; TERN_ERR_MODEL_MISMATCH  `count` is not the model's;
+// TERN_ERR_NON_FINITE, TERN_ERR_NORM_LIMIT  the difference is too large for an accepted update
 TERN_MUST_USE enum tern_result tern_federation_set_model(struct tern_federation *federation,
                                                          uint64_t follower, const float *weights,
                                                          uint32_t count, uint64_t now,
@@ -335,11 +343,11 @@ TERN_MUST_USE enum tern_result tern_federation_set_model(struct tern_federation 
 // Allows rounds up to this number to open. A round still opens only when there are clients for it.
 void tern_federation_allow_round(struct tern_federation *federation, uint32_t round);
 
-// Ends the federation until the next tern_federation_load(): check-ins are answered that it has finished. Returns
-// false, and changes nothing, while a round is open.
+// Ends the federation until the next tern_federation_load(): check-ins are answered that the federation has finished.
+// Returns false, and changes nothing, while a round is open.
 bool tern_federation_end(struct tern_federation *federation);
 
-// Returns the model, which nodes need to make partial sums of a round. It lives as long as the federation. Any thread.
+// Returns the model's description. It lives as long as the federation. Any thread.
 const struct tern_model *tern_federation_model(const struct tern_federation *federation);
 
 // --- Facts
@@ -351,8 +359,8 @@ size_t tern_federation_update_max(const struct tern_federation *federation);
 
 // Whether the round had opened by the last commit. Any thread.
 bool tern_federation_has_opened(struct tern_federation *federation, uint32_t round);
-// Whether, as of the last commit, the client may send an update for the round, even a late or a repeated one: TERN_OK,
-// TERN_ERR_UNKNOWN_ROUND or TERN_ERR_NOT_IN_COHORT. Any thread.
+// Whether, as of the last commit, the client may send an update for the round, even a late or a repeated update:
+// TERN_OK, TERN_ERR_UNKNOWN_ROUND or TERN_ERR_NOT_IN_COHORT. Any thread.
 TERN_MUST_USE enum tern_result tern_federation_expects_update(struct tern_federation *federation,
                                                               uint64_t client, uint32_t round);
 
@@ -360,12 +368,15 @@ TERN_MUST_USE enum tern_result tern_federation_expects_update(struct tern_federa
 struct tern_federation_counts {
     uint64_t updates_late;
     uint64_t updates_rejected;
-    uint64_t updates_scaled_down; // by norm_bound or examples_bound of round.strategy
-    uint64_t tasks_missed;        // tasks that a client fetched and did not report in time
-    uint64_t tasks_failed;        // tasks whose training a client reported as failed
+    // Updates that norm_bound or examples_bound of round.strategy scaled down.
+    uint64_t updates_scaled_down;
+    uint64_t tasks_missed; // tasks that a client fetched and did not report in time
+    uint64_t tasks_failed; // tasks whose training a client reported as failed
     uint64_t checkins;
-    uint64_t anomalies[TERN_ANOMALY_COUNT];    // in clients' reports of their error buffers
-    uint64_t directives[TERN_DIRECTIVE_COUNT]; // sent with new tasks
+    // Anomalies in clients' reports of their error buffers, by kind.
+    uint64_t anomalies[TERN_ANOMALY_COUNT];
+    // Directives for error buffers that were sent with new tasks.
+    uint64_t directives[TERN_DIRECTIVE_COUNT];
 };
 
 struct tern_federation_facts {
@@ -373,23 +384,27 @@ struct tern_federation_facts {
     uint8_t model_sha256[TERN_SHA256_SIZE];
     uint32_t version;
     uint32_t values;                   // number of the model's values
-    struct tern_round_machine machine; // a copy; members is NULL
+    struct tern_round_machine machine; // a copy of the round machine; members is NULL
     bool merging;                      // the open round's updates are being merged
-    uint32_t clients;                  // this and the next three exclude a gateway's follower
+    // Clients, revoked and evaluators exclude the client that stands for a gateway's upstream aggregator.
+    uint32_t clients;
     uint32_t revoked;
     uint32_t evaluators;
-    uint32_t unreliable; // rounds do not count on them
+    uint32_t unreliable; // clients on which rounds do not count
     float last_loss;
-    uint32_t refused_cohorts; // consecutive draws in which every update was refused for its values
-    const char *advice; // what to do about refused draws, or about an early end; NULL = no advice
-    uint64_t replica_bytes;    // of downloads and replicas in the store
-    uint64_t replica_searches; // searches for downloads between clients' replicas since the start
+    // Consecutive cohorts of which every update was refused for its values.
+    uint32_t refused_cohorts;
+    // What to do about refused cohorts, or about an early end; NULL = no advice.
+    const char *advice;
+    uint64_t replica_bytes;    // bytes of downloads and replicas in the store
+    uint64_t replica_searches; // searches for one client's downloads since the start
     struct tern_federation_counts counts;
     enum tern_wait wait;
-    bool needs_help; // the wait does not end without the operator
+    bool needs_help; // the wait ends only if the operator acts
     // The next two are at most a second old.
     struct tern_trainer_counts trainers;
-    struct tern_accuracy evaluated; // the newest evaluated version; num_examples is 0: none
+    // Accuracy of the newest evaluated version; num_examples is 0: no version was evaluated.
+    struct tern_accuracy evaluated;
 };
 
 // Fills in the facts that status pages and metrics show. Called outside of transactions.
@@ -399,10 +414,10 @@ void tern_federation_facts(struct tern_federation *federation, uint64_t now,
 // The rules that decide what the federation waits for.
 void tern_federation_wait_rules(const struct tern_federation_config *config,
                                 struct tern_wait_rules *rules);
-// These rules, and the facts that they apply to. Reads every client in memory.
+// Sets the rules by which this federation waits, and the facts to which they apply. Reads every client in memory.
 void tern_federation_wait_facts(const struct tern_federation *federation, uint64_t now,
                                 struct tern_wait_rules *rules, struct tern_wait_facts *facts);
-// tries: how often the client fetched its task, at least
+// tries: how often the client fetched its task; at least this number
 typedef void tern_federation_on_missing(void *ctx, const struct tern_db_client *client,
                                         bool has_task, uint32_t tries);
 // Calls take() for the open round's members that have no update and were not revoked.
@@ -414,20 +429,20 @@ void tern_federation_each_missing_statistics(const struct tern_federation *feder
 
 // --- Join codes, which the command line and the admin listener make and clients present. Reentrant
 
-// Only a code's hash is stored; the hash's first 8 digits name the code. Size with the NUL.
+// Size of a code's name with the NUL. Only a code's hash is stored; the hash's first 8 digits name the code.
 #define TERN_JOIN_CODE_ID 9
 void tern_join_code_id(const uint8_t hash[TERN_SHA256_SIZE], char id[TERN_JOIN_CODE_ID]);
 
 #define TERN_JOIN_CODE_TEXT 20 // "7k3m-9xq2-0ahp-w4tz" and the NUL
 
-// Makes a new code: 80 random bits in letters and digits that people do not mistake for each other.
-// Sets code->hash; the caller fills in the other fields.
+// Makes a new join code: 80 random bits in letters and digits that people do not mistake for each other. Sets
+// code->hash; the caller sets the other fields.
 // TERN_ERR_IO  the system has no random bytes
 TERN_MUST_USE enum tern_result tern_join_code_make(struct tern_db_code *code,
                                                    char text[TERN_JOIN_CODE_TEXT]);
 
-// Returns the hash that the code is stored under. The text may be in either case, with O for 0 and I or L for 1
-// (Crockford's base32), and with hyphens, blanks or nothing between its groups.
+// Sets hash to the hash under which the join code is stored. The text may be in either case, with O for 0 and I or L
+// for 1 (Crockford's base32), and with hyphens, blanks or nothing between its groups.
 void tern_join_code_hash(const char *text, uint8_t hash[TERN_SHA256_SIZE]);
 
 #endif

@@ -1,5 +1,6 @@
-// A gateway's federation, which follows the model of another, upstream federation. A version from upstream is made like
-// every other: by a round, here with one stored update. So restarts, replays and downloads need no special case.
+// A gateway's federation takes its model from an upstream federation. A version from upstream is made like every other
+// version, by a round, here with one stored update: the difference to the upstream model. So restarts, replays and
+// downloads need no special case.
 #include "federation/clients.h"
 #include "federation/round.h"
 
@@ -8,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The codec of an update that contains the whole difference without loss.
-#define WHOLE "float32"
+// The codec of the update that contains the difference to the upstream model, without loss.
+#define LOSSLESS_CODEC "float32"
 
 // --- How clients train
 
@@ -26,7 +27,8 @@ void tern_federation_config_set_training(struct tern_federation_config *config,
     config->server_learning_rate = 1.0F;
     config->average_versions = 0;
     const float bound =
-        config->strategy_parameters[TERN_STRATEGY_EXAMPLES_BOUND]; // the gateway's own
+        // From the gateway's own settings.
+        config->strategy_parameters[TERN_STRATEGY_EXAMPLES_BOUND];
     memset(config->strategy_parameters, 0, sizeof config->strategy_parameters);
     config->strategy_parameters[TERN_STRATEGY_EXAMPLES_BOUND] = bound;
     config->strategy_parameters[TERN_STRATEGY_PROX_MU] = course->prox_mu;
@@ -51,7 +53,7 @@ uint64_t tern_federation_upstream_client(const struct tern_federation *federatio
 
 void tern_federation_allow_round(struct tern_federation *federation, uint32_t round)
 {
-    federation->last_opened = round;
+    federation->last_allowed_round = round;
     federation->retry_open_ms = 0;
 }
 
@@ -61,14 +63,15 @@ bool tern_federation_end(struct tern_federation *federation)
         return false;
     }
     federation->machine.policy.rounds = federation->machine.committed;
-    federation->moved = true; // held check-ins are answered that the federation has finished
+    // Held check-ins get the answer that the federation has finished.
+    federation->progressed = true;
     return true;
 }
 
 // --- A version from upstream
 
-// Buffers to make the follower's update in.
-struct making {
+// Memory for the update that brings the upstream model.
+struct update_buffers {
     float *values;
     uint8_t *container;
     uint8_t *body;
@@ -76,26 +79,27 @@ struct making {
     size_t body_size;
 };
 
-static void free_making(struct making *making)
+static void free_buffers(struct update_buffers *buffers)
 {
-    free(making->values);
-    free(making->container);
-    free(making->body);
+    free(buffers->values);
+    free(buffers->container);
+    free(buffers->body);
 }
 
 static enum tern_result allocate(const struct tern_model *model, const struct tern_codec *codec,
-                                 struct making *making)
+                                 struct update_buffers *buffers)
 {
-    making->container_size = tern_container_bound(codec, model);
-    making->body_size = TERN_WIRE_OVERHEAD + making->container_size;
-    making->values = malloc((size_t)model->count * sizeof(float));
-    making->container = malloc(making->container_size);
-    making->body = malloc(making->body_size);
-    const bool made = making->values != NULL && making->container != NULL && making->body != NULL;
+    buffers->container_size = tern_container_bound(codec, model);
+    buffers->body_size = TERN_WIRE_OVERHEAD + buffers->container_size;
+    buffers->values = malloc((size_t)model->count * sizeof(float));
+    buffers->container = malloc(buffers->container_size);
+    buffers->body = malloc(buffers->body_size);
+    const bool made =
+        buffers->values != NULL && buffers->container != NULL && buffers->body != NULL;
     return made ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-static tern_Update describe(const struct tern_federation *federation)
+static tern_Update describe_update(const struct tern_federation *federation)
 {
     tern_Update message;
     memset(&message, 0, sizeof message);
@@ -103,43 +107,44 @@ static tern_Update describe(const struct tern_federation *federation)
     memcpy(message.base.bytes, federation->merge.replica_id, TERN_WIRE_REPLICA_BYTES);
     message.num_examples = 1;
     message.local_steps = 1;
-    message.loss = federation->last_loss; // unchanged, because no client has trained
+    message.loss = federation->last_loss; // the last round's loss, because no client has trained
     message.has_error = true;
     message.error.generation = 1;
     message.error.sequence = federation->machine.round + 1;
     return message;
 }
 
-// Makes the follower's update: the weights minus the global model.
+// Makes the update that brings the upstream model: `weights` minus the global model.
 static enum tern_result make_update(const struct tern_federation *federation, const float *weights,
-                                    struct making *making, struct tern_incoming_update *update)
+                                    struct update_buffers *buffers,
+                                    struct tern_incoming_update *update)
 {
     const struct tern_merge *merge = &federation->merge;
     struct tern_codec codec;
     size_t container_len = 0;
     size_t body_len = 0;
     double sum_square = 0.0;
-    TERN_TRY(tern_codec_parse(WHOLE, &codec, NULL));
-    TERN_TRY(allocate(&merge->model, &codec, making));
+    TERN_TRY(tern_codec_parse(LOSSLESS_CODEC, &codec, NULL));
+    TERN_TRY(allocate(&merge->model, &codec, buffers));
     for (uint32_t i = 0; i < merge->model.count; i++) {
-        making->values[i] = weights[i] - merge->global[i];
+        buffers->values[i] = weights[i] - merge->global[i];
     }
-    tern_model_freeze(&merge->model, making->values);
+    tern_model_freeze(&merge->model, buffers->values);
     for (uint32_t i = 0; i < merge->model.count; i++) {
-        sum_square += (double)making->values[i] * (double)making->values[i];
+        sum_square += (double)buffers->values[i] * (double)buffers->values[i];
     }
     const double limit = federation->config.limits.norm;
     if (!(sum_square <= limit * limit)) {
         return TERN_ERR_NORM_LIMIT;
     }
-    TERN_TRY(tern_container_encode(&codec, NULL, &merge->model, making->values, making->container,
-                                   making->container_size, &container_len));
-    update->message = describe(federation);
-    update->container = (struct tern_span){making->container, container_len};
-    TERN_TRY(tern_wire_encode_update(&update->message, update->container, making->body,
-                                     making->body_size, &body_len));
-    update->body = (struct tern_span){making->body, body_len};
-    tern_sha256(making->body, body_len, update->sha256);
+    TERN_TRY(tern_container_encode(&codec, NULL, &merge->model, buffers->values, buffers->container,
+                                   buffers->container_size, &container_len));
+    update->message = describe_update(federation);
+    update->container = (struct tern_span){buffers->container, container_len};
+    TERN_TRY(tern_wire_encode_update(&update->message, update->container, buffers->body,
+                                     buffers->body_size, &body_len));
+    update->body = (struct tern_span){buffers->body, body_len};
+    tern_sha256(buffers->body, body_len, update->sha256);
     update->parsed = TERN_OK;
     update->sum_square = sum_square;
     update->received = (uint32_t)body_len;
@@ -147,9 +152,9 @@ static enum tern_result make_update(const struct tern_federation *federation, co
     return TERN_OK;
 }
 
-// Opens a round whose only member is the follower, with its task assigned.
-static enum tern_result open_for(struct tern_federation *federation, uint64_t follower,
-                                 uint64_t now)
+// Opens a round whose only member is the upstream client, and assigns the member its task.
+static enum tern_result open_upstream_round(struct tern_federation *federation, uint64_t follower,
+                                            uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
     TERN_TRY(tern_round_open(machine, &follower, 1, now));
@@ -157,7 +162,7 @@ static enum tern_result open_for(struct tern_federation *federation, uint64_t fo
     tern_round_assign_task(member, 1, now);
     memcpy(member->base, federation->merge.replica_id, TERN_SHA256_SIZE);
     member->base_version = federation->merge.version;
-    strcpy(member->codec, WHOLE);
+    strcpy(member->codec, LOSSLESS_CODEC);
     return tern_rounds_store_opened(federation, now);
 }
 
@@ -167,7 +172,7 @@ static enum tern_result refuse(struct tern_refusal *refusal, enum tern_result re
     return TERN_OK;
 }
 
-static bool may_pass(enum tern_result result)
+static bool is_temporary(enum tern_result result)
 {
     return result == TERN_ERR_NO_MEMORY || result == TERN_ERR_IO || result == TERN_ERR_NO_SPACE;
 }
@@ -177,12 +182,12 @@ static enum tern_result follow(struct tern_federation *federation, uint64_t foll
                                struct tern_refusal *refusal)
 {
     bool duplicate = false;
-    TERN_TRY(open_for(federation, follower, now));
+    TERN_TRY(open_upstream_round(federation, follower, now));
     update->client = follower;
     update->round = federation->machine.round;
     update->sequence = update->message.error.sequence;
     TERN_TRY(tern_federation_receive_update(federation, update, now, &duplicate, refusal));
-    // The error rolls the transaction back: a round without the follower's update would never close.
+    // The error rolls the transaction back: a round without the upstream client's update would never close.
     return refusal->result == TERN_OK ? TERN_OK : TERN_ERR_STATE;
 }
 
@@ -190,7 +195,7 @@ enum tern_result tern_federation_set_model(struct tern_federation *federation, u
                                            const float *weights, uint32_t count, uint64_t now,
                                            struct tern_refusal *refusal)
 {
-    struct making making = {.values = NULL};
+    struct update_buffers buffers = {.values = NULL};
     struct tern_incoming_update update = {.client = follower};
     const struct client *client = client_of(federation, follower);
     tern_refusal_set(refusal, TERN_OK, NULL);
@@ -204,12 +209,12 @@ enum tern_result tern_federation_set_model(struct tern_federation *federation, u
         federation->checkpoint_due) {
         return refuse(refusal, TERN_ERR_BUSY);
     }
-    enum tern_result result = make_update(federation, weights, &making, &update);
+    enum tern_result result = make_update(federation, weights, &buffers, &update);
     if (result == TERN_OK) {
         result = follow(federation, follower, &update, now, refusal);
-    } else if (!may_pass(result)) {
+    } else if (!is_temporary(result)) {
         result = refuse(refusal, result);
     }
-    free_making(&making);
+    free_buffers(&buffers);
     return result;
 }

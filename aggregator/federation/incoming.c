@@ -26,7 +26,7 @@ static bool make_room(struct tern_round_machine *copy, uint32_t count)
     return true;
 }
 
-// Copies the machine without its members.
+// Copies the round machine without its array of members.
 static void copy_machine(struct tern_round_machine *copy, const struct tern_round_machine *machine)
 {
     struct tern_member *members = copy->members;
@@ -74,7 +74,7 @@ static void publish_members(struct tern_published *published,
 void tern_published_round(struct tern_federation *federation)
 {
     struct unpublished *unpublished = &federation->unpublished;
-    if (federation->moved || unpublished->count > UNPUBLISHED_MAX) {
+    if (federation->progressed || unpublished->count > UNPUBLISHED_MAX) {
         publish_all(&federation->published, &federation->machine);
     } else if (unpublished->any) {
         publish_members(&federation->published, &federation->machine, unpublished->clients,
@@ -132,9 +132,9 @@ struct tern_blob *tern_published_indices(struct tern_published *published, uint3
     return indices;
 }
 
-// --- Indices: putting them back into an update
+// --- Updates without the indices that their round shares
 
-// Encodes the update again with the container that has its indices.
+// Encodes the update with `container`, which contains the update's indices.
 static enum tern_result rebuild(struct tern_incoming_update *update, struct tern_span container)
 {
     size_t size = container.len + TERN_WIRE_OVERHEAD;
@@ -151,8 +151,8 @@ static enum tern_result rebuild(struct tern_incoming_update *update, struct tern
                                    &update->container);
 }
 
-static enum tern_result join(const struct tern_model *model, struct tern_span indices,
-                             struct tern_incoming_update *update)
+static enum tern_result join_container(const struct tern_model *model, struct tern_span indices,
+                                       struct tern_incoming_update *update)
 {
     size_t bound = tern_sparse_join_bound(model, indices.len, update->container.len);
     struct tern_span joined = {NULL, 0};
@@ -171,10 +171,10 @@ static enum tern_result join(const struct tern_model *model, struct tern_span in
     return result;
 }
 
-// Puts the round's shared indices into an update that was sent without indices. Any thread.
-// TERN_ERR_STATE  its round shares no indices; TERN_ERR_CORRUPT, TERN_ERR_NO_MEMORY
-static enum tern_result join_indices(struct tern_federation *federation,
-                                     struct tern_incoming_update *update)
+// Completes an update that was sent without indices by the shared indices of its round. Any thread.
+// TERN_ERR_STATE  the round shares no indices; TERN_ERR_CORRUPT, TERN_ERR_NO_MEMORY
+static enum tern_result add_indices(struct tern_federation *federation,
+                                    struct tern_incoming_update *update)
 {
     tern_Download message;
     struct tern_span indices;
@@ -184,7 +184,7 @@ static enum tern_result join_indices(struct tern_federation *federation,
     }
     enum tern_result result = tern_wire_decode_download(blob->data, blob->len, &message, &indices);
     if (result == TERN_OK) {
-        result = join(&federation->merge.model, indices, update);
+        result = join_container(&federation->merge.model, indices, update);
     }
     tern_blob_release(blob);
     return result;
@@ -203,8 +203,8 @@ static enum tern_result read_values(struct tern_federation *federation,
     return info.skipped_nonzero == 0 ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Parses the body, and reads the container only if the update may count. A repeated update needs only its indices put
-// back, because it is compared by its hash.
+// Parses the body of an update. Decodes its container only if the update may count. A repeated update is compared by
+// its hash, so it needs no more than its indices.
 static enum tern_result read_body(struct tern_federation *federation,
                                   struct tern_incoming_update *update)
 {
@@ -216,7 +216,7 @@ static enum tern_result read_body(struct tern_federation *federation,
     update->payload = (uint32_t)update->container.len;
     if (update->message.shared_indices) {
         bool wanted = !update->container_unread || standing.reported;
-        TERN_TRY(wanted ? join_indices(federation, update) : TERN_ERR_STATE);
+        TERN_TRY(wanted ? add_indices(federation, update) : TERN_ERR_STATE);
     }
     return update->container_unread ? TERN_OK : read_values(federation, update);
 }

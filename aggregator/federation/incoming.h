@@ -1,6 +1,6 @@
-// A copy of the open round as of the last commit, which every thread may read: its members, so that an update that
-// cannot count is not decoded, and the download with the indices that its leader chose. The thread that owns the
-// federation writes the copy; threads that receive updates read it.
+// A copy of the open round as of the last commit, for threads that receive updates: its members, so that an update that
+// cannot count is not decoded, and the download with the indices that its leader chose (strategy scalecom). The thread
+// that owns the federation writes the copy. Any thread reads updates by tern_federation_read_update().
 #ifndef TERN_FEDERATION_INCOMING_H
 #define TERN_FEDERATION_INCOMING_H
 
@@ -11,10 +11,12 @@
 
 struct tern_published {
     pthread_mutex_t lock;
-    struct tern_round_machine machine; // a copy; its array of members is owned
-    bool known;                        // false: no memory for the copy; every update is decoded
+    // A copy of federation->machine with an array of members of its own.
+    struct tern_round_machine machine;
+    bool known; // false: there was no memory for the copy, so every update is decoded
     uint32_t indices_round;
-    struct tern_blob *indices; // shared indices of indices_round; NULL = none
+    // Download with the shared indices of the round indices_round; NULL = none.
+    struct tern_blob *indices;
 };
 
 void tern_published_free(struct tern_published *published);

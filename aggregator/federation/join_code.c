@@ -7,7 +7,7 @@
 #define SECRET_BYTES 10
 #define CHARACTERS 16
 
-// Writes a character at its place in the text: groups of four, separated by hyphens.
+// Writes the character at position `place` of the code: groups of four, separated by hyphens.
 static void put(char text[TERN_JOIN_CODE_TEXT], unsigned place, char character)
 {
     char *at = text + place + place / 4;
@@ -30,7 +30,7 @@ static void spell(const uint8_t secret[SECRET_BYTES], char text[TERN_JOIN_CODE_T
     }
 }
 
-// Returns the character of the alphabet that a typed character stands for.
+// Returns the character of the code's alphabet for a typed character: lower case, 0 for O, and 1 for I and L.
 static char meant(char typed)
 {
     const char lower = typed >= 'A' && typed <= 'Z' ? (char)(typed + ('a' - 'A')) : typed;

@@ -14,17 +14,17 @@ _Static_assert((int)TERN_DIRECTIVE_KEEP == (int)tern_ErrorDirective_ERROR_KEEP &
                "directives are sent without a conversion");
 _Static_assert(TERN_ERROR_REASON_MAX <= TERN_DB_REASON_MAX, "a reason fits into its column");
 
-// A client's anomaly of one kind is logged at most once in this time.
+// Time in which one kind of anomaly of a client is logged at most once.
 #define AGAIN_MS 60000
 
 // --- Rows
 
-static bool holds_something(const struct tern_db_ledger *row)
+static bool has_content(const struct tern_db_ledger *row)
 {
     return row->sequence > 0 || row->norm != 0.0F;
 }
 
-static struct tern_db_ledger *slot_of(struct tern_federation *federation, uint64_t id)
+static struct tern_db_ledger *cached_row(struct tern_federation *federation, uint64_t id)
 {
     return &federation->ledger[id % LEDGER_ROWS];
 }
@@ -32,9 +32,10 @@ static struct tern_db_ledger *slot_of(struct tern_federation *federation, uint64
 enum tern_result tern_ledger_read(struct tern_federation *federation, uint64_t id,
                                   struct tern_db_ledger *row)
 {
-    struct tern_db_ledger *kept = slot_of(federation, id);
+    struct tern_db_ledger *kept = cached_row(federation, id);
     if (kept->client != id) {
-        *row = (struct tern_db_ledger){.client = id}; // a new client has no row yet
+        // A client that has not reported has no stored row.
+        *row = (struct tern_db_ledger){.client = id};
         TERN_TRY(tern_db_may_miss(tern_db_ledger_get(federation->db, id, row)));
         *kept = *row;
     }
@@ -46,17 +47,17 @@ static enum tern_result write_row(struct tern_federation *federation,
                                   const struct tern_db_ledger *row)
 {
     TERN_TRY(tern_db_ledger_put(federation->db, row));
-    *slot_of(federation, row->client) = *row;
+    *cached_row(federation, row->client) = *row;
     return TERN_OK;
 }
 
-// Returns the client's state for rounds/error_watch.h. A doubt is not stored: after a restart the next report raises it
-// again.
+// Returns the client's state for rounds/error_watch.h. A suspicion is in memory only: after a restart the client's next
+// report raises it.
 static struct tern_error_watch watch_of(struct tern_federation *federation,
                                         const struct tern_db_ledger *row)
 {
     return (struct tern_error_watch){
-        .known = row->generation != 0 || holds_something(row),
+        .known = row->generation != 0 || has_content(row),
         .last = {row->generation, row->sequence, row->norm != 0.0F},
         .previous_generation = row->previous_generation,
         .anomaly = (enum tern_error_anomaly)row->anomaly,
@@ -65,8 +66,8 @@ static struct tern_error_watch watch_of(struct tern_federation *federation,
     };
 }
 
-static void keep_watch(struct tern_federation *federation, const struct tern_error_watch *watch,
-                       struct tern_db_ledger *row)
+static void store_watch(struct tern_federation *federation, const struct tern_error_watch *watch,
+                        struct tern_db_ledger *row)
 {
     row->previous_generation = watch->previous_generation;
     row->anomaly = (uint32_t)watch->anomaly;
@@ -74,9 +75,9 @@ static void keep_watch(struct tern_federation *federation, const struct tern_err
     client_of(federation, row->client)->doubt = watch->doubt;
 }
 
-// Whether to log this anomaly of the client: it was not logged within the last AGAIN_MS. Anomalies of different kinds
-// do not suppress each other.
-static bool take_line(struct client *client, uint32_t anomaly, uint64_t now)
+// Whether to log this anomaly of the client: this kind was not logged within the last AGAIN_MS. Anomalies of other
+// kinds do not suppress it.
+static bool may_log(struct client *client, uint32_t anomaly, uint64_t now)
 {
     const uint32_t bit = 1u << anomaly;
     if (now < client->anomalies_logged_ms || now - client->anomalies_logged_ms >= AGAIN_MS) {
@@ -88,15 +89,15 @@ static bool take_line(struct client *client, uint32_t anomaly, uint64_t now)
     return may;
 }
 
-// Counts an anomaly and logs it, at most once a minute: a client that reports another buffer each time must not fill
-// the log. before: the client's previous anomaly.
+// Counts the row's anomaly and logs it, at most once a minute: a client that reports another buffer each time must not
+// fill the log. before: the client's previous anomaly.
 static void log_anomaly(struct tern_federation *federation, struct tern_db_ledger *row,
                         uint32_t before, uint64_t now)
 {
     const bool again =
         row->anomaly == before && now >= row->anomaly_ms && now - row->anomaly_ms < AGAIN_MS;
     federation->counts.anomalies[row->anomaly]++;
-    if (again || !take_line(client_of(federation, row->client), row->anomaly, now)) {
+    if (again || !may_log(client_of(federation, row->client), row->anomaly, now)) {
         return;
     }
     row->anomaly_ms = now;
@@ -107,10 +108,10 @@ static void log_anomaly(struct tern_federation *federation, struct tern_db_ledge
 
 // --- Reports of clients
 
-// Stops counting the rounds missed before a task with a decay or reset, once a report shows that the client followed
-// the directive: its buffer has a new update or is a new one. A client that failed before it trained has not followed
-// it.
-static void settle_missed(struct tern_db_ledger *row, const tern_ErrorFacts *error)
+// Ends the count of rounds that the client missed before its last decay or reset, if the report shows that the client
+// applied that directive: its buffer contains a new update, or is a new buffer. A client that failed before it trained
+// has not applied the directive.
+static void reset_missed_rounds(struct tern_db_ledger *row, const tern_ErrorFacts *error)
 {
     const bool moved = row->generation != error->generation || row->sequence != error->sequence;
     if (moved && row->ordered_round > 0) {
@@ -130,9 +131,9 @@ static void take_report(struct tern_federation *federation, struct tern_db_ledge
     };
     const uint32_t before = row->anomaly;
     const struct tern_error_verdict verdict = tern_error_watch_add_report(&watch, &report);
-    keep_watch(federation, &watch, row);
+    store_watch(federation, &watch, row);
     if (verdict.taken) {
-        settle_missed(row, error);
+        reset_missed_rounds(row, error);
         row->generation = error->generation;
         row->sequence = error->sequence;
         row->norm = error->norm;
@@ -156,9 +157,8 @@ enum tern_result tern_ledger_record_checkin(struct tern_federation *federation, 
     struct tern_db_ledger row;
     TERN_TRY(tern_ledger_read(federation, id, &row));
     const struct tern_db_ledger before = row;
-    if (row.generation == 0 && !holds_something(&row) && error->sequence == 0 &&
-        error->norm == 0.0F) {
-        return TERN_OK; // a new client whose buffer is empty
+    if (row.generation == 0 && !has_content(&row) && error->sequence == 0 && error->norm == 0.0F) {
+        return TERN_OK; // a new client with an empty buffer needs no row
     }
     take_report(federation, &row, error, false, now);
     return is_same(&row, &before) ? TERN_OK : write_row(federation, &row);
@@ -177,7 +177,8 @@ enum tern_result tern_ledger_record_update(struct tern_federation *federation,
         TERN_TRY(tern_db_prune_last(federation->db, update->client, row.round));
     }
     row.round = update->round;
-    row.missed_from = federation->machine.round + 1; // update->round may be an earlier one
+    // Not update->round, which may be an earlier round.
+    row.missed_from = federation->machine.round + 1;
     row.ordered_round = 0;
     row.loss = message->loss;
     row.update_bytes = update->received;
@@ -197,7 +198,7 @@ enum tern_result tern_ledger_record_conflict(struct tern_federation *federation,
     struct tern_error_watch watch = watch_of(federation, &row);
     const uint32_t before = row.anomaly;
     const bool news = tern_error_watch_add_conflict(&watch);
-    keep_watch(federation, &watch, &row);
+    store_watch(federation, &watch, &row);
     if (news) {
         log_anomaly(federation, &row, before, now);
     }
@@ -206,11 +207,11 @@ enum tern_result tern_ledger_record_conflict(struct tern_federation *federation,
 
 // --- Directives for clients
 
-// Counts the rounds missed since the last accepted update, or since the first task if none was accepted, without those
-// before a decay or reset that the client followed. A round whose update came too late counts as missed, because the
-// client put that update back into its buffer.
-static uint32_t missed_by(const struct tern_federation *federation,
-                          const struct tern_db_ledger *row)
+// Returns the number of rounds that the client missed since its last accepted update, or since its first task if no
+// update was accepted. Rounds before a decay or reset that the client applied do not count. A round whose update came
+// too late counts as missed, because the client put the update back into its buffer.
+static uint32_t count_missed_rounds(const struct tern_federation *federation,
+                                    const struct tern_db_ledger *row)
 {
     const uint32_t round = federation->machine.round;
     const uint32_t updated = row->round > 0 ? row->round + 1 : 0;
@@ -218,8 +219,8 @@ static uint32_t missed_by(const struct tern_federation *federation,
     return from > 0 && round > from ? round - from : 0;
 }
 
-// Starts counting missed rounds at the first task, and again whenever the buffer is empty. Notes the round of a decay
-// or reset, for settle_missed().
+// Starts the count of missed rounds at the client's first task, and whenever its buffer is empty. Stores the round of a
+// decay or reset, for reset_missed_rounds().
 static void note_rounds(const struct tern_federation *federation, struct tern_db_ledger *row,
                         const struct tern_error_buffer_state *state,
                         enum tern_error_directive directive)
@@ -233,8 +234,8 @@ static void note_rounds(const struct tern_federation *federation, struct tern_db
     row->ordered_round = counts && !state->empty ? federation->machine.round : 0;
 }
 
-// Stores the row if the decision changed it. before: the stored row; known: the client has reported a buffer; otherwise
-// the directive is not stored.
+// Stores the row if the decision changed it. before: the stored row. known: the client has reported a buffer; otherwise
+// the row keeps no directive.
 static enum tern_result store_decision(struct tern_federation *federation,
                                        const struct tern_db_ledger *before,
                                        const struct tern_error_choice *choice, bool known,
@@ -269,10 +270,11 @@ enum tern_result tern_ledger_choose_directive(struct tern_federation *federation
         .empty = row.norm == 0.0F,
         .no_step_ahead =
             (client_of(federation, member->client)->row.abilities & TERN_WIRE_STEPS_AHEAD) == 0,
-        .missed = missed_by(federation, &row),
+        .missed = count_missed_rounds(federation, &row),
     };
     if (member->local_steps != 0 && !state.must_reset) {
-        return TERN_OK; // it was replaced and returned in the same round: its task stays the same
+        // The member was replaced and returned in the same round: its task stays the same.
+        return TERN_OK;
     }
     const struct tern_error_choice choice = tern_error_policy_choose(settings, &state);
     federation->counts.directives[choice.directive]++;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Most metric names per client, over all versions; the number of the client's worst class counts as one.
+// Most metric names of one client, over all versions. The number of the client's worst class counts as a metric.
 #define CLIENT_METRICS 64
 
 static enum tern_result put_metric(struct tern_federation *federation, struct tern_db_metric *row,
@@ -16,8 +16,8 @@ static enum tern_result put_metric(struct tern_federation *federation, struct te
     return tern_db_metric_put(federation->db, row);
 }
 
-// Whether a metric's name can be a JSON key and a table's column: it has plain characters and is none of the names that
-// the tables use themselves.
+// Whether a metric's name can be a JSON key and a table's column: it has only lower-case letters, digits and
+// underscores, and is none of the tables' own column names.
 static bool is_plain(const char *name)
 {
     static const char *const taken[] = {"client", "clients", "invited", "model", "reported"};
@@ -81,8 +81,8 @@ static uint64_t digest_of(const tern_Evaluation *evaluation)
     return tern_get_le64(digest);
 }
 
-// Sets *names to the client's known metric names and those of the evaluation that fit in the limit. *names stays empty
-// if the evaluation repeats the names of the last one.
+// Sets *names to the client's stored metric names and those names of the evaluation that fit in the limit. If the
+// evaluation has the same names as the last one, *names has only the evaluation's names.
 static enum tern_result take_names(struct tern_federation *federation, struct client *client,
                                    const tern_Evaluation *evaluation, struct names *names)
 {
@@ -122,7 +122,8 @@ enum tern_result tern_metrics_store(struct tern_federation *federation,
         return TERN_OK;
     }
     TERN_TRY(
-        put_metric(federation, &row, "loss", evaluation->loss)); // replaces a metric of this name
+        // Replaces a metric that the client named "loss".
+        put_metric(federation, &row, "loss", evaluation->loss));
     return evaluation->no_accuracy ? TERN_OK
                                    : put_metric(federation, &row, "accuracy", evaluation->accuracy);
 }

@@ -1,4 +1,4 @@
-// The open round: which clients are selected, when members are replaced, and when the round is extended or closes.
+// Drives the open round: selects and replaces its clients, and decides when the round is extended or closes.
 #include "federation/round.h"
 
 #include "federation/clients.h"
@@ -61,7 +61,7 @@ static void plan_epoch(struct tern_federation *federation)
     }
 }
 
-// Returns the codec of the open round's updates. A full gradient is sent whole.
+// Returns the codec of the open round's updates. A full gradient is sent without loss.
 static const struct tern_codec *epoch_codec(const struct tern_federation *federation)
 {
     static const struct tern_codec whole = {.id = TERN_CODEC_FLOAT32};
@@ -71,13 +71,13 @@ static const struct tern_codec *epoch_codec(const struct tern_federation *federa
 
 // --- The strategy of a round
 
-static bool carries(const struct tern_strategy *strategy)
+static bool has_state(const struct tern_strategy *strategy)
 {
     return strategy != NULL && strategy->states[0].name != NULL;
 }
 
-// Writes the strategy into the opening round's row, where the learning rate is set already, and resets the totals.
-// previous: the name of the last round's strategy, or "".
+// Writes the strategy into the row of the round that opens, where the learning rate is set already, and resets the
+// totals. previous: the name of the last round's strategy, or "".
 static void open_strategy(struct tern_federation *federation, const char *previous)
 {
     struct tern_strategy_rule rule;
@@ -92,7 +92,7 @@ static void open_strategy(struct tern_federation *federation, const char *previo
     federation->machine.takes_late_updates = rule.strategy->accepts_late_updates;
     bool changed = previous[0] != '\0' && strcmp(previous, rule.strategy->name) != 0;
     if (changed) {
-        bool states = carries(rule.strategy) || carries(tern_strategy_find(previous));
+        bool states = has_state(rule.strategy) || has_state(tern_strategy_find(previous));
         tern_log(TERN_LOG_WARN, "strategy-changed", "round=%u from=%s to=%s%s",
                  federation->row.round, previous, rule.strategy->name,
                  states ? " state=starts-anew" : "");
@@ -111,21 +111,21 @@ static bool may_be_selected(const struct tern_federation *federation, const stru
            (client->waiting || (recent && tern_clients_has_checked_in(federation, client, now)));
 }
 
-// Moves the ids in clients->eligible[0..count) for which is_so() holds to its start; returns how many there are.
-static uint32_t keep_those(struct tern_federation *federation, uint32_t count, uint64_t now,
-                           bool (*is_so)(const struct client *client, uint64_t now))
+// Keeps the clients->candidates[0..count) for which keeps() is true; returns how many there are.
+static uint32_t keep_if(struct tern_federation *federation, uint32_t count, uint64_t now,
+                        bool (*keeps)(const struct client *client, uint64_t now))
 {
-    uint64_t *ids = federation->clients.eligible;
+    uint64_t *ids = federation->clients.candidates;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (is_so(client_of(federation, ids[i]), now)) {
+        if (keeps(client_of(federation, ids[i]), now)) {
             ids[kept++] = ids[i];
         }
     }
     return kept;
 }
 
-static bool is_there(const struct client *client, uint64_t now)
+static bool is_responsive(const struct client *client, uint64_t now)
 {
     return !tern_clients_is_overdue(client, now);
 }
@@ -146,14 +146,14 @@ static uint32_t list_selectable(struct tern_federation *federation, uint64_t now
     uint32_t count = 0;
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         if (may_be_selected(federation, &federation->clients.list[i], now)) {
-            federation->clients.eligible[count++] = (uint64_t)i + 1;
+            federation->clients.candidates[count++] = (uint64_t)i + 1;
         }
     }
     return count;
 }
 
-// Returns how many reliable clients a round needs: with fewer, the model would be that of the few reliable clients.
-// Only a configured quorum counts, because the default one is a part of the cohort, which may exceed the federation.
+// Returns how many reliable clients a round needs: with fewer, the model would be that of a few clients. Only a
+// configured quorum counts, because the default quorum depends on the cohort, which may exceed the federation.
 static uint32_t least_reliable(const struct tern_federation *federation)
 {
     const uint32_t clients = federation->config.min_clients;
@@ -167,20 +167,20 @@ static uint32_t list_reliable(struct tern_federation *federation, uint64_t now)
     if (federation->clients.unreliable == 0) {
         return drawable;
     }
-    const uint32_t reliable = keep_those(federation, drawable, now, is_reliable);
+    const uint32_t reliable = keep_if(federation, drawable, now, is_reliable);
     return reliable >= least_reliable(federation) ? reliable : list_selectable(federation, now);
 }
 
 static uint32_t list_responsive(struct tern_federation *federation, uint64_t now)
 {
-    return keep_those(federation, list_reliable(federation, now), now, is_there);
+    return keep_if(federation, list_reliable(federation, now), now, is_responsive);
 }
 
 static uint32_t list_unreliable(struct tern_federation *federation, uint64_t now)
 {
     const uint32_t count =
-        keep_those(federation, list_selectable(federation, now), now, is_unreliable);
-    return keep_those(federation, count, now, is_there);
+        keep_if(federation, list_selectable(federation, now), now, is_unreliable);
+    return keep_if(federation, count, now, is_responsive);
 }
 
 // --- Byte budgets
@@ -191,7 +191,8 @@ bool tern_budgets_are_used(const struct tern_federation *federation)
            federation->config.selection == TERN_SELECTION_BUDGET;
 }
 
-// The rounds until budgets are renewed, and the fraction of them in which a client with bytes left takes part.
+// The number of rounds until budgets are renewed, and the fraction of them in which a client with bytes left takes
+// part.
 struct to_go {
     double rounds;
     double share;
@@ -208,7 +209,8 @@ static struct tern_budget budget_of(const struct client *client, const struct to
                                 .share = to_go->share};
 }
 
-// Estimates the rounds until the federation ends or, if sooner, until the month ends, when budgets are renewed.
+// Estimates the number of rounds until the federation ends or, if sooner, until the month ends, when budgets are
+// renewed.
 static double rounds_to_go(const struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
@@ -289,7 +291,7 @@ static struct tern_selection_chance chance_of(const void *ctx, uint64_t id)
     return chance;
 }
 
-// Selects `wanted` of clients->eligible[0..count), evenly over the values of the tag `tags.spread_key`.
+// Selects `wanted` of clients->candidates[0..count), evenly over the values of the tag config.tags.spread_key.
 static uint32_t spread_over_tag(struct tern_federation *federation, uint32_t count, uint32_t round,
                                 uint32_t attempt, uint32_t wanted)
 {
@@ -299,11 +301,12 @@ static uint32_t spread_over_tag(struct tern_federation *federation, uint32_t cou
         return count;
     }
     for (uint32_t i = 0; i < count; i++) {
-        clients->lots[i] = (struct tern_tagged_client){
-            .id = clients->eligible[i], .tags = clients->list[clients->eligible[i] - 1].row.tags};
+        clients->tagged[i] =
+            (struct tern_tagged_client){.id = clients->candidates[i],
+                                        .tags = clients->list[clients->candidates[i] - 1].row.tags};
     }
-    tern_tags_select_evenly(federation->about.seed, round, attempt, key, clients->lots, count,
-                            clients->eligible, wanted);
+    tern_tags_select_evenly(federation->about.seed, round, attempt, key, clients->tagged, count,
+                            clients->candidates, wanted);
     return wanted;
 }
 
@@ -319,22 +322,22 @@ static uint32_t select_clients(struct tern_federation *federation, uint32_t coun
         .wanted = wanted,
         .least = tern_cohort_size(updates, federation->config.round.over_selection, wanted)};
     uint32_t chosen =
-        tern_selection_filter(federation->about.seed, round, attempt, federation->clients.eligible,
-                              count, &need, chance_of, &choice);
+        tern_selection_filter(federation->about.seed, round, attempt,
+                              federation->clients.candidates, count, &need, chance_of, &choice);
     // A round with fewer updates than its quorum would be the model of the few clients with large budgets.
     uint32_t enough = attempt > 1 ? 1 : updates < count ? updates : count;
     bool too_few = need.least > 0 && chosen < enough;
-    if (too_few && !federation->too_few_afford) {
+    if (too_few && !federation->too_few_afford_logged) {
         tern_log(TERN_LOG_WARN, "too-few-afford-a-round", "round=%u eligible=%u chosen=%u", round,
                  count, chosen);
     }
-    federation->too_few_afford = too_few;
+    federation->too_few_afford_logged = too_few;
     return too_few ? 0 : spread_over_tag(federation, chosen, round, attempt, wanted);
 }
 
 // --- Opening
 
-// An invited client counts as late after 1/PATIENCE_SHARE of the deadline.
+// A client that was invited counts as late after 1/PATIENCE_SHARE of round.deadline without a check-in.
 #define PATIENCE_SHARE 4
 
 static uint64_t patience_ms(const struct tern_federation *federation)
@@ -342,11 +345,12 @@ static uint64_t patience_ms(const struct tern_federation *federation)
     return federation->config.round.deadline_ms / PATIENCE_SHARE;
 }
 
-// Time until the next try to open a round, after a try found too few clients.
+// Time until the next attempt to open a round, after too few clients were found.
 #define RETRY_OPEN_MS 1000
 
-// Returns when to check again for silent members: after the time that a newly enrolled client may take to check in.
-static uint64_t next_look(const struct tern_federation *federation, uint64_t now)
+// Returns when to check the members next: after the time that a newly enrolled client may take to check in, or sooner
+// if members count as late sooner.
+static uint64_t next_member_check(const struct tern_federation *federation, uint64_t now)
 {
     const uint64_t patience = patience_ms(federation);
     const uint64_t soon =
@@ -354,8 +358,8 @@ static uint64_t next_look(const struct tern_federation *federation, uint64_t now
     return now + (soon < patience ? soon : patience);
 }
 
-// Returns the divisor of the averaged model's next step. It grows from 1 to average_versions, so that the first
-// averages are plain means of the versions since averaging was configured.
+// Returns N for the averaged model's next step, in which the new version has the weight 1 / N. N grows from 1 to
+// average_versions, so that the first averages are plain means of the versions since averaging was configured.
 static uint32_t average_divisor(const struct tern_federation *federation)
 {
     uint32_t most = federation->config.average_versions;
@@ -382,8 +386,8 @@ static void fill_codecs(const struct tern_federation *federation, struct tern_db
     tern_codec_format(down, row->codec_down);
 }
 
-// Writes the round's codecs, learning rate and strategy into its row, so that a later change of the configuration does
-// not affect the open round.
+// Sets the row of the round that opens, with its codecs, learning rate and strategy, so that a later change of the
+// configuration does not affect the open round.
 static void fill_row(struct tern_federation *federation)
 {
     const struct tern_federation_config *config = &federation->config;
@@ -402,15 +406,16 @@ static void fill_row(struct tern_federation *federation)
     row->deadline_ms = machine->deadline_ms;
     row->averaged = average_divisor(federation);
     fill_codecs(federation, row);
-    row->decays = tern_rate_decays(&config->train.rate, &federation->rate, machine->committed,
+    row->decays = tern_rate_decays(&config->train.rate, &federation->rate_state, machine->committed,
                                    machine->losses.since_lowest);
     row->learning_rate = learning_rate_of(federation, row->decays);
-    tern_rate_round_opened(&federation->rate, row->decays);
+    tern_rate_round_opened(&federation->rate_state, row->decays);
     open_strategy(federation, previous);
 }
 
-// Returns how many clients to invite of `count` eligible ones. With round.fraction, the strategy's memory limits it.
-static uint32_t cohort_of(const struct tern_federation *federation, uint32_t count)
+// Returns how many updates a round wants of `count` selectable clients. With round.fraction, the strategy's memory
+// limits the number.
+static uint32_t cohort_for(const struct tern_federation *federation, uint32_t count)
 {
     const struct tern_federation_config *config = &federation->config;
     uint32_t most = tern_strategy_largest_cohort(config, federation->merge.model.count);
@@ -418,32 +423,32 @@ static uint32_t cohort_of(const struct tern_federation *federation, uint32_t cou
     return cohort > most && most >= config->round.cohort ? most : cohort;
 }
 
-// Lists the clients to select from in clients->eligible; returns how many. Includes absent clients only if the quorum
-// needs them.
+// Writes the clients from which the next round selects to clients->candidates; returns how many. Includes overdue
+// clients only if the quorum needs them.
 static uint32_t list_for_selection(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_policy *policy = &federation->machine.policy;
     const uint32_t eligible = list_reliable(federation, now);
-    policy->cohort = cohort_of(federation, eligible);
+    policy->cohort = cohort_for(federation, eligible);
     const uint32_t quorum = tern_round_quorum(policy);
     const uint32_t present = list_responsive(federation, now);
     return present >= (quorum < eligible ? quorum : eligible) ? present
                                                               : list_reliable(federation, now);
 }
 
-// Keeps those of clients->eligible[0..count) that are not members yet; returns how many.
-static uint32_t keep_fresh(struct tern_federation *federation, uint32_t count)
+// Keeps the clients->candidates[0..count) that are not members yet; returns how many there are.
+static uint32_t keep_non_members(struct tern_federation *federation, uint32_t count)
 {
     uint32_t fresh = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (tern_round_member(&federation->machine, federation->clients.eligible[i]) == NULL) {
-            federation->clients.eligible[fresh++] = federation->clients.eligible[i];
+        if (tern_round_member(&federation->machine, federation->clients.candidates[i]) == NULL) {
+            federation->clients.candidates[fresh++] = federation->clients.candidates[i];
         }
     }
     return fresh;
 }
 
-// Fills the remaining places with absent clients. The round does not wait for them.
+// Invites overdue clients until the cohort is full. The round does not wait for them.
 static enum tern_result invite_absent(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -455,7 +460,7 @@ static enum tern_result invite_absent(struct tern_federation *federation, uint64
         return TERN_OK;
     }
     for (uint32_t i = 0; i < count && machine->member_count < size; i++) {
-        const struct tern_member member = {.client = federation->clients.eligible[i],
+        const struct tern_member member = {.client = federation->clients.candidates[i],
                                            .invited_ms = now};
         if (tern_round_member(machine, member.client) == NULL) {
             TERN_TRY(tern_round_restore_member(machine, &member));
@@ -464,17 +469,17 @@ static enum tern_result invite_absent(struct tern_federation *federation, uint64
     return TERN_OK;
 }
 
-// Also invites some unreliable clients; the round does not wait for them. Their invitation is a millisecond later than
-// the others', so that none of them becomes the round's leader.
+// Invites some unreliable clients, too; the round does not wait for them. They are invited a millisecond later than
+// other members, so that no unreliable client becomes the round's leader.
 static enum tern_result invite_unreliable(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
-    uint64_t *ids = federation->clients.eligible;
+    uint64_t *ids = federation->clients.candidates;
     uint32_t places = tern_unreliable_places(machine->target);
     if (federation->clients.unreliable == 0) {
         return TERN_OK;
     }
-    uint32_t count = keep_fresh(federation, list_unreliable(federation, now));
+    uint32_t count = keep_non_members(federation, list_unreliable(federation, now));
     count = select_clients(federation, count, machine->round, 1, places, 0, now);
     places = places < count ? places : count;
     tern_cohort_sample(machine->policy.seed, machine->round, 0, ids, count, places);
@@ -485,9 +490,9 @@ static enum tern_result invite_unreliable(struct tern_federation *federation, ui
     return TERN_OK;
 }
 
-// Sets the wanted number of updates to the number of reliable members, or to the quorum if that is more. Unreliable
-// members were selected only because there were too few others.
-static void want_no_unreliable(struct tern_federation *federation)
+// Lowers the wanted number of updates to the number of reliable members, or to the quorum if that is more. Unreliable
+// members were selected only because there were too few other clients.
+static void lower_target_to_reliable(struct tern_federation *federation)
 {
     struct tern_round_machine *machine = &federation->machine;
     uint32_t reliable = 0;
@@ -502,7 +507,7 @@ static void want_no_unreliable(struct tern_federation *federation)
     }
 }
 
-// Selects the clients of the next round in clients->eligible; returns how many.
+// Selects the clients of the next round and writes them to clients->candidates; returns how many.
 static uint32_t select_members(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_policy *policy = &federation->machine.policy;
@@ -519,8 +524,8 @@ static void log_early_end(const struct epoch *epoch, uint32_t round)
              TERN_LOG_TEXT("the clients that hold its full gradient do not come"));
 }
 
-// Selects members for the current epoch. If no client is left that can continue it, a new epoch begins from the present
-// model.
+// Selects the next round's clients for the current epoch. If no client is left that can continue the epoch, a new epoch
+// begins from the present model.
 static uint32_t select_for_epoch(struct tern_federation *federation, uint64_t now)
 {
     plan_epoch(federation);
@@ -564,8 +569,8 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
     if (count == 0) {
         return TERN_OK;
     }
-    TERN_TRY(tern_round_open(&federation->machine, federation->clients.eligible, count, now));
-    want_no_unreliable(federation);
+    TERN_TRY(tern_round_open(&federation->machine, federation->clients.candidates, count, now));
+    lower_target_to_reliable(federation);
     TERN_TRY(invite_absent(federation, now));
     TERN_TRY(invite_unreliable(federation, now));
     return tern_rounds_store_opened(federation, now);
@@ -576,8 +581,8 @@ enum tern_result tern_rounds_store_opened(struct tern_federation *federation, ui
     fill_row(federation);
     TERN_TRY(tern_db_round_put(federation->db, &federation->row));
     TERN_TRY(tern_members_store_all(federation));
-    federation->look_ms = next_look(federation, now);
-    federation->moved = true;
+    federation->member_check_ms = next_member_check(federation, now);
+    federation->progressed = true;
     tern_log(TERN_LOG_INFO, "round-opened", "round=%u version=%u invited=%u wanted=%u quorum=%u",
              federation->row.round, federation->row.base_version, federation->machine.member_count,
              federation->row.target, federation->row.quorum);
@@ -586,16 +591,16 @@ enum tern_result tern_rounds_store_opened(struct tern_federation *federation, ui
 
 // --- Replacing members, and extending rounds
 
-// Lists clients that are not members yet, in ascending order, for `need` places. Absent clients are listed only if
-// there are no present ones, and unreliable clients only if there are no reliable ones.
-static uint32_t list_fresh(struct tern_federation *federation, uint32_t need, uint64_t now)
+// Writes clients that are not members yet to clients->candidates, to replace `need` members; returns how many. Includes
+// overdue clients only if no other clients are left, and unreliable clients only if no reliable clients are left.
+static uint32_t list_new_clients(struct tern_federation *federation, uint32_t need, uint64_t now)
 {
-    uint32_t fresh = keep_fresh(federation, list_responsive(federation, now));
+    uint32_t fresh = keep_non_members(federation, list_responsive(federation, now));
     if (fresh == 0) {
-        fresh = keep_fresh(federation, list_reliable(federation, now));
+        fresh = keep_non_members(federation, list_reliable(federation, now));
     }
     if (fresh == 0) {
-        fresh = keep_fresh(federation, list_selectable(federation, now));
+        fresh = keep_non_members(federation, list_selectable(federation, now));
     }
     const struct tern_round_machine *machine = &federation->machine;
     uint32_t missing =
@@ -606,15 +611,15 @@ static uint32_t list_fresh(struct tern_federation *federation, uint32_t need, ui
 
 static enum tern_result store_replacements(struct tern_federation *federation, uint64_t now)
 {
-    federation->look_ms = next_look(federation, now);
+    federation->member_check_ms = next_member_check(federation, now);
     federation->row.deadline_ms = federation->machine.deadline_ms;
     federation->row.attempts = federation->machine.attempts;
-    federation->moved = true;
+    federation->progressed = true;
     TERN_TRY(tern_db_round_put(federation->db, &federation->row));
     return tern_members_store_all(federation);
 }
 
-// Logs the members that did not report by the deadline, as many as fit into the line.
+// Logs the ids of the members that did not report by the deadline, as many as fit into the line.
 static void log_silent(const struct tern_round_machine *machine)
 {
     char ids[160] = "";
@@ -647,23 +652,25 @@ static bool is_silent(const struct tern_federation *federation, const struct ter
            !tern_clients_has_checked_in(federation, client, now);
 }
 
-// Marks silent members as absent, so that none is selected again before its next check-in. Returns how many there are.
-static uint32_t note_silent(struct tern_federation *federation, uint64_t now)
+// Marks silent members as overdue, so that no round selects them before their next check-in. Returns how many there
+// are.
+static uint32_t mark_silent(struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
     uint32_t count = 0;
     for (uint32_t i = 0; i < machine->member_count; i++) {
         if (is_silent(federation, &machine->members[i], now)) {
-            client_of(federation, machine->members[i].client)->absent_ms = now;
+            client_of(federation, machine->members[i].client)->overdue_ms = now;
             count++;
         }
     }
     return count;
 }
 
-// Turns the open round into the first of a new epoch if it has no update yet, its clients do not check in, and others
-// could take part. An update for a member's earlier task is refused. Returns how many clients are selected anew.
-static uint32_t begin_epoch_anew(struct tern_federation *federation, uint64_t now)
+// Turns the open round into the first of a new epoch, if the round has no update yet, its members do not check in, and
+// other clients could take part. An update for a member's earlier task is refused. Returns how many new clients are in
+// clients->candidates.
+static uint32_t restart_epoch(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
     struct tern_db_round *row = &federation->row;
@@ -684,18 +691,19 @@ static uint32_t begin_epoch_anew(struct tern_federation *federation, uint64_t no
     row->learning_rate = learning_rate_of(federation, row->decays);
     open_strategy(federation, row->strategy);
     log_early_end(&before, row->round);
-    machine->policy.cohort = cohort_of(federation, list_selectable(federation, now));
+    machine->policy.cohort = cohort_for(federation, list_selectable(federation, now));
     const uint32_t members = tern_round_count_missing(machine, NULL, NULL);
-    const uint32_t fresh = list_fresh(federation, members, now);
+    const uint32_t fresh = list_new_clients(federation, members, now);
     tern_round_reset_target(machine, members + fresh);
     row->target = machine->target;
     row->quorum = machine->quorum;
     return fresh;
 }
 
-// Lowers the quorum to the updates received, at the deadline of a round that continues an epoch: no other client holds
-// the full gradient, so none can replace a silent member. Returns whether the round can close so.
-static bool ends_with_what_came(struct tern_federation *federation)
+// Lowers the quorum to the number of updates received, at the deadline of a round that continues an epoch: no other
+// client holds the full gradient, so none can replace a silent member. Returns whether the round can close with these
+// updates.
+static bool closes_below_quorum(struct tern_federation *federation)
 {
     struct tern_round_machine *machine = &federation->machine;
     if (federation->epoch.step == 0 || machine->reported == 0) {
@@ -712,17 +720,19 @@ static bool ends_with_what_came(struct tern_federation *federation)
 static enum tern_result extend_round(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
-    tern_log_set_request(0); // no request caused the lines below
-    note_silent(federation, now);
+    // Log lines from here on were caused by the deadline and not by a request.
+    tern_log_set_request(0);
+    mark_silent(federation, now);
     TERN_TRY(tern_reliability_count_unreported(federation, now));
-    uint32_t fresh = list_fresh(federation, tern_round_count_missing(machine, NULL, NULL), now);
+    uint32_t fresh =
+        list_new_clients(federation, tern_round_count_missing(machine, NULL, NULL), now);
     log_silent(machine);
-    if (fresh == 0 && ends_with_what_came(federation)) {
+    if (fresh == 0 && closes_below_quorum(federation)) {
         tern_closing_decide(federation);
         return tern_db_round_put(federation->db, &federation->row);
     }
-    fresh = fresh > 0 ? fresh : begin_epoch_anew(federation, now);
-    TERN_TRY(tern_round_extend(machine, federation->clients.eligible, fresh, now));
+    fresh = fresh > 0 ? fresh : restart_epoch(federation, now);
+    TERN_TRY(tern_round_extend(machine, federation->clients.candidates, fresh, now));
     TERN_TRY(store_replacements(federation, now));
     tern_refusals_end_cohort(federation, false);
     tern_log(TERN_LOG_WARN, "round-extended", "round=%u updates=%u quorum=%u invited=%u",
@@ -730,7 +740,7 @@ static enum tern_result extend_round(struct tern_federation *federation, uint64_
     return TERN_OK;
 }
 
-// Whether the member gets no task because it does not have the federation's scaling of columns.
+// Whether the member gets no task because its client lacks the federation's scaling of columns.
 static bool does_not_scale(const struct tern_federation *federation,
                            const struct tern_member *member)
 {
@@ -738,17 +748,17 @@ static bool does_not_scale(const struct tern_federation *federation,
            tern_clients_lacks_scaling(client_of(federation, member->client));
 }
 
-// Whether the member gets no task because it no longer holds the epoch's full gradient.
+// Whether the member gets no task because its client does not hold the epoch's full gradient.
 static bool lacks_anchor(const struct tern_federation *federation, const struct tern_member *member)
 {
     return (member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED) &&
            !tern_epoch_allows(federation, &client_of(federation, member->client)->row);
 }
 
-// Whether to replace the member. A revoked one never reports. One that does not fetch its task, does not scale its
-// columns, or has had its task for several times as long as the others took, is not expected to report.
-static bool is_gone(const struct tern_federation *federation, const struct tern_pace *pace,
-                    const struct tern_member *member, uint64_t now)
+// Whether to replace the member: it is revoked, does not fetch its task, gets no task, or has had its task for several
+// times as long as other members took.
+static bool must_be_replaced(const struct tern_federation *federation, const struct tern_pace *pace,
+                             const struct tern_member *member, uint64_t now)
 {
     const struct client *client = client_of(federation, member->client);
     return client->row.revoked || does_not_scale(federation, member) ||
@@ -759,8 +769,8 @@ static bool is_gone(const struct tern_federation *federation, const struct tern_
              tern_reliability_is_overdue(federation, pace, member, now)));
 }
 
-// Marks the members to replace. Returns how many of those without a report are revoked.
-static uint32_t note_gone(struct tern_federation *federation, uint64_t now)
+// Marks the members to replace. Returns how many revoked members have not reported.
+static uint32_t mark_replaceable(struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
     struct tern_pace pace;
@@ -769,20 +779,21 @@ static uint32_t note_gone(struct tern_federation *federation, uint64_t now)
     for (uint32_t i = 0; i < machine->member_count; i++) {
         const struct tern_member *member = &machine->members[i];
         struct client *client = client_of(federation, member->client);
-        client->gone = is_gone(federation, &pace, member, now);
+        client->needs_replacement = must_be_replaced(federation, &pace, member, now);
         revoked += client->row.revoked &&
                    (member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED);
     }
     return revoked;
 }
 
-static bool was_gone(const void *ctx, uint64_t id)
+static bool needs_replacement(const void *ctx, uint64_t id)
 {
     const struct client *client = client_of(ctx, id);
-    return client != NULL && client->gone;
+    return client != NULL && client->needs_replacement;
 }
 
-// Counts missed tasks of the members that were replaced at this check.
+// Counts a missed task for each member that was replaced at this check after it had fetched its task. *missed: their
+// number.
 static enum tern_result note_missed(struct tern_federation *federation, uint32_t *missed)
 {
     const struct tern_round_machine *machine = &federation->machine;
@@ -790,19 +801,20 @@ static enum tern_result note_missed(struct tern_federation *federation, uint32_t
     for (uint32_t i = 0; i < machine->member_count; i++) {
         const struct tern_member *member = &machine->members[i];
         const struct client *client = client_of(federation, member->client);
-        if (client->gone && member->state == TERN_MEMBER_REPLACED && member->tasked_ms != 0 &&
-            !client->row.revoked) {
-            TERN_TRY(tern_tries_are_used_up(member->tries) ||
-                             client->row.failed_round == machine->round
-                         ? TERN_OK // counted already, when it fetched the task again or failed
-                         : tern_reliability_count_missed(federation, member->client));
+        if (client->needs_replacement && member->state == TERN_MEMBER_REPLACED &&
+            member->tasked_ms != 0 && !client->row.revoked) {
+            TERN_TRY(
+                tern_tries_are_used_up(member->tries) || client->row.failed_round == machine->round
+                    // Counted when the client fetched its task too often, or reported that its training failed.
+                    ? TERN_OK
+                    : tern_reliability_count_missed(federation, member->client));
             (*missed)++;
         }
     }
     return TERN_OK;
 }
 
-// Whether the unreliable member has used up its tries, so that the round can end without it.
+// Whether an unreliable member has fetched its task so often that the round can end without it.
 static bool has_used_up_tries(const struct tern_federation *federation,
                               const struct tern_member *member)
 {
@@ -831,8 +843,8 @@ static bool is_counted_on(const struct tern_federation *federation,
             !tern_is_unreliable(client->row.unreported) && !tern_clients_is_overdue(client, now));
 }
 
-// Lowers the quorum to the members that still hold the epoch's full gradient: no other client can replace the rest.
-static void need_fewer(struct tern_federation *federation)
+// Lowers the quorum to the number of members that hold the epoch's full gradient: no other client can replace the rest.
+static void lower_quorum_in_epoch(struct tern_federation *federation)
 {
     struct tern_round_machine *machine = &federation->machine;
     uint32_t able = 0;
@@ -848,7 +860,7 @@ static void need_fewer(struct tern_federation *federation)
     }
 }
 
-// Counts the updates that the round has or still expects.
+// Returns the number of updates that the round has or still expects.
 static uint32_t count_others(const struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
@@ -859,9 +871,9 @@ static uint32_t count_others(const struct tern_federation *federation, uint64_t 
     return others;
 }
 
-// Lowers the quorum by the members whose training failed, if the others are at least half of the cohort: the same
-// training would most likely fail again. The round still waits for clients that are away.
-static void need_no_failed(struct tern_federation *federation, uint64_t now)
+// Lowers the quorum by the number of members whose training failed, if the other members are at least half of the
+// cohort: the same training would most likely fail again. The round still waits for overdue members.
+static void lower_quorum_by_failed(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
     const uint32_t members = machine->member_count;
@@ -880,11 +892,11 @@ static void need_no_failed(struct tern_federation *federation, uint64_t now)
     }
 }
 
-// Ends the tasks of members whose training failed, if the other members meet the quorum.
+// Withdraws the tasks of members whose training failed, if the other members meet the quorum.
 static void drop_failed(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
-    need_no_failed(federation, now);
+    lower_quorum_by_failed(federation, now);
     const bool spares = count_others(federation, now) >= machine->quorum;
     for (uint32_t i = 0; i < machine->member_count && spares; i++) {
         if (tern_reliability_has_failed(federation, &machine->members[i])) {
@@ -893,9 +905,10 @@ static void drop_failed(struct tern_federation *federation, uint64_t now)
     }
 }
 
-// Lowers the wanted number of updates to those still expected, if some members are given up and the others meet the
-// quorum. A round that buffers keeps its number, since late updates of earlier rounds count as well.
-static enum tern_result want_fewer(struct tern_federation *federation, uint64_t now)
+// Lowers the wanted number of updates to the number that is still expected, if the round gave up some members and the
+// others meet the quorum. A round of a strategy that buffers keeps its number, since late updates of earlier rounds
+// count, too.
+static enum tern_result lower_target(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
     const uint32_t others = count_others(federation, now);
@@ -904,7 +917,7 @@ static enum tern_result want_fewer(struct tern_federation *federation, uint64_t 
         given_up += is_given_up(federation, &machine->members[i]);
     }
     if (federation->epoch.step > 0) {
-        need_fewer(federation);
+        lower_quorum_in_epoch(federation);
     }
     if (given_up == 0 || machine->takes_late_updates || !tern_round_lower_target(machine, others)) {
         return TERN_OK;
@@ -915,32 +928,32 @@ static enum tern_result want_fewer(struct tern_federation *federation, uint64_t 
     return tern_db_round_put(federation->db, &federation->row);
 }
 
-// Invites others in place of members that are not expected to report, before the deadline. While no client can replace
-// a revoked member, the next transaction checks again.
-static enum tern_result replace_gone(struct tern_federation *federation, uint64_t now)
+// Invites other clients in place of members that are not expected to report, before the deadline. While no client can
+// replace a revoked member, every transaction checks again.
+static enum tern_result replace_members(struct tern_federation *federation, uint64_t now)
 {
     struct tern_round_machine *machine = &federation->machine;
     uint32_t missed = 0;
-    if (!machine->open || (!federation->clients.changed && now < federation->look_ms)) {
+    if (!machine->open || (!federation->clients.changed && now < federation->member_check_ms)) {
         return TERN_OK;
     }
-    federation->look_ms = next_look(federation, now);
+    federation->member_check_ms = next_member_check(federation, now);
     drop_failed(federation, now);
-    const uint32_t silent = note_silent(federation, now);
-    const uint32_t revoked = note_gone(federation, now);
-    const uint32_t count = tern_round_count_missing(machine, was_gone, federation);
-    const uint32_t fresh = count > 0 ? list_fresh(federation, count, now) : 0;
+    const uint32_t silent = mark_silent(federation, now);
+    const uint32_t revoked = mark_replaceable(federation, now);
+    const uint32_t count = tern_round_count_missing(machine, needs_replacement, federation);
+    const uint32_t fresh = count > 0 ? list_new_clients(federation, count, now) : 0;
     federation->clients.changed = revoked > 0 && count > fresh;
     if (fresh == 0) {
-        return want_fewer(federation, now);
+        return lower_target(federation, now);
     }
-    TERN_TRY(tern_round_replace_members(machine, was_gone, federation, federation->clients.eligible,
-                                        fresh, now));
+    TERN_TRY(tern_round_replace_members(machine, needs_replacement, federation,
+                                        federation->clients.candidates, fresh, now));
     TERN_TRY(note_missed(federation, &missed));
     TERN_TRY(store_replacements(federation, now));
     tern_log(TERN_LOG_INFO, "members-replaced", "round=%u members=%u silent=%u overdue=%u",
              machine->round, count < fresh ? count : fresh, silent, missed);
-    return want_fewer(federation, now);
+    return lower_target(federation, now);
 }
 
 // --- Advancing
@@ -955,7 +968,7 @@ static bool may_open(const struct tern_federation *federation, uint64_t now)
 
 static enum tern_result step(struct tern_federation *federation, uint64_t now)
 {
-    TERN_TRY(replace_gone(federation, now));
+    TERN_TRY(replace_members(federation, now));
     switch (tern_round_tick(&federation->machine, now)) {
     case TERN_ROUND_CLOSE:
         tern_closing_decide(federation);
@@ -994,14 +1007,14 @@ uint64_t tern_federation_next_advance(const struct tern_federation *federation)
         return UINT64_MAX;
     }
     if (!machine->open && !tern_federation_allows_next_round(federation)) {
-        return UINT64_MAX; // until upstream opens a round
+        return UINT64_MAX; // a gateway waits until the upstream aggregator has a task
     }
     uint64_t next = tern_round_next_tick(machine);
     if (!machine->open && next < federation->retry_open_ms) {
         next = federation->retry_open_ms;
     }
-    if (machine->open && federation->look_ms < next) {
-        next = federation->look_ms;
+    if (machine->open && federation->member_check_ms < next) {
+        next = federation->member_check_ms;
     }
     if (tern_indices_are_awaited(federation) && tern_round_leader_deadline_ms(machine) < next) {
         next = tern_round_leader_deadline_ms(machine);

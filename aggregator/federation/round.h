@@ -1,15 +1,15 @@
-// The open round: selecting, inviting and replacing members, extending the round, and epochs. tern_federation_advance()
-// (federation.h) drives it. The other files of federation/ call the functions below, on the thread that owns the store,
+// The open round: selects, invites and replaces clients, extends the round, and plans epochs. tern_federation_advance()
+// (federation.h) drives it. The other files of federation/ call these functions on the thread that owns the store,
 // inside its transaction.
 #ifndef TERN_FEDERATION_ROUND_H
 #define TERN_FEDERATION_ROUND_H
 
 #include "federation/state.h"
 
-// Stores the row and the members of the round that the machine has just opened.
+// Stores the row and the members of the round that federation->machine has just opened.
 TERN_MUST_USE enum tern_result tern_rounds_store_opened(struct tern_federation *federation,
                                                         uint64_t now);
-// Sets the open round's position in its epoch, from federation->totals.rule.
+// Sets the open round's position in its epoch from federation->totals.rule, after the round was loaded.
 void tern_rounds_load_epoch(struct tern_federation *federation);
 
 // --- Byte budgets

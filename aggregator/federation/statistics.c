@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Bytes that a Statistics or Scaling message can have besides its columns.
+// Most bytes of a Statistics or Scaling message without its columns.
 #define MESSAGE_ROOM 64u
 
 static uint32_t columns_of(const struct tern_federation *federation)
@@ -120,7 +120,7 @@ static void check(const struct tern_federation *federation, const struct client 
     }
 }
 
-// Whether the client sent the same statistics before.
+// Sets *same if the client's stored statistics equal `body`.
 static enum tern_result find_same(struct tern_federation *federation, uint64_t id,
                                   struct tern_span body, bool *same)
 {
@@ -142,7 +142,7 @@ static uint32_t least_clients(const struct tern_federation *federation)
                                                : config->min_clients;
 }
 
-// Counts trainers without stored statistics that have checked in or have just enrolled.
+// Counts trainers that have checked in or have just enrolled, and whose statistics are not stored.
 static uint32_t clients_missing_statistics(const struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
@@ -213,10 +213,10 @@ tern_federation_receive_statistics(struct tern_federation *federation, uint64_t 
 
 // --- Making the scaling
 
-// Statistics of all clients that train, ordered by client id.
+// The statistics of all clients that train, in the order of client ids.
 struct gathered {
     struct tern_column_part *parts;
-    uint8_t *bytes; // holds the columns of all parts
+    uint8_t *bytes; // the columns of all parts, one part after another
     uint32_t count;
     uint64_t num_examples;
 };
@@ -303,15 +303,16 @@ static enum tern_result fix(struct tern_federation *federation)
     TERN_TRY(result);
     name_scaling(scaling);
     TERN_TRY(tern_db_scaling_fix(federation->db, scaling->body, scaling->len));
-    federation->moved = true;
+    federation->progressed = true;
     tern_log(TERN_LOG_INFO, "scaling-fixed", "columns=%u clients=%u examples=%llu bytes=%zu",
              columns_of(federation), gathered.count, (unsigned long long)gathered.num_examples,
              scaling->len);
     if (report.constant > 0 || report.far > 0) {
-        tern_log(TERN_LOG_WARN, "scaling-is-odd", "constant_columns=%u far_statistics=%u why=%s",
-                 report.constant, report.far,
-                 TERN_LOG_TEXT("a constant column carries no information; statistics far from most "
-                               "clients' were moved towards them"));
+        tern_log(
+            TERN_LOG_WARN, "scaling-is-odd", "constant_columns=%u far_statistics=%u why=%s",
+            report.constant, report.far,
+            TERN_LOG_TEXT("a constant column has_state no information; statistics far from most "
+                          "clients' were moved towards them"));
     }
     return TERN_OK;
 }
@@ -347,8 +348,8 @@ enum tern_result tern_statistics_make_scaling(struct tern_federation *federation
 
 // --- Asking clients
 
-// Returns the time until the next check-in of a client that has been denied a task `times` times for lack of the
-// scaling. It doubles each time: a client that supports the scaling needs only one more check-in.
+// Returns the time until the next check-in of a client that was denied a task `times` times, because it lacks the
+// scaling. The time doubles with each denial: a client that supports the scaling needs only one more check-in.
 static uint32_t come_back_ms(const struct tern_federation *federation, uint32_t times)
 {
     const struct tern_round_policy *policy = &federation->machine.policy;
@@ -360,10 +361,10 @@ static uint32_t come_back_ms(const struct tern_federation *federation, uint32_t 
 static void count_denial(struct tern_federation *federation, struct client *client,
                          struct tern_checkin_answer *next)
 {
-    const uint32_t times = ++client->unscaled;
+    const uint32_t times = ++client->denied_unscaled;
     next->reply.come_back_ms = come_back_ms(federation, times);
-    federation->look_ms = times == UNSCALED_TIMES ? 0 : federation->look_ms;
-    if (times >= UNSCALED_TIMES && is_power_of_two(times)) {
+    federation->member_check_ms = times == UNSCALED_DENIALS_MAX ? 0 : federation->member_check_ms;
+    if (times >= UNSCALED_DENIALS_MAX && is_power_of_two(times)) {
         tern_log(TERN_LOG_WARN, "client-without-scaling", "client=%llu times=%u why=%s",
                  (unsigned long long)client->row.id, times,
                  TERN_LOG_TEXT("it does not scale its columns, or does not send their statistics: "
@@ -416,7 +417,7 @@ bool tern_statistics_answer_checkin(struct tern_federation *federation, struct c
         count_denial(federation, client, next);
         return true;
     }
-    client->unscaled = 0;
+    client->denied_unscaled = 0;
     return false;
 }
 

@@ -5,10 +5,10 @@
 #include <math.h>
 #include <stdio.h>
 
-// Limits how often a closing round decodes its updates, which bounds the time of the merge.
+// A round may be decoded at most this many times when it closes, which bounds the time of the merge.
 #define PASSES_MAX 16
 
-// The strategy may use this part of limits.memory: 1/MEMORY_SHARE (cli/settings.h).
+// The strategy may use 1/MEMORY_SHARE of limits.memory (cli/settings.h).
 #define MEMORY_SHARE 8
 
 void tern_strategy_configured_rule(const struct tern_federation_config *config, float learning_rate,
@@ -31,7 +31,7 @@ static bool loses_nothing(const struct tern_codec *codec)
     return codec->id == TERN_CODEC_FLOAT32;
 }
 
-// INCEPTIONN bounds its error but is biased to zero.
+// Whether the codec's decoded values are right in the mean. INCEPTIONN bounds its error, but is biased towards zero.
 static bool is_right_on_average(const struct tern_codec *codec)
 {
     const bool unbiased = tern_codec_entry(codec->id)->feedback == TERN_FEEDBACK_NONE &&
@@ -128,7 +128,7 @@ static double memory_of(const struct tern_federation_config *config)
     return (double)(config->strategy_memory != 0 ? config->strategy_memory : TERN_MERGE_MEMORY);
 }
 
-// Returns how many updates the strategy can merge with its scratch memory.
+// Returns for how many updates the strategy's scratch memory fits into the memory limit.
 static uint32_t updates_kept(const struct tern_federation_config *config)
 {
     uint32_t fits = 1;

@@ -1,4 +1,5 @@
-// Processes check-ins: stores what the client reports, and decides what it does next (train, evaluate, wait or stop).
+// Processes check-ins: stores what the client reports, and decides what the client does next (train, evaluate, wait or
+// stop).
 #include "federation/clients.h"
 #include "federation/ledger.h"
 #include "federation/round.h"
@@ -21,7 +22,8 @@ static struct tern_abilities abilities_of(const tern_CheckinRequest *message)
                                    .others = message->abilities};
 }
 
-// Looks up the whole id of the client's replica: a check-in sends only its first bytes.
+// Stores the version and replica that the check-in names. A check-in has only the first bytes of the replica's id, so
+// this looks up the whole id.
 static enum tern_result take_replica(struct tern_federation *federation,
                                      const tern_CheckinRequest *message, struct tern_db_client *row)
 {
@@ -33,7 +35,7 @@ static enum tern_result take_replica(struct tern_federation *federation,
     return tern_catchup_complete_id(federation->catchup, message->replica.bytes, row->replica);
 }
 
-// Records the tag of the client's column names, and logs a changed tag that differs from most clients'.
+// Stores the tag of the client's column names. Logs a changed tag that differs from most clients' tag.
 static void take_column_names(struct tern_federation *federation, struct client *client,
                               uint32_t tag)
 {
@@ -55,12 +57,13 @@ static void take_column_names(struct tern_federation *federation, struct client 
     }
 }
 
-// Records the byte budget that a check-in reports. Called before the client is marked as seen.
+// Stores the byte budget that the check-in reports. Called before the client is marked as seen, because it compares the
+// month of the last check-in.
 static void take_budget(struct client *client, const tern_CheckinRequest *message, uint64_t now)
 {
     uint64_t left = message->budgeted ? message->budget_left : 0;
-    // A budget that has not shrunk although bytes were spent is one per round. At the turn of a month, a monthly budget
-    // is renewed as well and must not be taken for one.
+    // A budget that has not shrunk although bytes were spent is a budget per round. When a month begins, a monthly
+    // budget is renewed, too, and must not be taken for a budget per round.
     if (client->row.budget_spent > 0 && !tern_budget_month_turned(client->row.last_seen_ms, now)) {
         client->row.budget_renewed = left >= client->row.budget_left;
     }
@@ -71,8 +74,8 @@ static void take_budget(struct client *client, const tern_CheckinRequest *messag
     client->row.power = (uint32_t)message->power;
 }
 
-// Records what the check-in reports. New abilities are stored at once: after a crash, a task must not exceed them. The
-// rest is stored with the next flush of dirty rows.
+// Stores what the check-in reports. New abilities are written in this transaction: after a crash, a task must not
+// exceed them. The other facts are written with the next tern_federation_flush().
 static enum tern_result take_facts(struct tern_federation *federation, uint64_t id,
                                    const tern_CheckinRequest *message, uint64_t now)
 {
@@ -98,8 +101,8 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     return tern_abilities_equal(&before, &able) ? TERN_OK : tern_clients_store(federation, id);
 }
 
-// Sets which model was evaluated: the client evaluated the replica that this check-in names, which may be the global
-// model.
+// Sets row->model to the model that was evaluated: the client evaluated the replica that its check-in names, which may
+// be the global model.
 static enum tern_result find_model(struct tern_federation *federation, const struct client *client,
                                    struct tern_db_evaluation *row)
 {
@@ -111,7 +114,8 @@ static enum tern_result find_model(struct tern_federation *federation, const str
     return TERN_OK;
 }
 
-// Sets *late if the evaluator enrolled after the version was made. It must not change that version's accuracy.
+// Sets *late if the evaluator enrolled after the version was made, since a late evaluator must not change the version's
+// accuracy.
 static enum tern_result is_late(struct tern_federation *federation, const struct client *client,
                                 bool *late, uint32_t version)
 {
@@ -168,8 +172,8 @@ static enum tern_result take_evaluation(struct tern_federation *federation, uint
     return TERN_OK;
 }
 
-// Returns a codec that the client lacks and needs in this or a later round, or NULL. *of: "updates" or "downloads",
-// which the codec encodes. If all rounds use the early codecs, only those are needed.
+// Returns a codec that the client lacks and needs in the open or a later round, or NULL. *of: "updates" or "downloads",
+// which the codec encodes. If the federation ends before its early codecs do, only the early codecs are needed.
 static const struct tern_codec *missing_codec(const struct tern_federation *federation,
                                               const tern_CheckinRequest *message, const char **of)
 {
@@ -210,7 +214,8 @@ static void refuse_codec(const tern_CheckinRequest *message, const char *of,
              of, lacks_coder ? spec : tern_codec_entry(codec->id)->name);
 }
 
-// Refuses a client for which no downloads lead to the newest version: it would check in for ever and never get a task.
+// Refuses a client for which no downloads lead to the newest version. Such a client would check in forever and never
+// get a task.
 static enum tern_result refuse_stranded(struct tern_federation *federation,
                                         const struct client *client, struct tern_refusal *refusal)
 {
@@ -228,8 +233,9 @@ static enum tern_result refuse_stranded(struct tern_federation *federation,
     return TERN_OK;
 }
 
-static bool claims_too_much(const struct tern_federation *federation,
-                            const tern_CheckinRequest *message, struct tern_refusal *refusal)
+static bool claims_too_many_examples(const struct tern_federation *federation,
+                                     const tern_CheckinRequest *message,
+                                     struct tern_refusal *refusal)
 {
     const uint32_t most = federation->config.limits.num_examples;
     if (!message->has_evaluation || message->evaluation.num_examples <= most) {
@@ -260,7 +266,7 @@ static void note_failed(struct tern_federation *federation, struct client *clien
     }
 }
 
-// Processes the report that the training of `round` failed, and drops the client from the open round.
+// Processes a client's report that its training of `round` failed, and drops the client from the open round.
 static enum tern_result take_failure(struct tern_federation *federation, uint64_t id,
                                      uint32_t round, tern_TrainingFailure failure)
 {
@@ -296,7 +302,7 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
             "support or has no memory for. Install a version of Tern that does.");
         return TERN_OK;
     }
-    if (claims_too_much(federation, message, refusal)) {
+    if (claims_too_many_examples(federation, message, refusal)) {
         return TERN_OK;
     }
     federation->counts.checkins++;
@@ -332,8 +338,8 @@ enum tern_result tern_federation_checkin(struct tern_federation *federation, uin
 // --- How much a member trains, and with which codec
 
 // Finds the codec of the client's update in the round.
-static enum tern_result codec_then(struct tern_federation *federation, uint64_t client,
-                                   uint32_t round, struct tern_codec *codec)
+static enum tern_result codec_of_round(struct tern_federation *federation, uint64_t client,
+                                       uint32_t round, struct tern_codec *codec)
 {
     struct tern_db_assignment assignment;
     struct tern_db_round row;
@@ -345,8 +351,8 @@ static enum tern_result codec_then(struct tern_federation *federation, uint64_t 
     return tern_codec_parse(row.codec_up, codec, NULL);
 }
 
-// Returns a round's bytes without those of the update; 0 = no bytes were counted. An upload is counted when its reply
-// is sent; if the upload is not counted yet, its price is added as an estimate.
+// Returns a round's bytes without the update's; 0 = no bytes were counted. An upload is counted when its reply is sent.
+// Until then, this adds an estimate of the upload's overhead.
 static uint64_t other_bytes(const struct tern_db_meter *meter, uint64_t update)
 {
     uint64_t wire = meter->up.wire + meter->down.wire;
@@ -357,7 +363,7 @@ static uint64_t other_bytes(const struct tern_db_meter *meter, uint64_t update)
     return upload ? wire - update : wire + tern_price(TERN_PRICE_KEPT, 1, update) - update;
 }
 
-// Adds the measured bytes of the client's last round to its budget.
+// Sets the measured bytes of the client's last round in its budget.
 static enum tern_result add_measured(struct tern_federation *federation, uint64_t client,
                                      struct tern_budget *budget)
 {
@@ -370,7 +376,7 @@ static enum tern_result add_measured(struct tern_federation *federation, uint64_
     TERN_TRY(tern_db_meter_of(federation->db, client, ledger.round, &meter));
     federation->ports.metered(federation->ports.ctx, client, ledger.round, &meter);
     const enum tern_result found =
-        codec_then(federation, client, ledger.round, &budget->update_codec);
+        codec_of_round(federation, client, ledger.round, &budget->update_codec);
     if (found == TERN_OK) {
         budget->update = ledger.update_bytes;
         budget->other = other_bytes(&meter, ledger.update_bytes);
@@ -378,16 +384,16 @@ static enum tern_result add_measured(struct tern_federation *federation, uint64_
     return found == TERN_ERR_IO ? found : TERN_OK;
 }
 
-static bool knows_density(const struct client *client, const struct tern_codec *codec)
+static bool encodes_density(const struct client *client, const struct tern_codec *codec)
 {
     const struct tern_codec density = {.id = TERN_CODEC_DENSITY, .coder = codec->coder};
     const struct tern_abilities able = tern_abilities_of(&client->row);
     return tern_abilities_encode(&able, &density);
 }
 
-static enum tern_result facts_of(struct tern_federation *federation, uint64_t id,
-                                 const struct client *client, uint64_t now,
-                                 struct tern_steps_facts *facts)
+static enum tern_result fill_steps_facts(struct tern_federation *federation, uint64_t id,
+                                         const struct client *client, uint64_t now,
+                                         struct tern_steps_facts *facts)
 {
     uint64_t deadline = federation->machine.deadline_ms;
     *facts = (struct tern_steps_facts){.steps_per_second = client->row.steps_per_second,
@@ -395,20 +401,22 @@ static enum tern_result facts_of(struct tern_federation *federation, uint64_t id
                                        .rounds = federation->config.round.rounds,
                                        .values = federation->merge.model.count};
     TERN_TRY(tern_codec_parse(federation->row.codec_up, &facts->codec, NULL));
-    facts->density = knows_density(client, &facts->codec);
+    facts->density = encodes_density(client, &facts->codec);
     facts->budget = tern_budgets_of_client(federation, client, now);
     return tern_budgets_are_used(federation) ? add_measured(federation, id, &facts->budget)
                                              : TERN_OK;
 }
 
-// Returns the planned bytes, or the measured ones if the schedule plans none: the selection of clients needs them.
-static uint64_t or_measured(uint64_t bytes, const struct tern_steps_facts *facts)
+// Returns the planned bytes. If the schedule plans none, returns the measured bytes, which the selection of clients
+// needs.
+static uint64_t planned_or_measured(uint64_t bytes, const struct tern_steps_facts *facts)
 {
     return bytes != 0 ? bytes : facts->budget.update + facts->budget.other;
 }
 
-// Stores the tries only from the number on at which they count as a missed task, so that most check-ins write nothing.
-// An unreliable client's record does not get worse, so that a few reports make it reliable again.
+// Counts that the member fetches its task another time. Writes the number only once it counts as a missed task, so that
+// most check-ins write nothing. An unreliable client's record does not get worse, so that a few reports make the client
+// reliable again.
 static enum tern_result count_try(struct tern_federation *federation, struct tern_member *member)
 {
     const struct client *client = client_of(federation, member->client);
@@ -417,7 +425,7 @@ static enum tern_result count_try(struct tern_federation *federation, struct ter
         return TERN_OK;
     }
     TERN_TRY(tern_members_store(federation, member));
-    federation->look_ms = 0;
+    federation->member_check_ms = 0;
     if (tern_is_unreliable(client->row.unreported)) {
         return TERN_OK;
     }
@@ -428,8 +436,8 @@ static enum tern_result count_try(struct tern_federation *federation, struct ter
     return tern_reliability_count_missed(federation, member->client);
 }
 
-// Decides the member's local steps and codec when it first fetches its task, and stores both with the reason. When it
-// fetches the task again, they stay the same, and another try is counted.
+// Decides the member's local steps and codec when the member first fetches its task, and stores both with the reason. A
+// repeated task has the same steps and codec, and counts as another try.
 static enum tern_result assign_steps(struct tern_federation *federation, struct tern_member *member,
                                      struct client *client, uint64_t now)
 {
@@ -438,13 +446,13 @@ static enum tern_result assign_steps(struct tern_federation *federation, struct 
     }
     struct tern_steps_facts facts;
     struct tern_steps_plan plan;
-    TERN_TRY(facts_of(federation, member->client, client, now, &facts));
-    tern_steps_make_plan(&federation->config.steps, &federation->course, &facts, &plan);
+    TERN_TRY(fill_steps_facts(federation, member->client, client, now, &facts));
+    tern_steps_make_plan(&federation->config.steps, &federation->steps_state, &facts, &plan);
     struct tern_db_schedule row = {.client = member->client,
                                    .local_steps = plan.local_steps,
                                    .updated_ms = now,
-                                   .bytes = or_measured(plan.bytes, &facts),
-                                   .least_bytes = or_measured(plan.least_bytes, &facts)};
+                                   .bytes = planned_or_measured(plan.bytes, &facts),
+                                   .least_bytes = planned_or_measured(plan.least_bytes, &facts)};
     memcpy(row.reason, plan.reason.text, sizeof plan.reason.text);
     tern_steps_policy_name(federation->config.steps.policy, row.policy);
     memset(member->codec, 0, sizeof member->codec);
@@ -472,8 +480,8 @@ static void fill_epoch(const struct tern_federation *federation, tern_Task *task
     }
 }
 
-// Returns the policy for error buffers. During an epoch it limits the buffer to zero: the buffer may hold values of a
-// late update, or of one of another strategy.
+// Returns the policy for error buffers. In an epoch of strategy qsvrg, the policy limits the buffer to zero: the buffer
+// may hold values of a late update or of another strategy's update.
 static const struct tern_error_settings *error_settings(const struct tern_federation *federation)
 {
     static const struct tern_error_settings nothing = {.policy = TERN_DIRECTIVE_LIMIT};
@@ -518,10 +526,10 @@ static uint64_t until_deadline(const struct tern_federation *federation, uint64_
     return deadline > now ? deadline - now : 1;
 }
 
-// Sets *follows if the client supports the open round's task. The round may have been opened with another configuration
-// than the one at the client's last check-in.
-static enum tern_result may_follow(struct tern_federation *federation, const struct client *client,
-                                   bool *follows)
+// Sets *follows if the client supports the open round's task. The configuration may have changed between the client's
+// last check-in and the round's opening.
+static enum tern_result can_do_task(struct tern_federation *federation, const struct client *client,
+                                    bool *follows)
 {
     struct tern_codec codec;
     bool stranded = false;
@@ -551,9 +559,9 @@ static void set_downloads(const struct tern_path *path, tern_Task *task)
     task->base_version = path->base_version;
 }
 
-// Adds the downloads to the member's task and sets its base, the replica to train from. They depend on the replica that
-// the client holds now, so a repeated task can have others; the new base is then stored here. *found: false = no
-// downloads lead to a base, and nothing was added.
+// Adds downloads to the member's task, and sets the task's base, the replica to train from. They depend on the replica
+// that the client holds now, so a repeated task can have other downloads; the changed base is then stored. *found:
+// false = no downloads lead to a base, and the task is unchanged.
 static enum tern_result catch_up(struct tern_federation *federation, struct client *client,
                                  struct tern_member *member, uint64_t now,
                                  struct tern_checkin_answer *next, bool *found)
@@ -585,7 +593,7 @@ static enum tern_result train_task(struct tern_federation *federation, uint64_t 
     bool *follows = &next->reply.has_task;
     struct client *client = client_of(federation, id);
     struct tern_member *member = tern_round_member(&federation->machine, id);
-    TERN_TRY(may_follow(federation, client, follows));
+    TERN_TRY(can_do_task(federation, client, follows));
     if (!*follows) {
         return TERN_OK;
     }
@@ -605,9 +613,9 @@ static enum tern_result train_task(struct tern_federation *federation, uint64_t 
     return TERN_OK;
 }
 
-// --- Evaluating: one version after the other, so that every version has an accuracy
+// --- Evaluating: one version after another, so that every version has an accuracy
 
-// Fills *task if a version is left for this evaluator to evaluate, and sets *has_task.
+// Sets *task and *has_task if this evaluator has a version left to evaluate.
 static enum tern_result evaluate_task(struct tern_federation *federation, struct client *client,
                                       tern_Task *task, bool *has_task)
 {
@@ -617,23 +625,22 @@ static enum tern_result evaluate_task(struct tern_federation *federation, struct
     if (client->row.version == version) {
         TERN_TRY(tern_catchup_is_global(federation->catchup, client->row.replica, &global));
     }
-    // Asks once more for the evaluation of a version whose result was lost, but only once: a client without data never
-    // sends one.
-    bool again = client->evaluated[global] < version && client->asked[global] < version;
+    // Requests an evaluation that was lost once more, and never a third time: a client without data never sends one.
+    bool again = client->evaluated[global] < version && client->requested[global] < version;
     TERN_TRY(tern_catchup_evaluator(federation->catchup, &client->row, again, &path));
     *has_task = path.exists;
     if (path.exists) {
         task->kind = tern_TaskKind_TASK_EVALUATE;
         task->round = federation->machine.round;
         set_downloads(&path, task);
-        client->asked[global] = path.base_version;
+        client->requested[global] = path.base_version;
     }
     return TERN_OK;
 }
 
 // --- The task of a check-in
 
-// Whether the client downloads the global model itself when the federation has finished (final_model).
+// Whether the client downloads the global model when the federation has finished (setting final_model).
 static bool gets_final_model(const struct tern_federation *federation, const struct client *client)
 {
     const enum tern_final_model who = federation->config.final_model;
@@ -660,7 +667,7 @@ static enum tern_result fill_finished(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// Tells the client to check in again after `wait` ms, or after come_back_max if that is sooner.
+// Sets the reply's time until the next check-in to `wait` ms, at most come_back_max.
 static void fill_wait(const struct tern_federation *federation, struct tern_checkin_answer *next,
                       uint64_t wait)
 {

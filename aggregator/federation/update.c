@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Stores the evaluation that came with a member's accepted update: of the weights that it trained from, on its own held-out
-// data.
+// Stores the evaluation that came with a member's accepted update. The member evaluated the weights that it trained
+// from, on its own held-out data.
 static enum tern_result store_member_metrics(struct tern_federation *federation, uint64_t client,
                                              const struct tern_member *member,
                                              const tern_Evaluation *evaluation)
@@ -29,7 +29,7 @@ static enum tern_result store_member_metrics(struct tern_federation *federation,
 
 // --- Indices that a round's leader chose: waiting for the leader
 
-// Finds the codec of the open round's updates. False: the round's clients share no indices.
+// Sets *codec to the codec of the open round's updates. Returns false if the round's clients share no indices.
 static bool find_shared_codec(const struct tern_federation *federation, struct tern_codec *codec)
 {
     return federation->machine.open &&
@@ -45,7 +45,7 @@ static bool may_report(const struct tern_federation *federation, const struct te
            !tern_reliability_has_failed(federation, member);
 }
 
-// Returns the leader whose update will bring the indices; 0 = the round waits for no leader.
+// Returns the id of the client whose update will bring the shared indices; 0 = the round waits for no leader.
 static uint64_t awaited_leader(const struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
@@ -69,7 +69,7 @@ bool tern_indices_delay_task(const struct tern_federation *federation, uint64_t 
 {
     uint64_t leader = awaited_leader(federation, now);
     const struct tern_member *member = tern_round_member(&federation->machine, id);
-    // A client that has its task already gets it again.
+    // A member that has fetched its task before gets the same task without a wait.
     return leader != 0 && leader != id && member != NULL && member->local_steps == 0;
 }
 
@@ -81,7 +81,7 @@ bool tern_indices_are_awaited(const struct tern_federation *federation)
 void tern_indices_check_leader(struct tern_federation *federation, uint64_t now)
 {
     bool awaited = awaited_leader(federation, now) != 0;
-    federation->moved = federation->moved || (federation->indices.awaited && !awaited);
+    federation->progressed = federation->progressed || (federation->indices.awaited && !awaited);
     federation->indices.awaited = awaited;
 }
 
@@ -95,8 +95,8 @@ static void note_leader_refused(struct tern_federation *federation, uint64_t id)
 
 // --- Indices: making the download
 
-// Makes and publishes the download with the indices of the update. If memory is short, or the update lists no indices,
-// the round shares none.
+// Makes and publishes the download with the update's indices. If memory is short, or the update lists no indices, the
+// round's clients share none.
 static void make_indices(struct tern_federation *federation, const struct tern_codec *codec,
                          struct tern_span container)
 {
@@ -117,7 +117,7 @@ static void make_indices(struct tern_federation *federation, const struct tern_c
     tern_published_set_indices(&federation->published, federation->machine.round, blob);
 }
 
-// Shares the update's indices if it is the leader's. Called before the update's member counts as reported.
+// Publishes the update's indices if the update is the leader's. Called before the update's member counts as reported.
 static void share_indices(struct tern_federation *federation,
                           const struct tern_incoming_update *update, uint64_t now)
 {
@@ -134,7 +134,7 @@ struct stored_update {
     void *ctx;
 };
 
-static enum tern_result take_if_wanted(void *ctx, const struct tern_db_update *row)
+static enum tern_result visit_if_client(void *ctx, const struct tern_db_update *row)
 {
     const struct stored_update *wanted = ctx;
     tern_Update message;
@@ -146,8 +146,8 @@ static enum tern_result take_if_wanted(void *ctx, const struct tern_db_update *r
     return wanted->take(wanted->ctx, &message, container);
 }
 
-static enum tern_result take_leaders(void *ctx, const tern_Update *message,
-                                     struct tern_span container)
+static enum tern_result make_leaders_indices(void *ctx, const tern_Update *message,
+                                             struct tern_span container)
 {
     struct tern_federation *federation = ctx;
     struct tern_codec codec;
@@ -172,8 +172,8 @@ enum tern_result tern_indices_load(struct tern_federation *federation)
         leader->reported_ms >= tern_round_leader_deadline_ms(machine)) {
         return TERN_OK;
     }
-    struct stored_update wanted = {leader->client, take_leaders, federation};
-    return tern_db_update_each(federation->db, machine->round, take_if_wanted, &wanted);
+    struct stored_update wanted = {leader->client, make_leaders_indices, federation};
+    return tern_db_update_each(federation->db, machine->round, visit_if_client, &wanted);
 }
 
 void tern_indices_add_to_task(struct tern_federation *federation, uint64_t id, tern_Task *task)
@@ -234,8 +234,8 @@ static enum tern_result compare_stripped(void *ctx, const tern_Update *message,
     return TERN_OK;
 }
 
-// Whether the update equals the stored one, for an update without indices whose round no longer shares them: compares
-// with the stored body less its indices. If that body was deleted, the sequence number decides.
+// Sets *same if an update without indices equals the stored update of a round that no longer shares indices. Compares
+// with the stored body without its indices. If the stored body was deleted, the sequence number decides.
 static enum tern_result compare_without_indices(struct tern_federation *federation,
                                                 const struct tern_incoming_update *update,
                                                 bool *same)
@@ -251,15 +251,15 @@ static enum tern_result compare_without_indices(struct tern_federation *federati
     }
     struct comparison comparison = {&federation->merge.model, update, true};
     struct stored_update wanted = {update->client, compare_stripped, &comparison};
-    TERN_TRY(tern_db_update_each(federation->db, update->round, take_if_wanted, &wanted));
+    TERN_TRY(tern_db_update_each(federation->db, update->round, visit_if_client, &wanted));
     *same = comparison.same;
     return TERN_OK;
 }
 
 // --- Refusals of updates
 
-// Consecutive draws of members without an accepted update after which the operator is warned.
-#define DRAWS_TOLD 2
+// After this many consecutive cohorts without an accepted update, the operator is warned.
+#define REFUSED_COHORTS_WARNED 2
 
 static const char refused_advice[] =
     "The federation has diverged, clients' columns are not scaled (tern-client check), or "
@@ -295,14 +295,14 @@ static void note_refused(struct tern_federation *federation,
         return;
     }
     refused->updates++;
-    if (client->refused_in != refused->draw + 1) {
-        client->refused_in = refused->draw + 1;
+    if (client->refused_cohort != refused->cohort + 1) {
+        client->refused_cohort = refused->cohort + 1;
         refused->clients++;
     }
 }
 
-// Writes a sentence about the update's invalid field, with its value. Checks fields in the order of
-// tern_check_update(). False: no field is outside its own range.
+// Writes a sentence about the update's first invalid field, with its value, in the order of tern_check_update().
+// Returns false if every field is within its own range.
 static bool name_field(const struct tern_federation *federation, const tern_Update *message,
                        char sentence[sizeof((struct tern_refusal){0}.sentence)])
 {
@@ -380,9 +380,9 @@ static void refuse_update(struct tern_federation *federation,
 
 // --- Cohorts of which every update was refused
 
-static void next_draw(struct refused *refused)
+static void begin_cohort(struct refused *refused)
 {
-    refused->draw++;
+    refused->cohort++;
     refused->accepted = 0;
     refused->updates = 0;
     refused->clients = 0;
@@ -392,19 +392,20 @@ void tern_refusals_end_cohort(struct tern_federation *federation, bool committed
 {
     struct refused *refused = &federation->refused;
     const bool all = !committed && refused->accepted == 0 && refused->updates > 0;
-    refused->draws = all ? refused->draws + 1 : 0;
-    if (refused->draws >= DRAWS_TOLD && is_power_of_two(refused->draws)) {
+    refused->cohorts = all ? refused->cohorts + 1 : 0;
+    if (refused->cohorts >= REFUSED_COHORTS_WARNED && is_power_of_two(refused->cohorts)) {
         tern_log(TERN_LOG_WARN, "all-updates-refused",
-                 "round=%u draws=%u updates=%u clients=%u advice=%s", federation->machine.round,
-                 refused->draws, refused->updates, refused->clients, TERN_LOG_TEXT(refused_advice));
+                 "round=%u cohorts=%u updates=%u clients=%u advice=%s", federation->machine.round,
+                 refused->cohorts, refused->updates, refused->clients,
+                 TERN_LOG_TEXT(refused_advice));
     }
-    next_draw(refused);
+    begin_cohort(refused);
 }
 
 const char *tern_refusals_advice(const struct tern_federation *federation, uint32_t *draws)
 {
-    *draws = federation->refused.draws;
-    return federation->refused.draws >= DRAWS_TOLD ? refused_advice : NULL;
+    *draws = federation->refused.cohorts;
+    return federation->refused.cohorts >= REFUSED_COHORTS_WARNED ? refused_advice : NULL;
 }
 
 // --- Checking and counting updates
@@ -413,16 +414,16 @@ _Static_assert(TERN_WIRE_LOCAL_STEPS_MAX <= TERN_UPDATE_LOCAL_STEPS_MAX,
                "strategies/bounds.h must allow as many local steps as a task may have");
 
 // Whether the update's norm, multiplied by `scale`, exceeds the limit; also true for NaN. A strategy that normalises
-// scales up an update of fewer local steps than its task, by scale_max at most.
+// scales up an update with fewer local steps than its task, by scale_max at most.
 static bool over_norm(const struct tern_federation *federation, double sum_square, double scale)
 {
-    // Uses the rule in the open round's row: the configuration may have changed since.
+    // The rule of the open round's row applies: the configuration may have changed since the round opened.
     double most = tern_strategy_norm_max(&federation->totals.rule);
     double limit = federation->config.limits.norm < most ? federation->config.limits.norm : most;
     return !(sum_square * scale * scale <= limit * limit);
 }
 
-// Returns the replica that the member's task named; without one, the newest version's replica.
+// Returns the replica that the member's task named. Without a name, returns the newest version's replica.
 static const uint8_t *base_of(const struct tern_federation *federation,
                               const struct tern_member *member)
 {
@@ -431,10 +432,11 @@ static const uint8_t *base_of(const struct tern_federation *federation,
     return named ? member->base : federation->merge.replica_id;
 }
 
-// Fills in the member of an earlier round, `own`, from its stored assignment.
-static enum tern_result member_of(struct tern_federation *federation,
-                                  const struct tern_db_round *own,
-                                  const struct tern_db_assignment *row, struct tern_member *member)
+// Sets *member from the stored assignment of the earlier round `own`.
+static enum tern_result make_member(struct tern_federation *federation,
+                                    const struct tern_db_round *own,
+                                    const struct tern_db_assignment *row,
+                                    struct tern_member *member)
 {
     static const uint8_t none[TERN_SHA256_SIZE];
     struct tern_db_version version;
@@ -443,7 +445,8 @@ static enum tern_result member_of(struct tern_federation *federation,
                                    .tasked_ms = row->tasked_ms,
                                    .base_version = row->base_version};
     memcpy(member->base, row->base, TERN_SHA256_SIZE);
-    if (memcmp(row->base, none, TERN_SHA256_SIZE) == 0) { // the base was the version's replica
+    // The base was the replica of the round's base version.
+    if (memcmp(row->base, none, TERN_SHA256_SIZE) == 0) {
         TERN_TRY(tern_db_version_get(federation->db, own->base_version, &version));
         memcpy(member->base, version.replica, TERN_SHA256_SIZE);
         member->base_version = own->base_version;
@@ -451,8 +454,8 @@ static enum tern_result member_of(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// Checks an update of a member of its round. The first failing check gives the result. Every update that passes can be
-// merged without overflow (strategies/bounds.h).
+// Checks an update of a member. The first failing check gives the result. Every update that passes can be merged
+// without overflow (strategies/bounds.h).
 static enum tern_result check_update(const struct tern_federation *federation,
                                      const struct tern_incoming_update *update,
                                      const struct tern_member *member)
@@ -499,12 +502,12 @@ static enum tern_result store_update(struct tern_federation *federation,
 static void measure_speed(struct client *client, const tern_Update *message)
 {
     client->dirty = true;
-    client->row.steps_per_second = tern_steps_speed(&client->done, client->row.steps_per_second,
+    client->row.steps_per_second = tern_steps_speed(&client->speed, client->row.steps_per_second,
                                                     message->local_steps, message->train_ms);
 }
 
 // Records that the client reported and holds the replica that it trained from.
-static void take_report(struct tern_federation *federation,
+static void note_report(struct tern_federation *federation,
                         const struct tern_incoming_update *update, const struct tern_member *member,
                         uint64_t now)
 {
@@ -535,13 +538,13 @@ static enum tern_result count_update(struct tern_federation *federation,
                                          .reading = update->reading,
                                          .sum_square = update->sum_square};
     tern_merge_arrive(&federation->merge, &arrival);
-    take_report(federation, update, member, now);
+    note_report(federation, update, member, now);
     note_accepted(federation, client_of(federation, update->client));
     return tern_reliability_count_report(federation, update->client, member->tasked_ms, now);
 }
 
-static enum tern_result go_back_to_base(struct tern_federation *federation, uint64_t id,
-                                        uint32_t round)
+static enum tern_result restore_base_of_task(struct tern_federation *federation, uint64_t id,
+                                             uint32_t round)
 {
     struct client *client = client_of(federation, id);
     struct tern_db_assignment assignment;
@@ -549,8 +552,8 @@ static enum tern_result go_back_to_base(struct tern_federation *federation, uint
     struct tern_member member;
     TERN_TRY(tern_db_assignment_get(federation->db, round, id, &assignment));
     TERN_TRY(tern_db_round_get(federation->db, round, &own));
-    TERN_TRY(member_of(federation, &own, &assignment, &member));
-    // A held or a later check-in names a newer replica.
+    TERN_TRY(make_member(federation, &own, &assignment, &member));
+    // A check-in that is held open, or that came after the update, named a newer replica.
     if (!client->waiting && member.base_version >= client->row.version) {
         client->row.version = member.base_version;
         memcpy(client->row.replica, member.base, TERN_SHA256_SIZE);
@@ -560,11 +563,11 @@ static enum tern_result go_back_to_base(struct tern_federation *federation, uint
 }
 
 // Records that the client of an accepted update holds the replica that it trained from. Needed when the update is sent
-// or queried again after a crash: the client's row is written up to a second later than the update.
+// or queried once more after a crash: the client's row is written up to a second later than the update.
 static enum tern_result restore_base(struct tern_federation *federation, uint64_t client,
                                      uint32_t round)
 {
-    return tern_db_may_miss(go_back_to_base(federation, client, round));
+    return tern_db_may_miss(restore_base_of_task(federation, client, round));
 }
 
 // --- Updates that arrive after their round has closed
@@ -590,9 +593,9 @@ static enum tern_result check_late(const struct tern_federation *federation,
     TERN_TRY(find_staleness_max(&federation->row, &most));
     bool fresh = federation->row.base_version >= own->base_version &&
                  federation->row.base_version - own->base_version <= most;
-    // The time is set when the client was told to put the update back into its error buffer.
+    // reported_ms is set when an earlier answer made the client put the update back into its error buffer.
     bool given_back = assignment->reported_ms != 0;
-    // Shared indices exist only while their round is open.
+    // An update without its indices cannot be completed, since shared indices exist only while their round is open.
     bool whole = !update->message.shared_indices;
     return fresh && whole && !given_back && assignment->local_steps != 0 ? TERN_OK : TERN_ERR_LATE;
 }
@@ -613,11 +616,11 @@ static enum tern_result count_late(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// Whether the update's model and local steps fit the client's task. An update without its closed round's indices cannot
-// be checked further.
-static bool did_task(const struct tern_federation *federation,
-                     const struct tern_incoming_update *update,
-                     const struct tern_db_assignment *assignment)
+// Whether the update's model and local steps fit the client's task. An update without the indices of its closed round
+// cannot be checked further.
+static bool fits_task(const struct tern_federation *federation,
+                      const struct tern_incoming_update *update,
+                      const struct tern_db_assignment *assignment)
 {
     const tern_Update *message = &update->message;
     const bool whole = update->parsed == TERN_OK;
@@ -627,25 +630,25 @@ static bool did_task(const struct tern_federation *federation,
            message->local_steps > 0 && message->local_steps <= assignment->local_steps;
 }
 
-// Whether the update arrived within round.deadline after the client fetched the task.
+// Whether the update arrived within round.deadline after the client fetched its task.
 static bool was_in_time(const struct tern_federation *federation,
                         const struct tern_db_assignment *assignment, uint64_t now)
 {
     return now <= assignment->tasked_ms + federation->config.round.deadline_ms;
 }
 
-// Refuses a late update, which the client then puts back into its error buffer, and records this. No other record shows
-// that a device is always too slow for its tasks.
-static enum tern_result give_back(struct tern_federation *federation,
-                                  const struct tern_incoming_update *update,
-                                  struct tern_db_assignment *assignment, enum tern_result why,
-                                  uint64_t now, struct tern_refusal *refusal)
+// Refuses a late update, which the client then puts back into its error buffer, and records the refusal in the
+// assignment. No other record shows that a device is always too slow for its tasks.
+static enum tern_result refuse_late(struct tern_federation *federation,
+                                    const struct tern_incoming_update *update,
+                                    struct tern_db_assignment *assignment, enum tern_result why,
+                                    uint64_t now, struct tern_refusal *refusal)
 {
     refuse_update(federation, update, why, refusal);
     if (assignment->reported_ms != 0) {
         return TERN_OK;
     }
-    if (did_task(federation, update, assignment)) {
+    if (fits_task(federation, update, assignment)) {
         assignment->decay = tern_ledger_kept_fraction(&update->message);
         if (why == TERN_ERR_LATE) {
             measure_speed(client_of(federation, update->client), &update->message);
@@ -659,9 +662,9 @@ static enum tern_result give_back(struct tern_federation *federation,
     return tern_db_assignment_put(federation->db, assignment, &assignment->state);
 }
 
-// Processes a late update. With a strategy that buffers (FedBuff) it counts in the open round; otherwise it is refused
-// as `late`. An update once refused so never counts: the client has put it back into its error buffer, and a later
-// update brings the same values.
+// Processes a late update. With a strategy that buffers (FedBuff) the update counts in the open round; otherwise it is
+// refused as `late`. A late update that was refused once never counts: the client has put it back into its error
+// buffer, and a later update brings the same values.
 static enum tern_result take_late(struct tern_federation *federation,
                                   const struct tern_incoming_update *update, uint64_t now,
                                   struct tern_refusal *refusal)
@@ -679,31 +682,31 @@ static enum tern_result take_late(struct tern_federation *federation,
         return found;
     }
     const bool buffers = found == TERN_OK && find_staleness_max(&own, &most) == TERN_OK;
-    if (found != TERN_OK || (!buffers && !did_task(federation, update, &assignment))) {
+    if (found != TERN_OK || (!buffers && !fits_task(federation, update, &assignment))) {
         refuse_update(federation, update, TERN_ERR_LATE, refusal);
         return TERN_OK;
     }
     if (!buffers) {
-        return give_back(federation, update, &assignment, TERN_ERR_LATE, now, refusal);
+        return refuse_late(federation, update, &assignment, TERN_ERR_LATE, now, refusal);
     }
     enum tern_result verdict = check_late(federation, update, &own, &assignment);
     if (verdict == TERN_OK && update->container_unread) {
-        // No round that could count the update was open when its container would have been read.
+        // The container was not decoded, because no open round could count the update when it arrived.
         tern_refusal_set(refusal, TERN_ERR_BUSY, NULL);
         return TERN_OK;
     }
     if (verdict == TERN_OK) {
-        TERN_TRY(member_of(federation, &own, &assignment, &member));
+        TERN_TRY(make_member(federation, &own, &assignment, &member));
         verdict = check_update(federation, update, &member);
     }
     return verdict == TERN_OK ? count_late(federation, update, &assignment, &member, now)
-                              : give_back(federation, update, &assignment, verdict, now, refusal);
+                              : refuse_late(federation, update, &assignment, verdict, now, refusal);
 }
 
 // --- Processing updates, on the thread that owns the store
 
-// Stores that the client of an accepted update holds the epoch's full gradient.
-static enum tern_result hold_anchor(struct tern_federation *federation, uint64_t id)
+// Stores that the client of an accepted update holds the epoch's full gradient (strategy qsvrg).
+static enum tern_result store_anchor(struct tern_federation *federation, uint64_t id)
 {
     const struct epoch *epoch = &federation->epoch;
     if (!epoch->is_on) {
@@ -719,7 +722,7 @@ static enum tern_result accept(struct tern_federation *federation,
 {
     struct client *client = client_of(federation, update->client);
     TERN_TRY(count_update(federation, update, member, 0, now));
-    TERN_TRY(hold_anchor(federation, update->client));
+    TERN_TRY(store_anchor(federation, update->client));
     share_indices(federation, update, now);
     tern_round_record_report(&federation->machine, member, now);
     member->decay = tern_ledger_kept_fraction(&update->message);
@@ -730,12 +733,12 @@ static enum tern_result accept(struct tern_federation *federation,
     }
     tern_clients_record_update(client, &update->message, update->sum_square);
     client->row.budget_spent +=
-        client->round_bytes; // until the next check-in reports the exact remainder
+        client->round_bytes; // an estimate until the next check-in reports the exact remainder
     return TERN_OK;
 }
 
-// Processes an update whose round is closed or whose client has reported: compares it with the stored update of the
-// same round and client.
+// Processes an update whose round is closed or whose client has reported: compares the update with the stored one of
+// the same round and client.
 static enum tern_result compare_stored(struct tern_federation *federation,
                                        const struct tern_incoming_update *update, uint64_t now,
                                        bool *duplicate, struct tern_refusal *refusal)
@@ -772,7 +775,7 @@ enum tern_result tern_federation_receive_update(struct tern_federation *federati
         return compare_stored(federation, update, now, duplicate, refusal);
     }
     if (verdict == TERN_OK && update->container_unread) {
-        // The client guessed its task: the update was read before the reply with the task was sent.
+        // The client guessed its task: the update was parsed before the reply with the task was sent.
         tern_refusal_set(refusal, TERN_ERR_BUSY, NULL);
         return TERN_OK;
     }

@@ -14,32 +14,34 @@ enum tern_ending {
 };
 
 struct tern_ending_policy {
-    uint32_t divergence_rounds; // diverged rounds in a row that end the federation; 0 = never
-    uint32_t patience;          // rounds without a new lowest loss that end it; 0 = never
+    // Number of consecutive diverged rounds that ends the federation; 0 = never.
+    uint32_t divergence_rounds;
+    // Number of rounds without a new lowest loss that ends the federation; 0 = never.
+    uint32_t patience;
 };
 
-// A loss has diverged when it is not finite, or exceeds max(first loss, 1) this many times. The 1 is for a model that was
-// trained before: its first loss is near 0 and may rise a little.
+// A loss has diverged when it is not finite, or exceeds max(first loss, 1) this many times. The 1 is for a model that
+// was trained before the federation: its first loss is near 0 and may rise a little.
 #define TERN_DIVERGED_FACTOR 4.0f
 
 struct tern_losses {
-    uint32_t rounds; // added
+    uint32_t rounds; // number of rounds that were added
     float first;
     float lowest;
     uint32_t lowest_version; // base version of the round with the lowest loss
-    uint32_t since_lowest;   // rounds
-    uint32_t diverged;       // rounds in a row, up to the last
-    enum tern_ending ending; // stays once it is set
+    uint32_t since_lowest;   // number of rounds since the lowest loss
+    uint32_t diverged;       // number of consecutive diverged rounds, up to the last round
+    enum tern_ending ending; // why the federation ended; never changes once it is set
 };
 
-// Adds a committed round. base_version: the version that it trained from; the loss is that version's.
+// Adds a committed round. base_version: the version from which the round trained; the loss is that version's.
 void tern_losses_add(struct tern_losses *losses, const struct tern_ending_policy *policy,
                      uint32_t base_version, float loss);
 
-// "none", "diverged", "stalled".
+// Returns "none", "diverged" or "stalled".
 const char *tern_ending_name(enum tern_ending ending);
 
-// Advice to the operator, for the log and for screens; "" for none.
+// Returns what the operator should do about the end, for the log and for screens; "" for TERN_ENDING_NONE.
 const char *tern_ending_advice(enum tern_ending ending);
 
 #endif

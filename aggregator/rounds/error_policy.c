@@ -47,7 +47,7 @@ static const struct tern_spec_parameter keys[] = {
     {.key = NULL},
 };
 
-// By enum tern_error_directive.
+// Spec strings, indexed by enum tern_error_directive.
 static const struct tern_spec_entry entries[TERN_DIRECTIVE_COUNT] = {
     [TERN_DIRECTIVE_KEEP] = {"keep", keys, 0},
     [TERN_DIRECTIVE_DECAY] = {"decay", keys, GAMMA | AFTER},
@@ -87,7 +87,7 @@ const char *tern_error_directive_name(uint32_t directive)
 
 // --- Choosing
 
-// Returns gamma to the power of `missed`, and 0 below a millionth.
+// Returns gamma to the power of `missed`, or 0 if the result is below a millionth.
 static float faded(float gamma, uint32_t missed)
 {
     double factor = 1.0;
@@ -100,7 +100,7 @@ static float faded(float gamma, uint32_t missed)
     return factor >= 1e-6 ? (float)factor : 0.0F;
 }
 
-// Adds "0.7", without trailing zeros.
+// Adds the factor without trailing zeros, such as "0.7".
 static void add_factor(struct tern_reason *reason, float factor)
 {
     if (factor > 0.0F && factor < 0.01F) {

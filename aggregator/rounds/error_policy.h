@@ -1,6 +1,6 @@
-// Decides what a client does with its error buffer before it trains. A client that misses a round, because it is away or its
-// update is late, keeps values in its buffer that belong to an older model. federation/ledger.c calls this module when a
-// member first gets its task. Pure; reentrant; the same bits everywhere.
+// Decides what a client does with its error buffer before it trains. A client that misses a round, because it is away
+// or its update is late, keeps values in its buffer that belong to an older model. federation/ledger.c calls this
+// module when a member first gets its task. Pure; reentrant; the same bits everywhere.
 //
 // In order of precedence:
 //   1. A buffer that was partly applied before (rounds/error_watch.h) is reset under any policy.
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Numbered like ErrorDirective in tern.proto.
+// What a client does with its error buffer. The numbers are those of ErrorDirective in tern.proto.
 enum tern_error_directive {
     TERN_DIRECTIVE_KEEP = 0,
     TERN_DIRECTIVE_DECAY = 1,
@@ -25,7 +25,7 @@ enum tern_error_directive {
 };
 #define TERN_DIRECTIVE_COUNT 5
 
-// "keep", "decay", "reset", "step-ahead", "limit"; "unknown" for another number.
+// Returns "keep", "decay", "reset", "step-ahead" or "limit"; "unknown" for another number.
 const char *tern_error_directive_name(uint32_t directive);
 
 struct tern_error_settings {
@@ -39,15 +39,15 @@ struct tern_error_settings {
 // Spec strings (util/spec.h): "limit:ratio=2", "decay:gamma=0.95,after=3".
 extern const struct tern_spec_list tern_error_specs;
 
-// Errors of tern_spec_parse(), with why; on error *settings is unchanged.
+// Parses a spec string. Errors of tern_spec_parse(), with the reason in `why`; on error *settings is unchanged.
 TERN_MUST_USE enum tern_result tern_error_policy_parse(const char *spec,
                                                        struct tern_error_settings *settings,
                                                        char why[TERN_SPEC_SENTENCE_MAX]);
 
 struct tern_error_buffer_state {
-    bool must_reset;    // tern_error_watch_must_reset()
-    bool empty;         // also when the client has not reported a buffer
-    bool no_step_ahead; // the client does not support the directive
+    bool must_reset;    // result of tern_error_watch_must_reset()
+    bool empty;         // the buffer is zero, or the client has not reported a buffer
+    bool no_step_ahead; // the client does not support the directive step-ahead
     uint32_t missed;    // rounds that the client missed since the last decay or reset
 };
 
@@ -55,8 +55,9 @@ struct tern_error_buffer_state {
 
 struct tern_error_choice {
     enum tern_error_directive directive;
-    float factor;                       // decay, step-ahead, limit; otherwise 0
-    char reason[TERN_ERROR_REASON_MAX]; // for people: "decayed 0.7: 12 rounds missed"
+    float factor; // number of the directives decay, step-ahead and limit; otherwise 0
+    // A sentence for people, such as "decayed 0.7: 12 rounds missed".
+    char reason[TERN_ERROR_REASON_MAX];
 };
 
 struct tern_error_choice tern_error_policy_choose(const struct tern_error_settings *settings,

@@ -30,15 +30,15 @@ static bool held_something(const struct tern_error_watch *watch)
     return watch->last.sequence > 0 || watch->last.filled;
 }
 
-// Whether the buffer was reset and has its first update since, or its first change that a budget held back. A newly
-// installed client reports an empty buffer instead.
+// Whether the report fits a client that has reset its buffer: the new buffer contains one update, or a first change
+// that a byte budget held back. A newly installed client reports an empty buffer instead.
 static bool is_after_reset(const struct tern_reported_buffer *facts)
 {
     return facts->sequence == 1 || (facts->sequence == 0 && facts->filled);
 }
 
-// Returns the anomaly for a client that went back. The first time it is a restored backup. If it happens again before the
-// client could start a new buffer, two devices report in turns.
+// Returns the anomaly of a client whose report is older than an earlier report. The first time, a backup was restored.
+// If it happens again before the client could start a new buffer, two devices with one identity report alternately.
 static enum tern_error_anomaly went_back(const struct tern_error_watch *watch, uint32_t to)
 {
     const bool recent = watch->anomaly_generation == watch->last.generation ||
@@ -48,7 +48,7 @@ static enum tern_error_anomaly went_back(const struct tern_error_watch *watch, u
         return recent && (watch->anomaly_generation == to || to != watch->last.generation)
                    ? TERN_ANOMALY_CLONED
                    : TERN_ANOMALY_RESTORED;
-    case TERN_ANOMALY_LOST: // not lost: another device has the buffer
+    case TERN_ANOMALY_LOST: // the buffer was not lost: another device has it
         return recent && to == watch->previous_generation ? TERN_ANOMALY_CLONED
                                                           : TERN_ANOMALY_RESTORED;
     case TERN_ANOMALY_NONE:
@@ -80,7 +80,7 @@ static enum tern_error_anomaly suspect(const struct tern_error_watch *watch,
     return TERN_ANOMALY_LOST;
 }
 
-// Returns whether the anomaly is new. A client found to be cloned keeps that anomaly.
+// Records the anomaly. Returns whether the anomaly is new. A client found to be cloned keeps that anomaly.
 static bool find(struct tern_error_watch *watch, enum tern_error_anomaly anomaly,
                  uint32_t generation)
 {
@@ -100,8 +100,9 @@ static void take_over(struct tern_error_watch *watch, const struct tern_reported
     watch->last = *facts;
 }
 
-// Called for a report that raises no doubt itself. A report that shows an obeyed reset confirms the doubt: a client that
-// had not gone back would have reported in between, to get its task, and so cleared the doubt.
+// Settles an earlier suspicion by a report that raises none. A report after a reset confirms the suspicion: a client
+// without an anomaly would have reported before the reset, to get its task, and that report would have cleared the
+// suspicion.
 static bool settle_doubt(struct tern_error_watch *watch, const struct tern_reported_buffer *facts)
 {
     const struct tern_error_suspicion doubt = watch->doubt;

@@ -14,61 +14,62 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// The numbers are stored.
+// Faults of a client's error buffer. The numbers are stored in the database.
 enum tern_error_anomaly {
     TERN_ANOMALY_NONE = 0,
-    TERN_ANOMALY_LOST = 1,     // a new buffer replaced one that was not empty
-    TERN_ANOMALY_RESTORED = 2, // the client went back to an earlier state
-    TERN_ANOMALY_CLONED = 3,   // two devices, or two states of one device, report in turns
+    TERN_ANOMALY_LOST = 1,     // a new buffer replaced a buffer that was not empty
+    TERN_ANOMALY_RESTORED = 2, // the client returned to an earlier state
+    TERN_ANOMALY_CLONED = 3,   // two devices, or two states of one device, report alternately
 };
 #define TERN_ANOMALY_COUNT 4
 
-// "none", "lost", "restored", "cloned"; "unknown" for another number.
+// Returns "none", "lost", "restored" or "cloned"; "unknown" for another number.
 const char *tern_error_anomaly_name(uint32_t anomaly);
-// Explains the anomaly and what the operator does about it; "" for none.
+// Returns sentences that explain the anomaly and what the operator should do; "" for TERN_ANOMALY_NONE.
 const char *tern_error_anomaly_sentence(uint32_t anomaly);
 
 struct tern_reported_buffer {
     uint32_t generation;
-    uint32_t sequence; // updates encoded in this generation
+    uint32_t sequence; // number of updates encoded since the buffer was last zero
     bool filled;       // the buffer's norm is not 0
 };
 
 struct tern_error_suspicion {
-    enum tern_error_anomaly anomaly; // NONE = no doubt
-    uint32_t generation;             // the reported one
+    enum tern_error_anomaly anomaly; // the suspected anomaly; TERN_ANOMALY_NONE = no suspicion
+    uint32_t generation;             // generation in the suspicious report
 };
 
-// All zeros: the client has not reported yet.
+// What is known about one client's buffer. All zeros: the client has not reported yet.
 struct tern_error_watch {
     bool known; // `last` holds a report
     struct tern_reported_buffer last;
-    uint32_t previous_generation; // 0 = none
+    uint32_t previous_generation; // generation of the buffer before the last one; 0 = none
     enum tern_error_anomaly anomaly;
-    uint32_t anomaly_generation; // the generation at the time of the anomaly
+    uint32_t anomaly_generation; // generation of the buffer when the anomaly was found
     struct tern_error_suspicion doubt;
 };
 
 struct tern_error_report {
     struct tern_reported_buffer facts;
-    bool accepted; // reported with an accepted update; false: with a check-in
+    bool accepted; // true: reported with an accepted update; false: reported with a check-in
     bool ordered;  // the client's last directive was to reset the buffer
 };
 
 struct tern_error_verdict {
-    bool taken; // the watch has the new facts; false: it doubts them and keeps the earlier ones
-    bool news;  // the anomaly is new
+    // True: the watch has the report's facts; false: it suspects an anomaly and keeps the earlier facts.
+    bool taken;
+    bool news; // the report showed a new anomaly
 };
 
 struct tern_error_verdict tern_error_watch_add_report(struct tern_error_watch *watch,
                                                       const struct tern_error_report *report);
 
-// Notes that the client sent another body for a round whose update was accepted before: a second device, without the first
-// one's records. Returns whether this anomaly is new.
+// Records that the client sent another body for a round whose update was accepted before, as a second device without
+// the first device's records does. Returns whether this anomaly is new.
 bool tern_error_watch_add_conflict(struct tern_error_watch *watch);
 
-// Whether the client must discard its buffer because part of it was applied before: the buffer went back or is another
-// device's, and the client has not started a new one since.
+// Whether the client must discard its buffer, because part of its values was applied before: the buffer is an earlier
+// state or another device's, and the client has not started a new buffer since.
 bool tern_error_watch_must_reset(const struct tern_error_watch *watch);
 
 #endif

@@ -4,7 +4,8 @@
 #include "util/prng.h"
 #include <string.h>
 
-// Weight of the newest round in the smoothed length: 1/4 follows a change within a few rounds.
+// The newest round has the weight 1/USUAL_SHARE in the smoothed length of rounds: 1/4 follows a change within a few
+// rounds.
 #define USUAL_SHARE 4
 
 void tern_round_init(struct tern_round_machine *machine, const struct tern_round_policy *policy,
@@ -99,8 +100,8 @@ uint32_t tern_round_quorum(const struct tern_round_policy *policy)
     return policy->quorum != 0 ? policy->quorum : policy->cohort / 2 + policy->cohort % 2;
 }
 
-// Returns the quorum of a round with this target. If none is configured, it is half of the target, not of the cohort:
-// in a small federation half a cohort is everybody, and one silent client would block all rounds.
+// Returns the quorum of a round with this target. Without a configured quorum, it is half of the target, not of the
+// cohort: in a small federation half a cohort is every client, and one silent client would block all rounds.
 static uint32_t quorum_of(const struct tern_round_policy *policy, uint32_t target)
 {
     const uint32_t most = policy->quorum != 0 ? target : target / 2 + target % 2;
@@ -156,12 +157,12 @@ void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint
 
 // --- When idle clients check in again: seldom, and not all at once
 
-// If the length of a wait is unknown, a client returns after a fraction (1/SHARE) of the time waited so far: it asks
-// less and less often, and its absence prolongs the wait by that fraction at most. The fraction is smaller during a
-// round, because the next round may select the client at once.
-#define AWAY_SHARE 4 // the open round is past its deadline and waits for members
-#define JOIN_SHARE 2 // too few clients have enrolled
-#define LOOK_SHARE 8 // the open round is before its deadline
+// If the length of a wait is unknown, a client returns after a fraction (1/SHARE) of the time waited so far. So it
+// checks in less and less often, and its absence prolongs the wait by that fraction at most. The fraction is smaller
+// during a round, because the next round may select the client at once.
+#define AWAY_SHARE 4 // while the open round is past its deadline and waits for members
+#define JOIN_SHARE 2 // while too few clients have enrolled
+#define LOOK_SHARE 8 // while the open round is before its deadline
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -179,9 +180,9 @@ static uint64_t clamp_wait(const struct tern_round_policy *policy, uint64_t wait
     return wait > policy->come_back_max_ms ? policy->come_back_max_ms : wait;
 }
 
-// Returns when the open round will probably end. For a first round, or one that takes longer than usual, this is a
-// guess: clients return after twice its time so far, or half-way to its deadline, so that a round that is a second late
-// does not send all clients away for minutes. Past its deadline, the end is unknown.
+// Returns when the open round will probably end. For a first round, or a round that takes longer than usual, this is a
+// guess: clients return after twice the round's time so far, or half-way to its deadline, so that a round that is a
+// second late does not send all clients away for minutes. Past the deadline, the end is unknown.
 static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t now)
 {
     uint64_t usual_end = machine->opened_ms + machine->typical_ms;
@@ -200,8 +201,8 @@ static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t 
     return now + larger(longest < half ? longest : half, taken / LOOK_SHARE);
 }
 
-// Lengthens the wait by up to an eighth, depending on the client, within the longest wait. It never shortens the wait,
-// because a client that returns too early must return twice.
+// Returns the wait, lengthened by up to an eighth that depends on the client, at most come_back_max_ms. Never shortens
+// the wait, because a client that returns too early must return twice.
 static uint64_t spread_out(const struct tern_round_machine *machine, uint64_t client, uint64_t wait)
 {
     const struct tern_round_policy *policy = &machine->policy;
@@ -221,7 +222,7 @@ static uint64_t come_back(const struct tern_round_machine *machine, uint64_t cli
         uint64_t end = expected_end(machine, now);
         at = larger(end, at);
     } else if (at <= now) {
-        // The next round waits for more clients to enrol, for an unknown time.
+        // The next round waits an unknown time for more clients to enrol.
         at = now + larger(10 * policy->come_back_min_ms,
                           since(machine->last_change_ms, now) / JOIN_SHARE);
     }
@@ -319,7 +320,8 @@ enum tern_round_action tern_round_tick(const struct tern_round_machine *machine,
     return machine->reported >= machine->quorum ? TERN_ROUND_CLOSE : TERN_ROUND_EXTEND;
 }
 
-// Whether the member has not reported, and never will. gone NULL: whether it has not reported.
+// Whether the member has not reported and filter() holds for its client. filter NULL: whether the member has not
+// reported.
 static bool is_missing(const struct tern_member *member, tern_member_filter gone, const void *ctx)
 {
     bool waiting = member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
@@ -336,7 +338,7 @@ uint32_t tern_round_count_missing(const struct tern_round_machine *machine, tern
     return missing;
 }
 
-// Replaces the first `replace` missing members; at least as many are missing.
+// Replaces the first `replace` of the missing members, of whom there are at least as many.
 static enum tern_result replace_first(struct tern_round_machine *machine, tern_member_filter gone,
                                       const void *ctx, uint64_t *fresh, uint32_t count,
                                       uint32_t replace, uint64_t now)
@@ -416,7 +418,7 @@ void tern_round_client_joined(struct tern_round_machine *machine, uint64_t now)
 
 uint64_t tern_time_shifted_ms(uint64_t ms, int64_t step)
 {
-    if (ms == 0) { // 0 means "never"
+    if (ms == 0) { // 0 means "never" and stays
         return 0;
     }
     const uint64_t back = step < 0 ? (uint64_t)-step : 0;
@@ -460,8 +462,8 @@ uint64_t tern_round_next_tick(const struct tern_round_machine *machine)
 
 // --- The leader
 
-#define WINDOW_SHARE 4 // members wait for the leader for 1/4 of the round's window
-#define LOOKS 8        // approximate number of check-ins of a member during this wait
+#define WINDOW_SHARE 4 // members wait for the leader for 1/4 of the time to the deadline
+#define LOOKS 8        // approximate number of a member's check-ins while it waits for the leader
 
 static bool was_first(const struct tern_round_machine *machine, uint32_t i)
 {

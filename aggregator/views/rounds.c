@@ -25,7 +25,7 @@ struct rounds_state {
     struct tern_db_rows *evaluations;
     struct tern_db_evaluation evaluation; // the next row
     bool has_evaluation;
-    struct tern_reported_versions judges;
+    struct tern_reported_versions versions;
     struct tern_db_rows *metrics;
     struct tern_db_metric metric; // the next row
     bool has_metric;
@@ -72,7 +72,7 @@ static const struct tern_view_column round_columns[] = {
 static void next_evaluation(struct rounds_state *state)
 {
     state->has_evaluation =
-        tern_reported_versions_next(&state->judges, state->evaluations, &state->evaluation);
+        tern_reported_versions_next(&state->versions, state->evaluations, &state->evaluation);
 }
 
 static void next_metric(struct rounds_state *state)
@@ -321,7 +321,7 @@ static enum tern_result open_rounds(struct tern_view_rows *rows)
     TERN_TRY(load_model(rows));
     set_heading(rows, state->score);
     TERN_TRY(load_held_outs(rows, after, last));
-    TERN_TRY(tern_reported_versions_load(rows->db, after, last, &state->judges));
+    TERN_TRY(tern_reported_versions_load(rows->db, after, last, &state->versions));
     state->rounds = tern_view_read(rows, tern_db_rounds_after(rows->db, after, limit));
     state->totals.rows = tern_view_read(rows, tern_db_round_totals_after(rows->db, after));
     state->evaluations = tern_view_read(rows, tern_db_evaluations_from(rows->db, after + 1));
@@ -352,7 +352,7 @@ static void close_rounds(struct tern_view_rows *rows)
 {
     struct rounds_state *state = rows->state;
     tern_votes_free(&state->votes);
-    tern_reported_versions_free(&state->judges);
+    tern_reported_versions_free(&state->versions);
     tern_held_outs_free(&state->held_outs);
     free(state->names);
 }

@@ -334,7 +334,7 @@ TEST(test_a_federation_that_diverges_is_named)
     unsigned early = lines_with("event=all-updates-refused");
     bool early_advice = facts_now().federation.advice != NULL;
     diverge();
-    unsigned named = lines_with("event=all-updates-refused round=1 draws=2 updates=2 clients=2");
+    unsigned named = lines_with("event=all-updates-refused round=1 cohorts=2 updates=2 clients=2");
     bool advice = facts_now().federation.advice != NULL;
     for (unsigned i = 0; i < 6; i++) {
         diverge();
