@@ -13,15 +13,25 @@ import shutil
 import signal
 import sqlite3
 
-from faults import CLIENTS, NAMING_FAULTS, applied_by, book, check_client, federation
-from harness import BIN, LONG, check, main, run
+from faults import CLIENTS, NAMING_FAULTS, applied_by, book, check_client, federation, wait_until
+from harness import BIN, LONG, PATIENCE, check, main, run
 
 ROUNDS_AHEAD = 8
 BACKUP = "tern.db.backup"
 
 
+def wait_for_retries(fleet):
+    """Waits, after the aggregator's end, until a request of each client got no answer. A client that had not read the
+    reply to its update yet would otherwise read it later, and send nothing again."""
+    logs = [fleet.workspace.path / f"{fleet.name}{index}.log" for index in range(CLIENTS)]
+    sizes = [log.stat().st_size for log in logs]
+    check(wait_until(lambda: all(b"got no answer" in log.read_bytes()[size:] for log, size in zip(logs, sizes)), PATIENCE),
+          "a client does not retry")
+
+
 def unanswered(fleet):
     """(client, sequence) of the updates that clients will send again."""
+    wait_for_retries(fleet)
     pending = []
     for process in fleet.running:
         process.send_signal(signal.SIGSTOP)
