@@ -14,7 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define PAGE_BYTES 8192
+#define PAGE_BYTES 4096
 #define BUSY_TIMEOUT_MS 5000
 #define RESERVE_SUFFIX "-reserve" // of a file beside the database that only reserves space
 #define APPLICATION_ID 0x5465726e // "Tern": SQLite's application_id
@@ -312,7 +312,7 @@ void tern_db_remove(const char *path)
 
 // Each write-back of the log costs two syncs: under load it must not happen every few commits.
 #define LOG_MOST (UINT64_C(64) << 20)
-#define LOG_LEAST (UINT64_C(16) * PAGE_BYTES)
+#define LOG_LEAST (UINT64_C(32) * PAGE_BYTES)
 #define LOG_SHARE 8 // the log may take 1/8 of the free bytes
 
 #define RESERVE_MOST (UINT64_C(8) << 20)
