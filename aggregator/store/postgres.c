@@ -28,6 +28,10 @@
 #define INT8_OID 20
 #define TEXT_OID 25
 #define FLOAT8_OID 701
+#define BYTEA_ARRAY_OID 1001
+#define TEXT_ARRAY_OID 1009
+#define INT8_ARRAY_OID 1016
+#define FLOAT8_ARRAY_OID 1022
 
 #define BINARY 1
 
@@ -50,6 +54,14 @@
     "pg_locks"                                                                                     \
     " WHERE locktype = 'advisory' AND objsubid = 1 AND granted"                                    \
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+// A parameter of many rows, as PostgreSQL receives it: a header and, for each row, the length and the bytes of a value.
+#define ARRAY_HEADER 20
+struct array {
+    uint8_t *bytes;
+    size_t len;
+    size_t size;
+};
+
 // A statement, its parameters and its rows.
 struct statement {
     char *text; // with $1, $2, ... for parameters
@@ -61,6 +73,8 @@ struct statement {
     int lengths[PARAMETERS];
     int formats[PARAMETERS];      // BINARY, all of them
     uint64_t numbers[PARAMETERS]; // big-endian; `values` points at them
+    struct array *arrays;         // for each parameter; NULL: the statement writes one row
+    uint32_t added;               // rows in the arrays
     bool begun;
     bool loads;       // it is the first member of struct load
     PGresult *result; // with the present row
@@ -75,8 +89,8 @@ struct statement {
 // small writes fit into the buffers, so that neither end waits for the other to read.
 #define QUEUE_MAX 256
 struct queued {
-    char what[40]; // the beginning of the statement
-    bool changes;  // it fails if no row was changed
+    char what[40];    // the beginning of the statement
+    uint32_t changes; // fails if fewer rows were changed
 };
 
 struct postgres {
@@ -199,6 +213,14 @@ static uint64_t big_endian(uint64_t number)
 #endif
 }
 
+static uint8_t *put_big_endian(uint8_t *at, uint64_t number, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++) {
+        *at++ = (uint8_t)(number >> 8 * (bytes - 1 - i));
+    }
+    return at;
+}
+
 // Returns INT64_MIN, which no column accepts, for a value that is not an integer.
 static int64_t integer_of(const PGresult *result, int row, int column)
 {
@@ -275,7 +297,7 @@ static enum tern_result check_queued(struct postgres *pg, const struct queued *q
     if (!worked(result)) {
         return give_up(pg, queued, failed(pg, result));
     }
-    return queued->changes && strtoull(PQcmdTuples(result), NULL, 10) == 0
+    return strtoull(PQcmdTuples(result), NULL, 10) < queued->changes
                ? give_up(pg, queued,
                          tern_sql_fail(&pg->base, TERN_ERR_NOT_FOUND,
                                        "PostgreSQL: a row to be changed is missing"))
@@ -371,7 +393,7 @@ static enum tern_result settle(struct postgres *pg)
 }
 
 static enum tern_result queue_write(struct postgres *pg, const struct statement *statement,
-                                    bool changes)
+                                    uint32_t changes)
 {
     if (pg->queued == QUEUE_MAX) {
         TERN_TRY(settle(pg));
@@ -382,7 +404,7 @@ static enum tern_result queue_write(struct postgres *pg, const struct statement 
     struct queued *queued = &pg->queue[pg->queued++];
     snprintf(queued->what, sizeof queued->what, "%.39s", statement->text);
     queued->changes = changes;
-    pg->is_checked = pg->is_checked || changes;
+    pg->is_checked = pg->is_checked || changes > 0;
     pg->has_written = true;
     return TERN_OK;
 }
@@ -556,6 +578,7 @@ static enum tern_result reclaim_schema(struct postgres *pg)
 #define SETTINGS                                                                                   \
     "SET client_encoding = 'UTF8'; SET client_min_messages = warning; SET lock_timeout = '5s';"    \
     "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = '60s'; SET jit = off;"   \
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;"                          \
     "SET tcp_keepalives_idle = 4; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2;"  \
     "SET tcp_user_timeout = 8000;"                                                                 \
     "SELECT set_config('synchronous_commit', 'on', false)"                                         \
@@ -903,12 +926,17 @@ static void reset(struct tern_sql *sql, void *handle)
     statement->rest_next = 0;
     statement->is_cut = false;
     statement->begun = false;
+    statement->added = 0;
 }
 
 static void finish(struct tern_sql *sql, void *handle)
 {
     struct statement *statement = handle;
     reset(sql, statement);
+    for (int i = 0; statement->arrays != NULL && i < statement->parameters; i++) {
+        free(statement->arrays[i].bytes);
+    }
+    free(statement->arrays);
     free(statement->text);
     free(statement);
 }
@@ -1091,14 +1119,36 @@ static enum tern_result may_continue(struct postgres *pg)
                : TERN_OK;
 }
 
+// Makes the arrays of the added rows the values of the parameters.
+static void bind_arrays(struct statement *statement)
+{
+    for (int i = 0; i < statement->parameters; i++) {
+        struct array *array = &statement->arrays[i];
+        const Oid type = statement->types[i];
+        uint8_t *head = put_big_endian(array->bytes, 1, 4); // dimensions
+        head = put_big_endian(put_big_endian(head, 0, 4), type, 4);
+        put_big_endian(put_big_endian(head, statement->added, 4), 1, 4); // index of the first row
+        const Oid types = type == BYTEA_OID  ? BYTEA_ARRAY_OID
+                          : type == INT8_OID ? INT8_ARRAY_OID
+                          : type == TEXT_OID ? TEXT_ARRAY_OID
+                                             : FLOAT8_ARRAY_OID;
+        bind_bytes(statement, i + 1, types, array->bytes, array->len);
+    }
+}
+
 static enum tern_result post(struct tern_sql *sql, void *handle, bool changes)
 {
     struct postgres *pg = postgres_of(sql);
+    struct statement *statement = handle;
     TERN_TRY(may_continue(pg));
     TERN_TRY(ensure_connected(pg));
     take_rows(pg);
-    TERN_TRY(ensure_prepared(pg, handle));
-    return queue_write(pg, handle, changes);
+    if (statement->added > 0) {
+        bind_arrays(statement);
+    }
+    TERN_TRY(ensure_prepared(pg, statement));
+    const uint32_t rows = statement->added > 0 ? statement->added : 1;
+    return queue_write(pg, statement, changes ? rows : 0);
 }
 
 // --- Columns
@@ -1150,14 +1200,6 @@ static const char *column_name(void *handle, int at)
 }
 
 // --- COPY's binary format (PostgreSQL's manual, "COPY", "Binary Format"): numbers are big-endian
-
-static uint8_t *put_big_endian(uint8_t *at, uint64_t number, unsigned bytes)
-{
-    for (unsigned i = 0; i < bytes; i++) {
-        *at++ = (uint8_t)(number >> 8 * (bytes - 1 - i));
-    }
-    return at;
-}
 
 // Writes the header and returns its length.
 #define TERN_POSTGRES_COPY_HEADER 19
@@ -1289,14 +1331,59 @@ static enum tern_result load_end(struct tern_sql *sql, void *handle, bool whole)
     return whole ? result : TERN_OK;
 }
 
+// Appends a value to the array of a parameter.
+static bool append(struct array *array, const void *value, size_t len)
+{
+    const size_t start = array->len;
+    const size_t end = start + 4 + len;
+    if (end > array->size) {
+        const size_t size = 2 * end;
+        uint8_t *bytes = realloc(array->bytes, size);
+        if (bytes == NULL) {
+            return false;
+        }
+        array->bytes = bytes;
+        array->size = size;
+    }
+    put_big_endian(array->bytes + start, len, 4);
+    if (len > 0) {
+        memcpy(array->bytes + start + 4, value, len);
+    }
+    array->len = end;
+    return true;
+}
+
+static enum tern_result add_to_arrays(struct postgres *pg, struct statement *statement)
+{
+    bool has_memory = true;
+    if (statement->arrays == NULL) {
+        statement->arrays = calloc((size_t)statement->parameters, sizeof statement->arrays[0]);
+        has_memory = statement->arrays != NULL;
+    }
+    for (int i = 0; has_memory && i < statement->parameters; i++) {
+        struct array *array = &statement->arrays[i];
+        array->len = statement->added == 0 ? ARRAY_HEADER : array->len;
+        has_memory = append(array, statement->values[i], (size_t)statement->lengths[i]);
+    }
+    statement->added++;
+    return has_memory ? TERN_OK
+                      : tern_sql_fail(&pg->base, TERN_ERR_NO_MEMORY, "there is not enough memory");
+}
+
+// post() checks how many rows were changed.
+static enum tern_result add(struct tern_sql *sql, void *handle, bool changes)
+{
+    struct statement *statement = handle;
+    (void)changes;
+    return statement->loads ? load_row(postgres_of(sql), handle)
+                            : add_to_arrays(postgres_of(sql), statement);
+}
+
 static enum tern_result step(struct tern_sql *sql, void *handle, bool writes, bool *row)
 {
     struct postgres *pg = postgres_of(sql);
     struct statement *statement = handle;
     *row = false;
-    if (statement->loads) {
-        return load_row(pg, handle);
-    }
     TERN_TRY(may_continue(pg));
     if (writes) { // nobody reads its rows; note_written() has the id
         return write_now(pg, statement);
@@ -1785,6 +1872,7 @@ const struct tern_sql_driver tern_postgres_driver = {
          .options = {"", ""},
          .large_values = "ALTER TABLE # ALTER COLUMN @ SET STORAGE EXTERNAL",
          .new_id = "(SELECT coalesce(max(id), 0) + 1 FROM #)",
+         .takes_arrays = true,
          .trigger = "CREATE FUNCTION #() RETURNS trigger LANGUAGE plpgsql AS"
                     " $$BEGIN ?; RETURN NULL; END$$;"
                     "CREATE TRIGGER # AFTER @ FOR EACH ROW EXECUTE FUNCTION #()",
@@ -1815,6 +1903,7 @@ const struct tern_sql_driver tern_postgres_driver = {
     .post = post,
     .column = read_column,
     .column_name = column_name,
+    .add = add,
     .load = load,
     .load_end = load_end,
     .stream = stream,

@@ -244,10 +244,12 @@ struct tern_query tern_query_load(struct tern_sql *sql, const char *table, const
     return query;
 }
 
-void tern_query_add(struct tern_query *query)
+void tern_query_add(struct tern_query *query, bool changes)
 {
-    if (!tern_query_row(query) && query->result == TERN_OK) {
-        query->sql->driver->reset(query->sql, query->statement->handle);
+    query->next = 0;
+    query->adds = true;
+    if (query->result == TERN_OK) {
+        query->result = query->sql->driver->add(query->sql, query->statement->handle, changes);
     }
 }
 
@@ -267,7 +269,7 @@ static enum tern_result end_load(struct tern_query *query)
 
 // --- Parameters
 
-static enum tern_result check_value(struct tern_sql *sql, const struct tern_sql_value *value)
+enum tern_result tern_sql_check_value(struct tern_sql *sql, const struct tern_sql_value *value)
 {
     if (value->type == TERN_SQL_REAL && !isfinite(value->real)) {
         return tern_sql_fail(sql, TERN_ERR_NON_FINITE, "a number is not finite");
@@ -294,7 +296,7 @@ void tern_query_bind(struct tern_query *query, struct tern_sql_value value)
     struct tern_sql *sql = query->sql;
     const int at = ++query->next;
     if (query->result == TERN_OK) {
-        query->result = check_value(sql, &value);
+        query->result = tern_sql_check_value(sql, &value);
     }
     if (query->result == TERN_OK) {
         query->result = sql->driver->bind(sql, query->statement->handle, at, &value);
@@ -497,6 +499,9 @@ enum tern_result tern_query_run_one(struct tern_query query)
 
 static enum tern_result post_now(struct tern_query *query, bool changes)
 {
+    if (query->adds) { // each row was written when it was added
+        return TERN_OK;
+    }
     while (tern_query_row(query)) {
     }
     const bool nothing = changes && query->result == TERN_OK && !query->sql->has_changed;

@@ -119,6 +119,8 @@ struct tern_sql_dialect {
     const char *large_values;
     // The TERN_SQL_ID of a new row, as an expression in which # is the table. NULL: the database sets it unasked
     const char *new_id;
+    // Whether a write of many rows takes an array of values for each parameter
+    bool takes_arrays;
     // Defines a trigger named #: after the event @ ("INSERT ON rounds") it runs the statement ?
     const char *trigger;
     // Reads and writes (%d) the number of the schema, which is 0 in a new database
@@ -215,13 +217,15 @@ struct tern_sql_driver {
     // A write sets has_changed and last_id of struct tern_sql.
     enum tern_result (*step)(struct tern_sql *sql, void *handle, bool writes, bool *row);
     // Like step for a write, but the database may do it later: at the next step or commit, or before anything else reads the
-    // database. changes: it fails when no row was changed. A later failure dooms the transaction. NULL: step
+    // database. changes: it fails when fewer rows were changed than were added, or none. A later failure dooms the transaction. NULL: step
     enum tern_result (*post)(struct tern_sql *sql, void *handle, bool changes);
     // Columns count from 0 and are read as value->type. What they point at is valid until the next step.
     void (*column)(void *handle, int at, struct tern_sql_value *value);
     const char *(*column_name)(void *handle, int at);
 
-    // Rows in bulk: bind sets the values of a row, step adds it. load_end frees the handle; whole: all rows were added
+    // Adds a row of bound values to a write of many rows, or to a load. changes: as in post
+    enum tern_result (*add)(struct tern_sql *sql, void *handle, bool changes);
+    // Rows in bulk: bind sets the values of a row, add adds it. load_end frees the handle; whole: all rows were added
     enum tern_result (*load)(struct tern_sql *sql, const char *table, const char *columns,
                              int count, void **handle);
     enum tern_result (*load_end)(struct tern_sql *sql, void *handle, bool whole);
@@ -289,7 +293,7 @@ TERN_MUST_USE enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *v
 TERN_MUST_USE enum tern_result tern_sql_set_version(struct tern_sql *sql, int version);
 TERN_MUST_USE enum tern_result tern_sql_use(struct tern_sql *sql, enum tern_sql_use use);
 
-// As tern_db_begin(), _begin_reading() and _begin_apart() of store.h and nodes.h.
+// As tern_db_begin() and _begin_reading() of store.h.
 TERN_MUST_USE enum tern_result tern_sql_begin(struct tern_sql *sql, enum tern_sql_begin kind);
 TERN_MUST_USE enum tern_result tern_sql_commit(struct tern_sql *sql);
 void tern_sql_rollback(struct tern_sql *sql);
@@ -306,6 +310,7 @@ struct tern_query {
     int next; // parameter or column
     bool writes;
     bool loads; // tern_query_load()
+    bool adds;  // tern_query_add() was called
     enum tern_result result;
 };
 
@@ -315,9 +320,15 @@ struct tern_query tern_query_read(struct tern_sql *sql, const char *text,
                                   const struct tern_sql_value *parameters);
 struct tern_query tern_query_write(struct tern_sql *sql, const char *text,
                                    const struct tern_sql_value *parameters);
-// Binds the next parameter.
+// Checks the range of a parameter, and binds the next one.
 // TERN_ERR_ARGUMENT  a number or a text overflows; TERN_ERR_TOO_LARGE  a blob does; TERN_ERR_NON_FINITE
+TERN_MUST_USE enum tern_result tern_sql_check_value(struct tern_sql *sql,
+                                                    const struct tern_sql_value *value);
 void tern_query_bind(struct tern_query *query, struct tern_sql_value value);
+
+// Adds the bound parameters as one row of a write of many rows, which tern_query_post() ends. changes: the write fails unless
+// it changes a row for each added one.
+void tern_query_add(struct tern_query *query, bool changes);
 
 // Adds many rows to a table, as fast as the database takes them. For each row, bind all columns that are named ("a, b"),
 // in their order, and call tern_query_add(); tern_query_end() returns whether all rows were added. The connection takes
@@ -325,7 +336,6 @@ void tern_query_bind(struct tern_query *query, struct tern_sql_value value);
 // TERN_ERR_STATE.
 struct tern_query tern_query_load(struct tern_sql *sql, const char *table, const char *columns,
                                   int count);
-void tern_query_add(struct tern_query *query);
 
 // Steps to the next row. False: there is none, or the query has failed.
 bool tern_query_row(struct tern_query *query);

@@ -825,6 +825,16 @@ static const char *column_name(void *handle, int at)
 
 // --- Rows in bulk
 
+static enum tern_result add(struct tern_sql *sql, void *handle, bool changes)
+{
+    bool row;
+    const enum tern_result result = step(sql, handle, true, &row);
+    sqlite3_reset(handle);
+    return result == TERN_OK && changes && !sql->has_changed
+               ? tern_sql_fail(sql, TERN_ERR_NOT_FOUND, "a row to be changed is missing")
+               : result;
+}
+
 #define LOAD_MAX 4096 // bytes of the statement
 
 static enum tern_result load(struct tern_sql *sql, const char *table, const char *columns,
@@ -1302,6 +1312,7 @@ const struct tern_sql_driver tern_sqlite_driver = {
     .step = step,
     .column = read_column,
     .column_name = column_name,
+    .add = add,
     .load = load,
     .load_end = load_end,
     .stream = stream,

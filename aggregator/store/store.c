@@ -44,7 +44,7 @@ enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms)
         " SELECT CASE WHEN closed_ms > opened_ms THEN closed_ms ELSE opened_ms END"
         " FROM rounds WHERE round = (SELECT max(round) FROM rounds)) AS times";
     *latest_ms = 0;
-    return tern_db_may_miss(tern_query_get(tern_query_read(db->sql, text, NULL), latest_ms));
+    return tern_db_may_miss(tern_query_get(tern_db_read(db, text, NULL), latest_ms));
 }
 
 enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms)
@@ -130,8 +130,9 @@ enum tern_result tern_db_upgrade(struct tern_db *db)
 
 void tern_db_forget(struct tern_db *db)
 {
+    tern_waiting_free(db);
     tern_table_free_texts(db);
-    free(db->evaluators.ids);
+    free(db->evaluators);
     free(db->manifest);
     free(db->metadata);
 }
@@ -146,211 +147,22 @@ void tern_db_close(struct tern_db *db)
     free(db);
 }
 
-// --- Sums over history
-//
-// Every invitation, update and exchange adds to the sums. They are collected in memory and written by the commit.
-
-#define PURPOSE_TOTALS &tern_table_purpose_totals
-#define ROUND_TOTALS &tern_table_round_totals
-#define CLIENT_TOTALS &tern_table_client_totals
-
-static void forget_totals(struct tern_db *db)
-{
-    if (db->pending.any) {
-        memset(&db->pending, 0, sizeof db->pending);
-    }
-    db->evaluators.known = false;
-}
-
-void tern_totals_count_update(struct tern_db *db, size_t body_len)
-{
-    struct tern_totals_row *all = &db->pending.all;
-    all->updates++;
-    all->update_bodies++;
-    all->update_bytes += body_len;
-    db->pending.any = true;
-}
-
-// --- Sums of clients and rounds
-//
-// A transaction adds to the same few clients again and again, and to one round. Their sums stay in memory until another
-// client or round needs the place.
-
-static bool is_unused(const struct tern_bytes *up, const struct tern_bytes *down,
-                      uint64_t exchanges)
-{
-    return exchanges + up->wire + down->wire == 0;
-}
-
-static enum tern_result write_client(struct tern_db *db, const struct tern_db_client_total *client)
-{
-    return client->invited + client->reported == 0 &&
-                   is_unused(&client->up, &client->down, client->exchanges)
-               ? TERN_OK
-               : tern_table_put(db, CLIENT_TOTALS, client);
-}
-
-static enum tern_result write_round(struct tern_db *db)
-{
-    const struct tern_db_round_total *round = &db->pending.round;
-    return round->participants == 0 && is_unused(&round->up, &round->down, round->exchanges)
-               ? TERN_OK
-               : tern_table_put(db, ROUND_TOTALS, round);
-}
-
-static struct tern_db_client_total *place_of(struct tern_db *db, uint64_t client)
-{
-    return &db->pending.clients[client % TERN_CLIENTS_PENDING];
-}
-
-static enum tern_result switch_client(struct tern_db *db, uint64_t client)
-{
-    struct tern_db_client_total *place = place_of(db, client);
-    db->pending.any = true;
-    if (place->client == client) {
-        return TERN_OK;
-    }
-    TERN_TRY(write_client(db, place));
-    *place = (struct tern_db_client_total){.client = client};
-    return TERN_OK;
-}
-
-static enum tern_result switch_round(struct tern_db *db, uint32_t round, bool trains)
-{
-    struct tern_pending_totals *pending = &db->pending;
-    pending->any = true;
-    if (pending->round.round == round && pending->round.trains == trains) {
-        return TERN_OK;
-    }
-    TERN_TRY(write_round(db));
-    pending->round = (struct tern_db_round_total){.round = round, .trains = trains};
-    return TERN_OK;
-}
-
-// --- Members of rounds
-
-enum tern_result tern_totals_count_invitation(struct tern_db *db, uint64_t client)
-{
-    TERN_TRY(switch_client(db, client));
-    place_of(db, client)->invited++;
-    return TERN_OK;
-}
-
-enum tern_result tern_totals_count_report(struct tern_db *db, uint32_t round, uint64_t client)
-{
-    struct tern_pending_totals *pending = &db->pending;
-    TERN_TRY(switch_client(db, client));
-    TERN_TRY(switch_round(db, round, true));
-    place_of(db, client)->reported++;
-    pending->round.participants++;
-    pending->all.participants++;
-    return TERN_OK;
-}
-
-// --- Exchanges
-
-#define ADD(sum, meter)                                                                            \
-    do {                                                                                           \
-        tern_bytes_add(&(sum)->up, &(meter)->up);                                                  \
-        tern_bytes_add(&(sum)->down, &(meter)->down);                                              \
-        (sum)->exchanges += (meter)->exchanges;                                                    \
-    } while (0)
-
-// Loads the evaluators once in a transaction: there are few, and metering looks up many clients.
-static enum tern_result load_evaluators(struct tern_db *db)
-{
-    struct tern_evaluators *evaluators = &db->evaluators;
-    if (evaluators->known) {
-        return TERN_OK;
-    }
-    struct tern_query query =
-        tern_query_read(db->sql, "SELECT id FROM clients WHERE evaluator = 1 ORDER BY id", NULL);
-    evaluators->count = 0;
-    while (tern_query_row(&query)) {
-        uint64_t *ids = realloc(evaluators->ids, (evaluators->count + 1) * sizeof ids[0]);
-        if (ids == NULL) {
-            query.result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
-            break;
-        }
-        evaluators->ids = ids;
-        ids[evaluators->count++] = tern_query_u64(&query);
-    }
-    const enum tern_result result = tern_query_end(&query);
-    evaluators->known = result == TERN_OK;
-    return result;
-}
-
-static int in_order(const void *one, const void *other)
-{
-    const uint64_t a = *(const uint64_t *)one;
-    const uint64_t b = *(const uint64_t *)other;
-    return (a > b) - (a < b);
-}
-
-// False for evaluators, and for peers that never authenticated.
-static bool trains(const struct tern_db *db, uint64_t client)
-{
-    const struct tern_evaluators *evaluators = &db->evaluators;
-    return client != 0 &&
-           (evaluators->count == 0 || bsearch(&client, evaluators->ids, evaluators->count,
-                                              sizeof evaluators->ids[0], in_order) == NULL);
-}
-
-enum tern_result tern_totals_count_meter(struct tern_db *db, const struct tern_db_meter *meter)
-{
-    struct tern_pending_totals *pending = &db->pending;
-    TERN_TRY(load_evaluators(db));
-    const bool of_training = trains(db, meter->client);
-    TERN_TRY(switch_client(db, meter->client));
-    TERN_TRY(switch_round(db, meter->round, of_training));
-    ADD(place_of(db, meter->client), meter);
-    ADD(&pending->round, meter);
-    ADD(&pending->purposes[of_training][meter->round == 0][meter->purpose], meter);
-    return TERN_OK;
-}
-
-// --- At the commit
-
-static enum tern_result write_purpose(struct tern_db *db, unsigned trains, unsigned outside,
-                                      unsigned purpose)
-{
-    struct tern_purpose_total_row *row = &db->pending.purposes[trains][outside][purpose];
-    row->trains = trains == 1;
-    row->outside = outside == 1;
-    row->purpose = (enum tern_purpose)purpose;
-    return is_unused(&row->up, &row->down, row->exchanges)
-               ? TERN_OK
-               : tern_table_put(db, PURPOSE_TOTALS, row);
-}
-
-static enum tern_result write_purposes(struct tern_db *db)
-{
-    for (unsigned trains = 0; trains < 2; trains++) {
-        for (unsigned purpose = 0; purpose < TERN_PURPOSE_COUNT; purpose++) {
-            TERN_TRY(write_purpose(db, trains, 0, purpose));
-            TERN_TRY(write_purpose(db, trains, 1, purpose));
-        }
-    }
-    return TERN_OK;
-}
-
-enum tern_result tern_totals_write(struct tern_db *db)
-{
-    if (!db->pending.any || !tern_sql_may_commit(db->sql)) {
-        return TERN_OK;
-    }
-    db->pending.all.id = 1;
-    TERN_TRY(tern_table_put(db, &tern_table_totals, &db->pending.all));
-    TERN_TRY(write_purposes(db));
-    TERN_TRY(write_round(db));
-    for (size_t i = 0; i < TERN_CLIENTS_PENDING; i++) {
-        TERN_TRY(write_client(db, &db->pending.clients[i]));
-    }
-    memset(&db->pending, 0, sizeof db->pending);
-    return TERN_OK;
-}
-
 // --- Operations of the connection
+
+static void forget_cached(struct tern_db *db)
+{
+    db->knows_dropped = false;
+    db->knows_evaluators = false;
+    db->next_update = 0;
+}
+
+void tern_db_refresh(struct tern_db *db)
+{
+    if (!db->is_current) {
+        forget_cached(db);
+    }
+    db->is_current = true;
+}
 
 enum tern_result tern_db_hold(struct tern_db *db)
 {
@@ -390,22 +202,21 @@ enum tern_result tern_db_begin_reading(struct tern_db *db)
 
 enum tern_result tern_db_commit(struct tern_db *db)
 {
-    enum tern_result result = tern_totals_write(db);
-    forget_totals(db);
-    if (result == TERN_OK) {
-        result = tern_sql_commit(db->sql);
-    } else {
-        tern_sql_rollback(db->sql);
-        result = TERN_ERR_IO;
+    if (tern_waiting_flush(db) != TERN_OK) {
+        tern_db_rollback(db);
+        return TERN_ERR_IO;
     }
-    db->knows_dropped = db->knows_dropped && result == TERN_OK;
+    const enum tern_result result = tern_sql_commit(db->sql);
+    if (result != TERN_OK) {
+        tern_db_rollback(db);
+    }
     return result;
 }
 
 void tern_db_rollback(struct tern_db *db)
 {
-    forget_totals(db);
-    db->knows_dropped = false;
+    tern_waiting_forget(db);
+    db->is_current = false;
     tern_sql_rollback(db->sql);
 }
 
@@ -429,8 +240,10 @@ enum tern_result tern_db_touch(struct tern_db *db)
 bool tern_db_changed_by_others(struct tern_db *db)
 {
     const bool changed = db->sql->driver->changed_by_others(db->sql);
+    if (changed) {
+        forget_cached(db);
+    }
     db->is_current = true;
-    db->knows_dropped = db->knows_dropped && !changed;
     return changed;
 }
 
@@ -526,7 +339,7 @@ enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *m
 // sql: returns rows of a hash and the bytes that it belongs to. problem: the sentence if they differ.
 static enum tern_result check_hashes(struct tern_db *db, const char *sql, const char *problem)
 {
-    struct tern_query query = tern_query_read(db->sql, sql, NULL);
+    struct tern_query query = tern_db_read(db, sql, NULL);
     while (tern_query_row(&query)) {
         uint8_t stored[TERN_SHA256_SIZE];
         uint8_t digest[TERN_SHA256_SIZE];
@@ -543,7 +356,7 @@ static enum tern_result check_hashes(struct tern_db *db, const char *sql, const 
 
 static enum tern_result check_vectors(struct tern_db *db)
 {
-    struct tern_query query = tern_query_read(db->sql, "SELECT crc32c, body FROM weights", NULL);
+    struct tern_query query = tern_db_read(db, "SELECT crc32c, body FROM weights", NULL);
     while (tern_query_row(&query)) {
         const uint64_t stored = tern_query_number(&query, UINT32_MAX);
         size_t len = 0;

@@ -14,7 +14,7 @@
 enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *client)
 {
     client->has_psk = false;
-    db->evaluators.known = db->evaluators.known && !client->evaluator;
+    db->knows_evaluators = db->knows_evaluators && !client->evaluator;
     return tern_table_insert(db, CLIENTS, client);
 }
 
@@ -30,7 +30,7 @@ enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_
 
 static enum tern_result run_on(struct tern_db *db, const char *text, uint64_t client)
 {
-    return tern_query_run_one(tern_query_write(db->sql, text, TERN_BIND(client)));
+    return tern_query_run_one(tern_db_write(db, text, TERN_BIND(client)));
 }
 
 enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id)
@@ -45,7 +45,7 @@ enum tern_result tern_db_client_tag(struct tern_db *db, uint64_t id,
     const struct tern_sql_value parameters[] = {
         tern_sql_field(tags, TERN_DB_TAGS_MAX), tern_sql_number(id), {.type = TERN_SQL_TYPES}};
     return tern_query_run_one(
-        tern_query_write(db->sql, "UPDATE clients SET tags = ? WHERE id = ?", parameters));
+        tern_db_write(db, "UPDATE clients SET tags = ? WHERE id = ?", parameters));
 }
 
 struct tern_db_rows *tern_db_clients(struct tern_db *db)
@@ -56,11 +56,11 @@ struct tern_db_rows *tern_db_clients(struct tern_db *db)
 enum tern_result tern_db_unreported(struct tern_db *db, double least, double below,
                                     struct tern_db_unreported *unreported)
 {
-    struct tern_query query = tern_query_read(
-        db->sql,
-        "SELECT count(*), coalesce(sum(unreported), 0.0) FROM clients"
-        " WHERE unreported > 0 AND unreported >= ? AND unreported < ? AND revoked = 0",
-        TERN_BIND(least, below));
+    struct tern_query query =
+        tern_db_read(db,
+                     "SELECT count(*), coalesce(sum(unreported), 0.0) FROM clients"
+                     " WHERE unreported > 0 AND unreported >= ? AND unreported < ? AND revoked = 0",
+                     TERN_BIND(least, below));
     *unreported = (struct tern_db_unreported){.clients = 0};
     if (tern_query_row(&query)) {
         unreported->clients = tern_query_u64(&query);
@@ -80,19 +80,18 @@ struct tern_db_rows *tern_db_failing(struct tern_db *db, uint32_t limit)
 enum tern_result tern_db_count_failing(struct tern_db *db, uint64_t *clients)
 {
     return tern_query_get(
-        tern_query_read(
-            db->sql, "SELECT count(*) FROM clients WHERE failed_round > 0 AND revoked = 0", NULL),
+        tern_db_read(db, "SELECT count(*) FROM clients WHERE failed_round > 0 AND revoked = 0",
+                     NULL),
         clients);
 }
 
 enum tern_result tern_db_column_names(struct tern_db *db, struct tern_db_column_names *names)
 {
-    struct tern_query query =
-        tern_query_read(db->sql,
-                        "SELECT column_names, count(*) FROM clients"
-                        " WHERE column_names <> 0 AND revoked = 0"
-                        " GROUP BY column_names ORDER BY count(*) DESC, min(id)",
-                        NULL);
+    struct tern_query query = tern_db_read(db,
+                                           "SELECT column_names, count(*) FROM clients"
+                                           " WHERE column_names <> 0 AND revoked = 0"
+                                           " GROUP BY column_names ORDER BY count(*) DESC, min(id)",
+                                           NULL);
     *names = (struct tern_db_column_names){.usual = 0};
     while (tern_query_row(&query)) {
         const uint32_t tag = (uint32_t)tern_query_number(&query, UINT32_MAX);
@@ -158,25 +157,23 @@ struct tern_db_rows *tern_db_codes(struct tern_db *db)
 
 enum tern_result tern_db_code_cancel(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE])
 {
-    return tern_query_run_one(tern_query_write(
-        db->sql, "UPDATE codes SET uses_left = 0 WHERE hash = ?", TERN_BIND(hash)));
+    return tern_query_run_one(
+        tern_db_write(db, "UPDATE codes SET uses_left = 0 WHERE hash = ?", TERN_BIND(hash)));
 }
 
 enum tern_result tern_db_clients_of_code(struct tern_db *db, const char *code, uint64_t *count)
 {
     return tern_query_get(
-        tern_query_read(db->sql, "SELECT count(*) FROM clients WHERE code = ?", TERN_BIND(code)),
-        count);
+        tern_db_read(db, "SELECT count(*) FROM clients WHERE code = ?", TERN_BIND(code)), count);
 }
 
 enum tern_result tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE],
                                   uint64_t now_ms)
 {
-    return tern_query_run_one(
-        tern_query_write(db->sql,
-                         "UPDATE codes SET uses_left = uses_left - 1"
-                         " WHERE hash = ? AND uses_left > 0 AND expires_ms > ?",
-                         TERN_BIND(hash, now_ms)));
+    return tern_query_run_one(tern_db_write(db,
+                                            "UPDATE codes SET uses_left = uses_left - 1"
+                                            " WHERE hash = ? AND uses_left > 0 AND expires_ms > ?",
+                                            TERN_BIND(hash, now_ms)));
 }
 
 // --- Error ledger
@@ -253,7 +250,7 @@ struct tern_db_rows *tern_db_evaluations_of(struct tern_db *db, uint32_t version
 enum tern_result tern_db_evaluated_last(struct tern_db *db, uint32_t *version)
 {
     struct tern_query query =
-        tern_query_read(db->sql, "SELECT coalesce(max(version), -1) + 1 FROM evaluations", NULL);
+        tern_db_read(db, "SELECT coalesce(max(version), -1) + 1 FROM evaluations", NULL);
     const uint64_t next =
         tern_query_row(&query) ? tern_query_number(&query, (uint64_t)UINT32_MAX + 1) : 0;
     TERN_TRY(tern_query_end(&query));
@@ -279,27 +276,26 @@ static const struct tern_table evaluators_result = {
 struct tern_db_rows *tern_db_reports(struct tern_db *db, uint32_t first, uint32_t last)
 {
     struct tern_query query =
-        tern_query_read(db->sql,
-                        "SELECT counted.version, counted.model, coalesce(versions.created_ms, 0),"
-                        " counted.reports, counted.in_time FROM"
-                        " (SELECT version, model, count(*) AS reports, " TERN_SUM_OF(
-                            "1 - late") " AS in_time FROM evaluations"
-                                        " WHERE version >= ? AND version <= ? AND " NOT_REVOKED
-                                        " GROUP BY version, model) AS counted"
-                                        " LEFT JOIN versions ON versions.version = counted.version"
-                                        " ORDER BY counted.version, counted.model",
-                        TERN_BIND(first, last));
+        tern_db_read(db,
+                     "SELECT counted.version, counted.model, coalesce(versions.created_ms, 0),"
+                     " counted.reports, counted.in_time FROM"
+                     " (SELECT version, model, count(*) AS reports, " TERN_SUM_OF(
+                         "1 - late") " AS in_time FROM evaluations"
+                                     " WHERE version >= ? AND version <= ? AND " NOT_REVOKED
+                                     " GROUP BY version, model) AS counted"
+                                     " LEFT JOIN versions ON versions.version = counted.version"
+                                     " ORDER BY counted.version, counted.model",
+                     TERN_BIND(first, last));
     return tern_table_rows(query, &reports_result);
 }
 
 struct tern_db_rows *tern_db_evaluators(struct tern_db *db)
 {
-    return tern_table_rows(
-        tern_query_read(db->sql,
-                        "SELECT created_ms, last_seen_ms FROM clients"
-                        " WHERE evaluator = 1 AND revoked = 0 AND last_seen_ms > 0",
-                        NULL),
-        &evaluators_result);
+    return tern_table_rows(tern_db_read(db,
+                                        "SELECT created_ms, last_seen_ms FROM clients"
+                                        " WHERE evaluator = 1 AND revoked = 0 AND last_seen_ms > 0",
+                                        NULL),
+                           &evaluators_result);
 }
 
 enum tern_result tern_db_metric_put(struct tern_db *db, const struct tern_db_metric *metric)
@@ -309,18 +305,17 @@ enum tern_result tern_db_metric_put(struct tern_db *db, const struct tern_db_met
 
 enum tern_result tern_db_metrics_drop(struct tern_db *db, uint32_t version, uint64_t client)
 {
-    return tern_query_post(tern_query_write(db->sql,
-                                            "DELETE FROM metrics WHERE version = ? AND client = ?",
-                                            TERN_BIND(version, client)));
+    return tern_query_post(tern_db_write(db, "DELETE FROM metrics WHERE version = ? AND client = ?",
+                                         TERN_BIND(version, client)));
 }
 
 enum tern_result tern_db_metric_names(struct tern_db *db, uint64_t client,
                                       char names[][TERN_DB_METRIC_MAX], uint32_t most,
                                       uint32_t *count)
 {
-    struct tern_query query = tern_query_read(
-        db->sql, "SELECT DISTINCT name FROM metrics WHERE client = ? ORDER BY name LIMIT ?",
-        TERN_BIND(client, most));
+    struct tern_query query =
+        tern_db_read(db, "SELECT DISTINCT name FROM metrics WHERE client = ? ORDER BY name LIMIT ?",
+                     TERN_BIND(client, most));
     *count = 0;
     while (*count < most && tern_query_row(&query)) {
         tern_query_text(&query, names[(*count)++], TERN_DB_METRIC_MAX);
@@ -366,8 +361,8 @@ struct tern_db_rows *tern_db_statistics(struct tern_db *db)
 
 enum tern_result tern_db_statistics_set_clock(struct tern_db *db, int64_t step)
 {
-    return tern_query_post(tern_query_write(
-        db->sql, "UPDATE statistics SET received_ms = " TERN_NOT_BEFORE_1("received_ms + ?1"),
+    return tern_query_post(tern_db_write(
+        db, "UPDATE statistics SET received_ms = " TERN_NOT_BEFORE_1("received_ms + ?1"),
         TERN_BIND(step)));
 }
 
@@ -401,6 +396,6 @@ enum tern_result tern_db_ticket_keys_put(struct tern_db *db, const uint8_t seale
 
 enum tern_result tern_db_ticket_keys_drop(struct tern_db *db, uint64_t before_ms)
 {
-    return tern_query_run(tern_query_write(db->sql, "DELETE FROM ticket_keys WHERE changed_ms < ?",
-                                           TERN_BIND(before_ms)));
+    return tern_query_run(
+        tern_db_write(db, "DELETE FROM ticket_keys WHERE changed_ms < ?", TERN_BIND(before_ms)));
 }

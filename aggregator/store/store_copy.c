@@ -30,46 +30,6 @@ static bool has_bodies(const struct tern_table *table)
            table->columns[1].kind == TERN_COLUMN_BLOB;
 }
 
-static size_t value_bytes(const struct tern_column *column)
-{
-    switch (column->kind) {
-    case TERN_COLUMN_U64:
-    case TERN_COLUMN_ID:
-    case TERN_COLUMN_BITS:
-        return sizeof(uint64_t);
-    case TERN_COLUMN_U32:
-    case TERN_COLUMN_NAMED:
-        return sizeof(uint32_t);
-    case TERN_COLUMN_ENUM:
-        return sizeof(unsigned);
-    case TERN_COLUMN_BOOL:
-        return sizeof(bool);
-    case TERN_COLUMN_REAL:
-        return sizeof(float);
-    case TERN_COLUMN_TEXT:
-        return column->limit;
-    case TERN_COLUMN_HASH:
-        return TERN_SHA256_SIZE;
-    case TERN_COLUMN_SIZE:
-        return sizeof(size_t);
-    case TERN_COLUMN_BLOB:
-        return sizeof(struct tern_blob_column);
-    }
-    return 0;
-}
-
-// Returns the bytes of the struct up to the end of its last column.
-static size_t row_bytes(const struct tern_table *table)
-{
-    size_t most = 0;
-    for (uint32_t i = 0; i < table->count; i++) {
-        const struct tern_column *column = &table->columns[i];
-        const size_t end = column->offset + value_bytes(column);
-        most = end > most ? end : most;
-    }
-    return most;
-}
-
 // --- Hashes
 
 struct digest {
@@ -110,7 +70,7 @@ static void hash_column(struct digest *digest, const struct tern_column *column,
     } else if (column->kind == TERN_COLUMN_BLOB) {
         hash_bytes(digest, blob->data, blob->len);
     } else {
-        memcpy(&number, at, value_bytes(column));
+        memcpy(&number, at, tern_table_value_bytes(column));
         hash_number(digest, number);
     }
 }
@@ -183,7 +143,7 @@ typedef enum tern_result (*visit)(struct copying *copying, const struct tern_tab
 static enum tern_result do_rows(struct copying *copying, const struct tern_table *table, visit each,
                                 struct digest *digest)
 {
-    void *row = calloc(1, row_bytes(table));
+    void *row = calloc(1, tern_table_row_bytes(table));
     if (row == NULL) {
         return tern_sql_fail(copying->to.sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
     }

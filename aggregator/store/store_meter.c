@@ -2,8 +2,82 @@
 #include "store/tables.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #define METER &tern_table_meter
+
+// --- Sums over history: each exchange adds to them, since nobody counts rows that only become more
+
+static enum tern_result keep_evaluator(struct tern_db *db, uint64_t id)
+{
+    uint64_t *ids = realloc(db->evaluators, (db->evaluator_count + 1) * sizeof ids[0]);
+    if (ids == NULL) {
+        return tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
+    }
+    db->evaluators = ids;
+    ids[db->evaluator_count++] = id;
+    return TERN_OK;
+}
+
+// There are few evaluators, and metering looks up many clients.
+static enum tern_result load_evaluators(struct tern_db *db)
+{
+    tern_db_refresh(db);
+    if (db->knows_evaluators) {
+        return TERN_OK;
+    }
+    struct tern_query query =
+        tern_db_read(db, "SELECT id FROM clients WHERE evaluator = 1 ORDER BY id", NULL);
+    enum tern_result kept = TERN_OK;
+    db->evaluator_count = 0;
+    while (kept == TERN_OK && tern_query_row(&query)) {
+        kept = keep_evaluator(db, tern_query_u64(&query));
+    }
+    const enum tern_result result = tern_query_end(&query);
+    db->knows_evaluators = result == TERN_OK && kept == TERN_OK;
+    return result == TERN_OK ? kept : result;
+}
+
+static int in_order(const void *one, const void *other)
+{
+    const uint64_t a = *(const uint64_t *)one;
+    const uint64_t b = *(const uint64_t *)other;
+    return (a > b) - (a < b);
+}
+
+// False for evaluators, and for peers that never authenticated.
+static bool trains(const struct tern_db *db, uint64_t client)
+{
+    return client != 0 &&
+           (db->evaluator_count == 0 || bsearch(&client, db->evaluators, db->evaluator_count,
+                                                sizeof db->evaluators[0], in_order) == NULL);
+}
+
+static enum tern_result add_to_sums(struct tern_db *db, const struct tern_db_meter *meter)
+{
+    TERN_TRY(load_evaluators(db));
+    const bool of_training = trains(db, meter->client);
+    const struct tern_db_client_total client = {.client = meter->client,
+                                                .up = meter->up,
+                                                .down = meter->down,
+                                                .exchanges = meter->exchanges};
+    const struct tern_db_round_total round = {.round = meter->round,
+                                              .trains = of_training,
+                                              .up = meter->up,
+                                              .down = meter->down,
+                                              .exchanges = meter->exchanges};
+    const struct tern_purpose_total_row purpose = {.trains = of_training,
+                                                   .outside = meter->round == 0,
+                                                   .purpose = meter->purpose,
+                                                   .up = meter->up,
+                                                   .down = meter->down,
+                                                   .exchanges = meter->exchanges};
+    TERN_TRY(tern_table_put(db, &tern_table_client_totals, &client));
+    TERN_TRY(tern_table_put(db, &tern_table_round_totals, &round));
+    return tern_table_put(db, &tern_table_purpose_totals, &purpose);
+}
+
+// --- The meter
 
 enum tern_result tern_db_meter_add(struct tern_db *db, const struct tern_db_meter *meter)
 {
@@ -14,7 +88,7 @@ enum tern_result tern_db_meter_add(struct tern_db *db, const struct tern_db_mete
     if (!dropped) { // otherwise the row would never be dropped
         TERN_TRY(tern_table_put(db, METER, meter));
     }
-    return tern_totals_count_meter(db, meter);
+    return add_to_sums(db, meter);
 }
 
 struct tern_db_rows *tern_db_meters(struct tern_db *db)
@@ -97,8 +171,7 @@ static bool has_totals(struct tern_query *query)
 
 enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms, struct tern_db_counts *counts)
 {
-    TERN_TRY(tern_totals_write(db)); // counts of an open transaction
-    struct tern_query query = tern_query_read(db->sql, counts_text, TERN_BIND(now_ms));
+    struct tern_query query = tern_db_read(db, counts_text, TERN_BIND(now_ms));
     if (has_totals(&query)) {
 #define TOTAL(name, text, json) counts->name = tern_query_u64(&query);
 #include "store/tables/counts.def"
@@ -109,7 +182,7 @@ enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_ms, struct tern
 
 enum tern_result tern_db_replica_totals(struct tern_db *db, struct tern_db_replica_totals *totals)
 {
-    struct tern_query query = tern_query_read(db->sql, replica_totals_text, NULL);
+    struct tern_query query = tern_db_read(db, replica_totals_text, NULL);
     if (has_totals(&query)) {
 #define TOTAL(name, text, json) totals->name = tern_query_u64(&query);
 #include "store/tables/replica_totals.def"

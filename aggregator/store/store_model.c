@@ -68,7 +68,7 @@ enum tern_result tern_db_scaling_get(struct tern_db *db, uint8_t **body, size_t 
 enum tern_result tern_db_scaling_fix(struct tern_db *db, const uint8_t *body, size_t len)
 {
     TERN_TRY(put_file(db, "scaling", body, len));
-    return tern_query_post(tern_query_write(db->sql, "DELETE FROM statistics", NULL));
+    return tern_query_post(tern_db_write(db, "DELETE FROM statistics", NULL));
 }
 
 static enum tern_result load_manifest(struct tern_db *db)
@@ -256,16 +256,15 @@ enum tern_result tern_db_checkpoint(struct tern_db *db, uint32_t *version)
 {
     static const char text[] = "SELECT version FROM weights WHERE kind = ? AND name = ''"
                                " AND part = 0 ORDER BY version DESC LIMIT 1";
-    return tern_query_get_u32(tern_query_read(db->sql, text, TERN_BIND(TERN_WEIGHTS_GLOBAL)),
-                              version);
+    return tern_query_get_u32(tern_db_read(db, text, TERN_BIND(TERN_WEIGHTS_GLOBAL)), version);
 }
 
 enum tern_result tern_db_checkpoint_drop_some(struct tern_db *db, bool *more)
 {
     uint32_t version = 0;
     TERN_TRY(tern_db_checkpoint(db, &version));
-    struct tern_query query = tern_query_write(
-        db->sql,
+    struct tern_query query = tern_db_write(
+        db,
         "DELETE FROM weights WHERE (kind, name, version, part) IN (SELECT kind, name,"
         " version, part FROM weights WHERE kind IN (?, ?, ?) AND version <> ?"
         " LIMIT " PARTS_AT_ONCE ")",
@@ -294,8 +293,8 @@ static enum tern_result drop_replica_vector(struct tern_db *db, const uint8_t id
     char name[TERN_VECTOR_NAME_MAX];
     tern_hex_encode(id, TERN_SHA256_SIZE, name);
     const struct tern_sql_value *vector = TERN_BIND(TERN_VECTOR_OF_REPLICA, name);
-    TERN_TRY(tern_query_get(tern_query_read(db->sql, sum, vector), freed));
-    return *freed > 0 ? tern_query_post(tern_query_write(db->sql, drop, vector)) : TERN_OK;
+    TERN_TRY(tern_query_get(tern_db_read(db, sum, vector), freed));
+    return *freed > 0 ? tern_query_post(tern_db_write(db, drop, vector)) : TERN_OK;
 }
 
 enum tern_result tern_db_replica_weights_get(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
@@ -338,6 +337,9 @@ static enum tern_result fill(struct tern_sql *sql, void *ctx)
     struct tern_db db = {.sql = sql};
     TERN_TRY(tern_schema_create(sql));
     enum tern_result result = insert_content(&db, ctx);
+    if (result == TERN_OK) {
+        result = tern_waiting_flush(&db);
+    }
     tern_db_forget(&db); // the connection no longer uses its texts
     return result;
 }
@@ -486,9 +488,9 @@ enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version, bo
 enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version, uint64_t *freed)
 {
     const struct tern_sql_value *before = TERN_BIND(to_version);
-    TERN_TRY(tern_query_get(
-        tern_query_read(db->sql, "SELECT " TERN_SUM_OF("size") OPENS_NOTHING, before), freed));
-    return *freed > 0 ? tern_query_post(tern_query_write(db->sql, "DELETE" OPENS_NOTHING, before))
+    TERN_TRY(tern_query_get(tern_db_read(db, "SELECT " TERN_SUM_OF("size") OPENS_NOTHING, before),
+                            freed));
+    return *freed > 0 ? tern_query_post(tern_db_write(db, "DELETE" OPENS_NOTHING, before))
                       : TERN_OK;
 }
 
@@ -521,7 +523,7 @@ enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version, 
 static enum tern_result run_on(struct tern_db *db, const char *text,
                                const uint8_t id[TERN_SHA256_SIZE])
 {
-    return tern_query_run_one(tern_query_write(db->sql, text, TERN_BIND(id)));
+    return tern_query_run_one(tern_db_write(db, text, TERN_BIND(id)));
 }
 
 enum tern_result tern_db_replica_put(struct tern_db *db, const struct tern_db_replica *replica)
@@ -569,38 +571,49 @@ enum tern_result tern_db_replica_id(struct tern_db *db, const uint8_t *start, si
     return TERN_OK;
 }
 
+// Changes of one column of the table.
+static const struct tern_column use_columns[] = {
+    TERN_TABLE_COLUMN(tern_db_replica, HASH, id, , KEY, , )
+        TERN_TABLE_COLUMN(tern_db_replica, U64, used_ms, , SET, , )};
+static const struct tern_column suspect_columns[] = {
+    TERN_TABLE_COLUMN(tern_db_replica, HASH, id, , KEY, , )
+        TERN_TABLE_COLUMN(tern_db_replica, BOOL, suspect, , SET, , )};
+static const struct tern_table replica_uses = {"replicas", use_columns, 2};
+static const struct tern_table replica_suspects = {"replicas", suspect_columns, 2};
+
 static enum tern_result change(struct tern_db *db, const char *text, uint64_t number,
                                const uint8_t id[TERN_SHA256_SIZE])
 {
-    return tern_query_post(tern_query_write(db->sql, text, TERN_BIND(number, id)));
+    return tern_query_post(tern_db_write(db, text, TERN_BIND(number, id)));
 }
 
 enum tern_result tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                      uint64_t now_ms)
 {
-    return change(db, "UPDATE replicas SET used_ms = ? WHERE id = ?", now_ms, id);
+    struct tern_db_replica row = {.used_ms = now_ms};
+    memcpy(row.id, id, sizeof row.id);
+    return tern_table_change(db, &replica_uses, &row);
 }
 
 enum tern_result tern_db_replicas_set_clock(struct tern_db *db, int64_t step)
 {
-    return tern_query_post(tern_query_write(
-        db->sql, "UPDATE replicas SET used_ms = " TERN_NOT_BEFORE_1("used_ms + ?1"),
-        TERN_BIND(step)));
+    return tern_query_post(tern_db_write(
+        db, "UPDATE replicas SET used_ms = " TERN_NOT_BEFORE_1("used_ms + ?1"), TERN_BIND(step)));
 }
 
 enum tern_result tern_db_replica_suspect(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                          bool suspect)
 {
-    // All clients of a round move on from the same replica. `suspect <> ?1` makes only the first of these calls write.
-    return change(db, "UPDATE replicas SET suspect = ?1 WHERE id = ?2 AND suspect <> ?1", suspect,
-                  id);
+    struct tern_db_replica row = {.suspect = suspect};
+    memcpy(row.id, id, sizeof row.id);
+    return tern_table_change(db, &replica_suspects, &row);
 }
 
 enum tern_result tern_db_replica_held(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                       bool *held)
 {
-    struct tern_query query = tern_query_read(
-        db->sql, "SELECT 1 FROM clients WHERE replica = ? AND revoked = 0 LIMIT 1", TERN_BIND(id));
+    struct tern_query query = tern_db_read(
+        db, "SELECT 1 FROM clients WHERE replica = ? AND revoked = 0 LIMIT 1", TERN_BIND(id));
     *held = tern_query_row(&query);
     return tern_query_end(&query);
 }
@@ -612,7 +625,7 @@ static enum tern_result add_bytes(struct tern_db *db, const char *text,
                                   const uint8_t id[TERN_SHA256_SIZE], uint64_t *bytes)
 {
     uint64_t more = 0;
-    TERN_TRY(tern_query_get(tern_query_read(db->sql, text, TERN_BIND(id)), &more));
+    TERN_TRY(tern_query_get(tern_db_read(db, text, TERN_BIND(id)), &more));
     *bytes += more;
     return TERN_OK;
 }
@@ -658,9 +671,8 @@ enum tern_result tern_db_replica_suspects(struct tern_db *db, uint8_t (*ids)[TER
                                           uint32_t max, uint32_t *count)
 {
     return list_ids(
-        tern_query_read(db->sql,
-                        "SELECT id FROM replicas WHERE suspect = 1 ORDER BY version LIMIT ?",
-                        TERN_BIND(max)),
+        tern_db_read(db, "SELECT id FROM replicas WHERE suspect = 1 ORDER BY version LIMIT ?",
+                     TERN_BIND(max)),
         ids, max, count);
 }
 
@@ -668,10 +680,10 @@ enum tern_result tern_db_replica_unused(struct tern_db *db, uint32_t before,
                                         uint8_t (*ids)[TERN_SHA256_SIZE], uint32_t max,
                                         uint32_t *count)
 {
-    return list_ids(tern_query_read(db->sql,
-                                    "SELECT id FROM replicas WHERE children = 0 AND version < ?"
-                                    " ORDER BY used_ms LIMIT ?",
-                                    TERN_BIND(before, max)),
+    return list_ids(tern_db_read(db,
+                                 "SELECT id FROM replicas WHERE children = 0 AND version < ?"
+                                 " ORDER BY used_ms LIMIT ?",
+                                 TERN_BIND(before, max)),
                     ids, max, count);
 }
 

@@ -21,7 +21,7 @@ enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes, s
     if (db->sql->driver->nodes == NULL) {
         return TERN_OK;
     }
-    struct tern_query query = tern_query_read(db->sql, db->sql->driver->nodes->list, NULL);
+    struct tern_query query = tern_db_read(db, db->sql->driver->nodes->list, NULL);
     while (*count < most && tern_query_row(&query)) {
         struct tern_db_node *node = &nodes[(*count)++];
         tern_query_text(&query, node->name, sizeof node->name);
@@ -46,7 +46,7 @@ static enum tern_result sweep_settings(struct tern_db *db)
 {
     const struct tern_sql_nodes *nodes;
     TERN_TRY(need_nodes(db, &nodes));
-    return tern_query_run(tern_query_write(db->sql, nodes->sweep_settings, NULL));
+    return tern_query_run(tern_db_write(db, nodes->sweep_settings, NULL));
 }
 
 enum tern_result tern_db_node_settings_put(struct tern_db *db, uint32_t node, const char *text)
@@ -75,8 +75,7 @@ enum tern_result tern_db_end_leader(struct tern_db *db, uint32_t node, uint64_t 
     const struct tern_sql_nodes *nodes;
     *ended = false;
     TERN_TRY(need_nodes(db, &nodes));
-    struct tern_query query =
-        tern_query_read(db->sql, nodes->end_leader, TERN_BIND(node, silent_ms));
+    struct tern_query query = tern_db_read(db, nodes->end_leader, TERN_BIND(node, silent_ms));
     if (tern_query_row(&query)) {
         *ended = tern_query_u64(&query) > 0;
     }

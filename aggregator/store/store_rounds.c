@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#define TOTALS &tern_table_totals
+
 static_assert(TERN_ROUND_COMMITTED == 1, "the statement below says 1");
 static_assert(TERN_ASSIGNMENT_REPORTED == 2, "and that of assignments 2");
 
@@ -37,15 +39,32 @@ struct tern_db_rows *tern_db_rounds_after(struct tern_db *db, uint32_t after, ui
 
 // --- Assignments
 
+static enum tern_result count_client(struct tern_db *db, uint64_t client, uint32_t invited,
+                                     uint32_t reported)
+{
+    const struct tern_db_client_total row = {
+        .client = client, .invited = invited, .reported = reported};
+    return tern_table_put(db, &tern_table_client_totals, &row);
+}
+
+static enum tern_result count_report(struct tern_db *db, uint32_t round, uint64_t client)
+{
+    const struct tern_db_round_total row = {.round = round, .trains = true, .participants = 1};
+    TERN_TRY(count_client(db, client, 0, 1));
+    TERN_TRY(tern_table_put(db, &tern_table_round_totals, &row));
+    return tern_table_put(db, TOTALS, &(struct tern_totals_row){.id = 1, .participants = 1});
+}
+
 static enum tern_result store_assignment(struct tern_db *db, const struct tern_db_assignment *row,
                                          const enum tern_db_assignment_state *before)
 {
     if (before == NULL) {
         TERN_TRY(tern_table_add(db, &tern_table_assignments, row));
-        return tern_totals_count_invitation(db, row->client);
+        return count_client(db, row->client, 1, 0);
     }
     return tern_table_update(db, &tern_table_assignments, row,
-                             *before == TERN_ASSIGNMENT_REPORTED ? "" : "AND state <> 2");
+                             *before == TERN_ASSIGNMENT_REPORTED ? ""
+                                                                 : "AND assignments.state <> 2");
 }
 
 enum tern_result tern_db_assignment_put(struct tern_db *db,
@@ -58,9 +77,7 @@ enum tern_result tern_db_assignment_put(struct tern_db *db,
         return TERN_ERR_CONFLICT;
     }
     TERN_TRY(store_assignment(db, assignment, before));
-    return reports && !reported
-               ? tern_totals_count_report(db, assignment->round, assignment->client)
-               : TERN_OK;
+    return reports && !reported ? count_report(db, assignment->round, assignment->client) : TERN_OK;
 }
 
 enum tern_result tern_db_assignment_get(struct tern_db *db, uint32_t round, uint64_t client,
@@ -78,20 +95,32 @@ struct tern_db_rows *tern_db_assignments(struct tern_db *db, uint32_t round)
 
 // --- Updates
 
+// Ids ascend without gaps. Nobody else adds updates while this connection writes.
+static enum tern_result next_update_id(struct tern_db *db, uint64_t *id)
+{
+    tern_db_refresh(db);
+    if (db->next_update == 0) {
+        TERN_TRY(
+            tern_query_get(tern_db_read(db, "SELECT coalesce(max(id), 0) + 1 FROM updates", NULL),
+                           &db->next_update));
+    }
+    *id = db->next_update++;
+    return TERN_OK;
+}
+
 enum tern_result tern_db_update_put(struct tern_db *db, const struct tern_db_update *update)
 {
     if (update->body_len > TERN_SQL_BLOB_MAX) {
         return TERN_ERR_TOO_LARGE;
     }
-    TERN_TRY(tern_table_add(db, &tern_table_updates, update));
-    const struct tern_sql_value parameters[] = {tern_sql_blob(update->body, update->body_len),
-                                                {.type = TERN_SQL_TYPES}};
-    struct tern_query query = tern_query_write(
-        db->sql, "INSERT INTO update_bodies (id, body) VALUES ((SELECT max(id) FROM updates), ?)",
-        parameters);
-    TERN_TRY(tern_query_post(query));
-    tern_totals_count_update(db, update->body_len);
-    return TERN_OK;
+    struct tern_db_update row = *update;
+    TERN_TRY(next_update_id(db, &row.id));
+    const struct tern_body_row body = {row.id, {update->body, update->body_len}};
+    const struct tern_totals_row count = {
+        .id = 1, .updates = 1, .update_bodies = 1, .update_bytes = update->body_len};
+    TERN_TRY(tern_table_add(db, &tern_table_updates, &row));
+    TERN_TRY(tern_table_add(db, &tern_table_update_bodies, &body));
+    return tern_table_put(db, TOTALS, &count);
 }
 
 enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round, uint64_t client,
@@ -183,16 +212,12 @@ enum tern_result tern_db_update_show(struct tern_db *db, uint32_t round, uint64_
 
 enum tern_result tern_db_received_bytes(struct tern_db *db, uint64_t *bytes)
 {
-    TERN_TRY(
-        tern_query_get(tern_query_read(db->sql, "SELECT update_bytes FROM totals", NULL), bytes));
-    *bytes += db->pending.all.update_bytes;
-    return TERN_OK;
+    return tern_query_get(tern_db_read(db, "SELECT update_bytes FROM totals", NULL), bytes);
 }
 
 static enum tern_result rounds_pruned(struct tern_db *db, uint32_t *last)
 {
-    return tern_query_get_u32(tern_query_read(db->sql, "SELECT rounds_pruned FROM totals", NULL),
-                              last);
+    return tern_query_get_u32(tern_db_read(db, "SELECT rounds_pruned FROM totals", NULL), last);
 }
 
 enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t received, uint32_t *round)
@@ -229,17 +254,17 @@ enum tern_result tern_db_prune(struct tern_db *db, uint32_t last)
 {
     uint32_t most = 0;
     TERN_TRY(last_of_checkpoint(db, &most));
-    return tern_query_post(tern_query_write(db->sql,
-                                            "UPDATE totals SET rounds_pruned = ?1"
-                                            " WHERE rounds_pruned < ?1",
-                                            TERN_BIND(last < most ? last : most)));
+    return tern_query_post(tern_db_write(db,
+                                         "UPDATE totals SET rounds_pruned = ?1"
+                                         " WHERE rounds_pruned < ?1",
+                                         TERN_BIND(last < most ? last : most)));
 }
 
 // Finds the oldest body, if its round is pruned. NOT_FOUND
 static enum tern_result oldest(struct tern_db *db, uint64_t *id, uint64_t *len)
 {
-    struct tern_query query = tern_query_read(
-        db->sql,
+    struct tern_query query = tern_db_read(
+        db,
         "SELECT id, body_len FROM updates WHERE id = (SELECT min(id) FROM update_bodies)"
         " AND CASE WHEN merged > round THEN merged ELSE round END"
         " <= (SELECT rounds_pruned FROM totals)",
@@ -255,7 +280,7 @@ static enum tern_result oldest(struct tern_db *db, uint64_t *id, uint64_t *len)
 static enum tern_result drop_body(struct tern_db *db, uint64_t id)
 {
     return tern_query_post(
-        tern_query_write(db->sql, "DELETE FROM update_bodies WHERE id = ?", TERN_BIND(id)));
+        tern_db_write(db, "DELETE FROM update_bodies WHERE id = ?", TERN_BIND(id)));
 }
 
 static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *more)
@@ -308,7 +333,7 @@ static enum tern_result next_of_rows(struct tern_db *db, uint32_t newest, uint32
     static const char text[] =
         "SELECT rows_pruned + 1 FROM totals WHERE rows_pruned < rounds_pruned"
         " AND rows_pruned < (SELECT max(round) FROM rounds) - ?";
-    return tern_query_get_u32(tern_query_read(db->sql, text, TERN_BIND(newest)), round);
+    return tern_query_get_u32(tern_db_read(db, text, TERN_BIND(newest)), round);
 }
 
 static enum tern_result drop_rows(struct tern_db *db, uint32_t newest, bool *more)
@@ -322,7 +347,7 @@ static enum tern_result drop_rows(struct tern_db *db, uint32_t newest, bool *mor
     bool any = false;
     for (size_t i = 0; i < sizeof drops_of_round / sizeof drops_of_round[0]; i++) {
         const enum tern_result dropped =
-            tern_query_run_one(tern_query_write(db->sql, drops_of_round[i], TERN_BIND(round)));
+            tern_query_run_one(tern_db_write(db, drops_of_round[i], TERN_BIND(round)));
         any = any || dropped == TERN_OK;
         TERN_TRY(tern_db_may_miss(dropped));
     }
@@ -331,7 +356,7 @@ static enum tern_result drop_rows(struct tern_db *db, uint32_t newest, bool *mor
     }
     db->knows_dropped = false;
     return tern_query_post(
-        tern_query_write(db->sql, "UPDATE totals SET rows_pruned = ?", TERN_BIND(round)));
+        tern_db_write(db, "UPDATE totals SET rows_pruned = ?", TERN_BIND(round)));
 }
 
 enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes, uint32_t newest, bool *more)
@@ -342,11 +367,11 @@ enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes, uint32_t
 
 enum tern_result tern_retention_has_dropped(struct tern_db *db, uint32_t round, bool *dropped)
 {
-    if (!db->knows_dropped || !db->is_current) {
-        TERN_TRY(tern_query_get_u32(
-            tern_query_read(db->sql, "SELECT rows_pruned FROM totals", NULL), &db->dropped));
+    tern_db_refresh(db);
+    if (!db->knows_dropped) {
+        TERN_TRY(tern_query_get_u32(tern_db_read(db, "SELECT rows_pruned FROM totals", NULL),
+                                    &db->dropped));
         db->knows_dropped = true;
-        db->is_current = true;
     }
     *dropped = db->dropped >= round;
     return TERN_OK;
@@ -363,7 +388,7 @@ enum tern_result tern_db_prune_last(struct tern_db *db, uint64_t client, uint32_
     bool dropped = false;
     TERN_TRY(tern_retention_has_dropped(db, round, &dropped));
     for (size_t i = 0; dropped && i < sizeof drops / sizeof drops[0]; i++) {
-        TERN_TRY(tern_query_post(tern_query_write(db->sql, drops[i], TERN_BIND(round, client))));
+        TERN_TRY(tern_query_post(tern_db_write(db, drops[i], TERN_BIND(round, client))));
     }
     return TERN_OK;
 }

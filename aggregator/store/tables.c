@@ -19,7 +19,9 @@ enum shape {
     SHAPE_INSERT, // this shape and the following ones write
     SHAPE_KEEP,
     SHAPE_PUT,
-    SHAPE_UPDATE
+    SHAPE_ADD_ROWS, // this shape and the following ones write many rows
+    SHAPE_PUT_ROWS,
+    SHAPE_UPDATE_ROWS
 };
 
 // A generated SQL statement (text) and its key, the other fields. group and tail are literals, compared by address.
@@ -184,12 +186,20 @@ static void write_insert(struct writer *out, const struct tern_table *table, con
     add(out, ") ");
 }
 
-// A table has SET columns or ADD columns, never both.
-static void write_put(struct writer *out, const struct tern_table *table)
+static void write_insert_rows(struct writer *out, const struct tern_table *table, bool takes_arrays)
+{
+    add(out, "INSERT INTO %s (", table->name);
+    add_columns(out, table, any, "@");
+    add(out, takes_arrays ? ") SELECT * FROM unnest(" : ") VALUES (");
+    add_columns(out, table, any, "?");
+    add(out, ") ");
+}
+
+// Writes the end of a put. A table has SET columns or ADD columns, never both.
+static void write_on_conflict(struct writer *out, const struct tern_table *table)
 {
     char sum[64];
     snprintf(sum, sizeof sum, "@ = %s.@ + excluded.@", table->name);
-    write_insert(out, table, NULL);
     add(out, "ON CONFLICT (");
     add_columns(out, table, is_key, "@");
     add(out, ") DO UPDATE SET ");
@@ -198,15 +208,28 @@ static void write_put(struct writer *out, const struct tern_table *table)
     add(out, " ");
 }
 
-static void write_update(struct writer *out, const struct tern_table *table)
+static void write_update_rows(struct writer *out, const struct tern_table *table, bool takes_arrays)
 {
-    add(out, "UPDATE %s SET ", table->name);
-    add_columns(out, table, is_set, "@ = ?");
     const char *word = " WHERE ";
+    char same[80];
+    snprintf(same, sizeof same, "%s.@ = %s", table->name, takes_arrays ? "given.@" : "?");
+    add(out, "UPDATE %s SET ", table->name);
+    add_columns(out, table, is_set, takes_arrays ? "@ = given.@" : "@ = ?");
+    if (takes_arrays) {
+        add(out, " FROM unnest(");
+        add_columns(out, table, is_set, "?");
+        add(out, ", ");
+        add_columns(out, table, is_id_or_key, "?");
+        add(out, ") AS given (");
+        add_columns(out, table, is_set, "@");
+        add(out, ", ");
+        add_columns(out, table, is_id_or_key, "@");
+        add(out, ")");
+    }
     for (uint32_t i = 0; i < table->count; i++) {
         if (is_id_or_key(&table->columns[i])) {
             add(out, "%s", word);
-            add_column(out, &table->columns[i], "@ = ?");
+            add_column(out, &table->columns[i], same);
             word = " AND ";
         }
     }
@@ -219,7 +242,8 @@ static const char *returning(const struct tern_table *table, const char *new_id)
     return new_id != NULL && has_id(table) ? "RETURNING id " : "";
 }
 
-static void write_text(struct writer *out, const struct tern_table_text *key, const char *new_id)
+static void write_text(struct writer *out, const struct tern_table_text *key,
+                       const struct tern_sql_dialect *dialect)
 {
     const struct tern_table *table = key->table;
     switch (key->shape) {
@@ -236,18 +260,26 @@ static void write_text(struct writer *out, const struct tern_table_text *key, co
         write_sums(out, table, key->group);
         break;
     case SHAPE_INSERT:
-        write_insert(out, table, new_id);
-        add(out, "%s", returning(table, new_id));
+        write_insert(out, table, dialect->new_id);
+        add(out, "%s", returning(table, dialect->new_id));
         break;
     case SHAPE_KEEP:
-        write_insert(out, table, new_id);
-        add(out, "ON CONFLICT DO NOTHING %s", returning(table, new_id));
+        write_insert(out, table, dialect->new_id);
+        add(out, "ON CONFLICT DO NOTHING %s", returning(table, dialect->new_id));
         break;
     case SHAPE_PUT:
-        write_put(out, table);
+        write_insert(out, table, NULL);
+        write_on_conflict(out, table);
         break;
-    case SHAPE_UPDATE:
-        write_update(out, table);
+    case SHAPE_ADD_ROWS:
+        write_insert_rows(out, table, dialect->takes_arrays);
+        break;
+    case SHAPE_PUT_ROWS:
+        write_insert_rows(out, table, dialect->takes_arrays);
+        write_on_conflict(out, table);
+        break;
+    case SHAPE_UPDATE_ROWS:
+        write_update_rows(out, table, dialect->takes_arrays);
         break;
     }
     add(out, "%s", key->tail);
@@ -262,7 +294,7 @@ static const char *make_text(struct tern_db *db, const struct tern_table_text *k
     }
     db->texts = texts;
     texts[db->text_count] = *key;
-    write_text(&out, key, db->sql->driver->dialect.new_id);
+    write_text(&out, key, &db->sql->driver->dialect);
     texts[db->text_count].text = strdup(out.text);
     return texts[db->text_count].text == NULL ? NULL : texts[db->text_count++].text;
 }
@@ -298,9 +330,11 @@ static struct tern_query query_of(struct tern_db *db, const struct tern_table *t
             .sql = db->sql,
             .result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "there is not enough memory")};
     }
-    const bool reads = shape < SHAPE_INSERT;
-    return reads ? tern_query_read(db->sql, text, parameters)
-                 : tern_query_write(db->sql, text, parameters);
+    if (shape >= SHAPE_ADD_ROWS) { // other rows may wait longer
+        return tern_query_write(db->sql, text, parameters);
+    }
+    return shape < SHAPE_INSERT ? tern_db_read(db, text, parameters)
+                                : tern_db_write(db, text, parameters);
 }
 
 // --- Definition
@@ -464,6 +498,45 @@ static void bind_all(struct tern_query *query, const struct tern_table *table,
     }
 }
 
+size_t tern_table_value_bytes(const struct tern_column *column)
+{
+    switch (column->kind) {
+    case TERN_COLUMN_U64:
+    case TERN_COLUMN_ID:
+    case TERN_COLUMN_BITS:
+        return sizeof(uint64_t);
+    case TERN_COLUMN_U32:
+    case TERN_COLUMN_NAMED:
+        return sizeof(uint32_t);
+    case TERN_COLUMN_ENUM:
+        return sizeof(unsigned);
+    case TERN_COLUMN_BOOL:
+        return sizeof(bool);
+    case TERN_COLUMN_REAL:
+        return sizeof(float);
+    case TERN_COLUMN_TEXT:
+        return column->limit;
+    case TERN_COLUMN_HASH:
+        return TERN_SHA256_SIZE;
+    case TERN_COLUMN_SIZE:
+        return sizeof(size_t);
+    case TERN_COLUMN_BLOB:
+        return sizeof(struct tern_blob_column);
+    }
+    return 0;
+}
+
+size_t tern_table_row_bytes(const struct tern_table *table)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct tern_column *column = &table->columns[i];
+        const size_t end = column->offset + tern_table_value_bytes(column);
+        most = end > most ? end : most;
+    }
+    return (most + 7) / 8 * 8; // the next row of an array is aligned
+}
+
 // --- Operations
 
 struct tern_query tern_table_select(struct tern_db *db, const struct tern_table *table,
@@ -580,27 +653,375 @@ enum tern_result tern_table_put_where(struct tern_db *db, const struct tern_tabl
     return tern_query_run_one(query);
 }
 
+// --- Rows that wait
+//
+// A write whose outcome no caller needs stays in memory until the commit, or until a statement that may depend on it. Then one
+// statement writes all rows of a group, which are alike in table, shape and tail. Rows with the same key become one.
+
+#define GROUP_ROWS 256
+#define WAITING_BLOB 16384       // bytes of the largest value that waits
+#define WAITING_BLOBS (1u << 20) // bytes of all values that wait
+
+// How rows are written.
+struct write {
+    const struct tern_table *table;
+    enum shape shape;
+    const char *tail;
+    bool must_exist; // an update fails without its row
+};
+
+struct tern_group {
+    struct write write;
+    const struct tern_column *blob; // column of any length; NULL: the table has none
+    struct tern_group *next;
+    struct tern_group *next_waiting; // in the order of their first rows
+    uint32_t count;
+    uint32_t keys[GROUP_ROWS]; // hashes of the rows' keys
+    size_t row_bytes;
+    uint8_t *rows;
+};
+
+static void *row_of(const struct tern_group *group, uint32_t i)
+{
+    return group->rows + i * group->row_bytes;
+}
+
+static struct tern_blob_column *blob_of(const struct tern_group *group, void *row)
+{
+    return (void *)((char *)row + group->blob->offset);
+}
+
+static void empty_group(struct tern_group *group)
+{
+    for (uint32_t i = 0; group->blob != NULL && i < group->count; i++) {
+        free((void *)(uintptr_t)blob_of(group, row_of(group, i))->data);
+    }
+    group->count = 0;
+}
+
+void tern_waiting_forget(struct tern_db *db)
+{
+    for (; db->waiting != NULL; db->waiting = db->waiting->next_waiting) {
+        empty_group(db->waiting);
+    }
+    db->waiting_blobs = 0;
+}
+
+void tern_waiting_free(struct tern_db *db)
+{
+    tern_waiting_forget(db);
+    for (struct tern_group *group = db->groups; group != NULL; group = db->groups) {
+        db->groups = group->next;
+        free(group->rows);
+        free(group);
+    }
+}
+
+static void bind_row(struct tern_query *query, const struct write *write, const void *row)
+{
+    if (write->shape == SHAPE_UPDATE_ROWS) {
+        bind_all(query, write->table, is_set, row);
+        bind_all(query, write->table, is_id_or_key, row);
+    } else {
+        bind_all(query, write->table, any, row);
+    }
+}
+
+static enum tern_result write_rows(struct tern_db *db, const struct tern_group *group,
+                                   const uint8_t *rows, uint32_t count)
+{
+    const struct write *write = &group->write;
+    struct tern_query query = query_of(db, write->table, write->shape, NULL, write->tail, NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        bind_row(&query, write, rows + i * group->row_bytes);
+        tern_query_add(&query, write->must_exist);
+    }
+    return write->must_exist ? tern_query_post_one(query) : tern_query_post(query);
+}
+
+// The statement that made the rows be written has nothing to do with their failure.
+static enum tern_result fail_waiting(struct tern_db *db, const struct tern_group *group,
+                                     enum tern_result result)
+{
+    char sentence[sizeof db->sql->error];
+    memcpy(sentence, db->sql->error, sizeof sentence);
+    snprintf(db->sql->error, sizeof sentence, "%.200s (rows of %s)", sentence,
+             group->write.table->name);
+    db->sql->doomed = true;
+    tern_waiting_forget(db);
+    return result == TERN_ERR_BUSY || result == TERN_ERR_NO_MEMORY ? result : TERN_ERR_IO;
+}
+
+static enum tern_result flush_until(struct tern_db *db, const struct tern_group *last)
+{
+    while (db->waiting != NULL) {
+        struct tern_group *group = db->waiting;
+        const enum tern_result result = write_rows(db, group, group->rows, group->count);
+        if (result != TERN_OK) {
+            return fail_waiting(db, group, result);
+        }
+        empty_group(group);
+        db->waiting = group->next_waiting;
+        if (group == last) {
+            return TERN_OK;
+        }
+    }
+    db->waiting_blobs = 0;
+    return TERN_OK;
+}
+
+enum tern_result tern_waiting_flush(struct tern_db *db)
+{
+    return flush_until(db, NULL);
+}
+
+// Rows that the text's tables do not have go on waiting.
+struct tern_query tern_db_read(struct tern_db *db, const char *text,
+                               const struct tern_sql_value *parameters)
+{
+    const struct tern_group *last = NULL;
+    for (const struct tern_group *group = db->waiting; group != NULL; group = group->next_waiting) {
+        last = strstr(text, group->write.table->name) != NULL ? group : last;
+    }
+    const enum tern_result flushed = last != NULL ? flush_until(db, last) : TERN_OK;
+    return flushed == TERN_OK ? tern_query_read(db->sql, text, parameters)
+                              : (struct tern_query){.sql = db->sql, .result = flushed};
+}
+
+struct tern_query tern_db_write(struct tern_db *db, const char *text,
+                                const struct tern_sql_value *parameters)
+{
+    const enum tern_result flushed = tern_waiting_flush(db);
+    return flushed == TERN_OK ? tern_query_write(db->sql, text, parameters)
+                              : (struct tern_query){.sql = db->sql, .result = flushed};
+}
+
+static const struct tern_column *blob_column(const struct tern_table *table)
+{
+    for (uint32_t i = 0; i < table->count; i++) {
+        if (table->columns[i].kind == TERN_COLUMN_BLOB) {
+            return &table->columns[i];
+        }
+    }
+    return NULL;
+}
+
+static struct tern_group *make_group(struct tern_db *db, const struct write *write)
+{
+    struct tern_group *group = calloc(1, sizeof *group);
+    const size_t row_bytes = tern_table_row_bytes(write->table);
+    uint8_t *rows = malloc(GROUP_ROWS * row_bytes);
+    if (group == NULL || rows == NULL) {
+        free(group);
+        free(rows);
+        return NULL;
+    }
+    *group = (struct tern_group){.write = *write,
+                                 .blob = blob_column(write->table),
+                                 .next = db->groups,
+                                 .row_bytes = row_bytes,
+                                 .rows = rows};
+    db->groups = group;
+    return group;
+}
+
+static struct tern_group *group_of(struct tern_db *db, const struct write *write)
+{
+    for (struct tern_group *group = db->groups; group != NULL; group = group->next) {
+        const struct write *other = &group->write;
+        if (other->table == write->table && other->shape == write->shape &&
+            other->tail == write->tail && other->must_exist == write->must_exist) {
+            return group;
+        }
+    }
+    return make_group(db, write);
+}
+
+// Rows of a table that are written by different statements keep their order.
+static enum tern_result flush_others(struct tern_db *db, const struct tern_group *one)
+{
+    for (const struct tern_group *group = db->waiting; group != NULL; group = group->next_waiting) {
+        if (group != one && strcmp(group->write.table->name, one->write.table->name) == 0) {
+            return tern_waiting_flush(db);
+        }
+    }
+    return TERN_OK;
+}
+
+static uint32_t hash_of_key(const struct tern_table *table, const void *row)
+{
+    uint32_t hash = 2166136261u; // FNV-1a
+    for (uint32_t i = 0; i < table->count; i++) {
+        if (is_id_or_key(&table->columns[i])) {
+            const struct tern_sql_value value = value_of(&table->columns[i], row);
+            const uint8_t *bytes = value.bytes != NULL ? value.bytes : (const void *)&value.integer;
+            const size_t len = value.bytes != NULL ? value.len : sizeof value.integer;
+            for (size_t at = 0; at < len; at++) {
+                hash = (hash ^ bytes[at]) * 16777619u;
+            }
+        }
+    }
+    return hash;
+}
+
+static bool is_same_key(const struct tern_table *table, const void *one, const void *other)
+{
+    bool same = true;
+    for (uint32_t i = 0; i < table->count; i++) {
+        if (is_id_or_key(&table->columns[i])) {
+            const struct tern_sql_value a = value_of(&table->columns[i], one);
+            const struct tern_sql_value b = value_of(&table->columns[i], other);
+            same = same && a.integer == b.integer && a.len == b.len &&
+                   (a.len == 0 || memcmp(a.bytes, b.bytes, a.len) == 0);
+        }
+    }
+    return same;
+}
+
+// Finds the waiting row of the same key. NULL: there is none, or no row replaces another
+static void *find_row(const struct tern_group *group, uint32_t key, const void *row)
+{
+    const struct write *write = &group->write;
+    for (uint32_t i = 0; write->shape != SHAPE_ADD_ROWS && i < group->count; i++) {
+        if (group->keys[i] == key && is_same_key(write->table, row_of(group, i), row)) {
+            return row_of(group, i);
+        }
+    }
+    return NULL;
+}
+
+static void add_member(const struct tern_column *column, void *into, const void *row)
+{
+    if (column->kind == TERN_COLUMN_U64) {
+        *(uint64_t *)into += *(const uint64_t *)row;
+    } else {
+        *(uint32_t *)into += *(const uint32_t *)row;
+    }
+}
+
+static void merge_row(const struct tern_group *group, void *into, const void *row)
+{
+    const struct tern_table *table = group->write.table;
+    if (group->blob != NULL) {
+        free((void *)(uintptr_t)blob_of(group, into)->data);
+    }
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct tern_column *column = &table->columns[i];
+        char *member = (char *)into + column->offset;
+        const char *given = (const char *)row + column->offset;
+        if (is_added_to(column)) {
+            add_member(column, member, given);
+        } else {
+            memcpy(member, given, tern_table_value_bytes(column));
+        }
+    }
+}
+
+static enum tern_result check_row(struct tern_db *db, const struct tern_table *table,
+                                  const void *row)
+{
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct tern_sql_value value = value_of(&table->columns[i], row);
+        TERN_TRY(tern_sql_check_value(db->sql, &value));
+    }
+    return db->sql->in_transaction
+               ? TERN_OK
+               : tern_sql_fail(db->sql, TERN_ERR_STATE, "a write outside a transaction");
+}
+
+static void append_group(struct tern_db *db, struct tern_group *group)
+{
+    struct tern_group **end = &db->waiting;
+    while (*end != NULL) {
+        end = &(*end)->next_waiting;
+    }
+    group->next_waiting = NULL;
+    *end = group;
+}
+
+// Copies the row, but not its value of any length. NULL: rows that waited could not be written
+static void *keep_row(struct tern_db *db, struct tern_group *group, const void *row,
+                      enum tern_result *result)
+{
+    const uint32_t key = hash_of_key(group->write.table, row);
+    void *kept = find_row(group, key, row);
+    if (kept != NULL) {
+        merge_row(group, kept, row);
+        return kept;
+    }
+    if (group->count == GROUP_ROWS || db->waiting_blobs > WAITING_BLOBS) {
+        *result = tern_waiting_flush(db);
+    }
+    if (*result != TERN_OK) {
+        return NULL;
+    }
+    if (group->count == 0) {
+        append_group(db, group);
+    }
+    group->keys[group->count] = key;
+    kept = row_of(group, group->count++);
+    memcpy(kept, row, group->row_bytes);
+    return kept;
+}
+
+// Replaces the caller's bytes by a copy.
+static enum tern_result copy_blob(struct tern_db *db, struct tern_blob_column *blob)
+{
+    void *copy = malloc(blob->len + 1);
+    if (copy == NULL) {
+        blob->data = NULL;
+        blob->len = 0;
+        db->sql->doomed = true; // the row lacks its bytes
+        return tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
+    }
+    if (blob->len > 0) {
+        memcpy(copy, blob->data, blob->len);
+    }
+    blob->data = copy;
+    db->waiting_blobs += blob->len;
+    return TERN_OK;
+}
+
+static enum tern_result let_wait(struct tern_db *db, const struct write *write, const void *row)
+{
+    if (db->sql->in_transaction && db->sql->doomed) {
+        return TERN_ERR_IO; // its sentence is that of the write that failed
+    }
+    TERN_TRY(check_row(db, write->table, row));
+    struct tern_group *group = group_of(db, write);
+    enum tern_result result = TERN_OK;
+    if (group == NULL) {
+        return tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
+    }
+    TERN_TRY(flush_others(db, group));
+    if (group->blob != NULL && blob_of(group, (void *)(uintptr_t)row)->len > WAITING_BLOB) {
+        TERN_TRY(tern_waiting_flush(db));
+        return write_rows(db, group, row, 1);
+    }
+    void *kept = keep_row(db, group, row, &result);
+    return result == TERN_OK && group->blob != NULL ? copy_blob(db, blob_of(group, kept)) : result;
+}
+
 enum tern_result tern_table_add(struct tern_db *db, const struct tern_table *table, const void *row)
 {
-    struct tern_query query = query_of(db, table, SHAPE_INSERT, NULL, "", NULL);
-    bind_all(&query, table, is_given, row);
-    return tern_query_post(query); // it adds one, or fails
+    return let_wait(db, &(struct write){table, SHAPE_ADD_ROWS, "", false}, row);
 }
 
 enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *table, const void *row)
 {
-    struct tern_query query = query_of(db, table, SHAPE_PUT, NULL, "", NULL);
-    bind_all(&query, table, is_given, row);
-    return tern_query_post(query); // it adds or changes one, or fails
+    return let_wait(db, &(struct write){table, SHAPE_PUT_ROWS, "", false}, row);
 }
 
 enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
                                    const void *row, const char *tail)
 {
-    struct tern_query query = query_of(db, table, SHAPE_UPDATE, NULL, tail, NULL);
-    bind_all(&query, table, is_set, row);
-    bind_all(&query, table, is_id_or_key, row);
-    return tern_query_post_one(query);
+    return let_wait(db, &(struct write){table, SHAPE_UPDATE_ROWS, tail, true}, row);
+}
+
+enum tern_result tern_table_change(struct tern_db *db, const struct tern_table *table,
+                                   const void *row)
+{
+    return let_wait(db, &(struct write){table, SHAPE_UPDATE_ROWS, "", false}, row);
 }
 
 // --- Reading and writing whole tables
@@ -633,7 +1054,7 @@ void tern_table_load_row(struct tern_query *query, const struct tern_table *tabl
 {
     query->next = 0;
     bind_all(query, table, any, row);
-    tern_query_add(query);
+    tern_query_add(query, false);
 }
 
 // --- The tables

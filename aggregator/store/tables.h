@@ -85,38 +85,7 @@ struct tern_table {
 #define TERN_NOT_BEFORE_1(time) "CASE WHEN " time " > 1 THEN " time " ELSE 1 END"
 
 struct tern_table_text; // the text of a statement, made once
-
-struct tern_totals_row {
-#define COLUMN TERN_MEMBER
-#include "store/tables/totals.def"
-};
-
-// Sums of one purpose: of clients that train or of others, within rounds or outside.
-struct tern_purpose_total_row {
-    bool trains;
-    bool outside;
-    enum tern_purpose purpose;
-    struct tern_bytes up;
-    struct tern_bytes down;
-    uint64_t exchanges;
-};
-
-// What a transaction adds to the sums over history, until its commit writes it (store.c).
-#define TERN_CLIENTS_PENDING 256
-struct tern_pending_totals {
-    struct tern_totals_row all;
-    struct tern_purpose_total_row purposes[2][2][TERN_PURPOSE_COUNT]; // [trains][outside]
-    struct tern_db_round_total round;                          // the round that was used last
-    struct tern_db_client_total clients[TERN_CLIENTS_PENDING]; // index: id % TERN_CLIENTS_PENDING
-    bool any;                                                  // false: all members are zeros
-};
-
-// Ids of evaluators, ascending.
-struct tern_evaluators {
-    uint64_t *ids;
-    size_t count;
-    bool known; // loaded in this transaction
-};
+struct tern_group;
 
 // The implementation of store.h. tern_db_close() frees it.
 struct tern_db {
@@ -126,12 +95,18 @@ struct tern_db {
     size_t text_count;
     uint8_t *manifest; // malloc'ed at the first use; NULL = not yet, or there is none
     size_t manifest_len;
-    char *metadata; // the same
-    struct tern_pending_totals pending;
-    struct tern_evaluators evaluators;
-    bool is_current;    // `dropped` is that of this transaction, in which nobody else writes
-    bool knows_dropped; // `dropped` was read
-    uint32_t dropped;   // the last round whose rows were dropped
+    char *metadata;             // the same
+    struct tern_group *groups;  // tables.c: rows that wait for the commit
+    struct tern_group *waiting; // the groups that have rows
+    size_t waiting_blobs;       // bytes of their values
+    // What was read of the database and is still so, after tern_db_refresh(). Nobody else writes within a transaction.
+    bool is_current;
+    bool knows_dropped;    // `dropped` was read
+    uint32_t dropped;      // the last round whose rows were dropped
+    bool knows_evaluators; // `evaluators` were read
+    uint64_t *evaluators;  // their ids, ascending
+    size_t evaluator_count;
+    uint64_t next_update; // id of the next update; 0 = not read
 };
 
 // Selects all columns of the rows that `tail` names: "WHERE id = ? ORDER BY ...". tail: a literal, because it is kept as
@@ -172,21 +147,39 @@ TERN_MUST_USE enum tern_result tern_table_put_where(struct tern_db *db,
                                                     const struct tern_table *table, const void *row,
                                                     const char *tail);
 
-// The next three post their write (tern_query_post()). Adds a row, without reading its ID.
+// The next four let their write wait, at the latest until the commit. Adds a row, with its ID.
 TERN_MUST_USE enum tern_result tern_table_add(struct tern_db *db, const struct tern_table *table,
                                               const void *row);
 // Adds a row, or changes the one of its key as the columns' rules say.
 TERN_MUST_USE enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *table,
                                               const void *row);
-// Changes the row of this ID or key as the columns' rules say, if `tail` ("" or "AND ...") allows that.
+// Changes the row of this ID or key as the columns' rules say. It exists, and `tail` ("" or "AND ...") allows the change.
 TERN_MUST_USE enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
                                                  const void *row, const char *tail);
+// The same; the row may be missing.
+TERN_MUST_USE enum tern_result tern_table_change(struct tern_db *db, const struct tern_table *table,
+                                                 const void *row);
+
+// Writes the rows that wait. TERN_ERR_IO (_BUSY, _NO_MEMORY)  one of them was refused: the transaction cannot be committed
+TERN_MUST_USE enum tern_result tern_waiting_flush(struct tern_db *db);
+void tern_waiting_forget(struct tern_db *db); // after a rollback
+void tern_waiting_free(struct tern_db *db);
+// tern_query_read() and _write(), after rows that wait were written, if the statement may depend on them.
+struct tern_query tern_db_read(struct tern_db *db, const char *text,
+                               const struct tern_sql_value *parameters);
+struct tern_query tern_db_write(struct tern_db *db, const char *text,
+                                const struct tern_sql_value *parameters);
+// Forgets what others may have changed since it was read: call it before the members of struct tern_db that were read.
+void tern_db_refresh(struct tern_db *db);
 
 // Selects all rows in the order of their keys, which is the same in every database: for tern_table_next().
 struct tern_query tern_table_scan(struct tern_db *db, const struct tern_table *table);
 // Adds many rows with their IDs (tern_query_load()), until tern_query_end().
 struct tern_query tern_table_load(struct tern_db *db, const struct tern_table *table);
 void tern_table_load_row(struct tern_query *query, const struct tern_table *table, const void *row);
+// Bytes of a row's struct up to the end of its last column; bytes of one column's member.
+size_t tern_table_row_bytes(const struct tern_table *table);
+size_t tern_table_value_bytes(const struct tern_column *column);
 // Finds the first id above `after` in a table whose rows are an id and a value, and the bytes of that value. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_table_next_body(struct tern_db *db,
                                                     const struct tern_table *table, uint64_t after,
@@ -215,6 +208,22 @@ struct tern_body_row {
 #include "store/tables/bodies.def"
 };
 
+// Numbers over all of history, one row with id 1.
+struct tern_totals_row {
+#define COLUMN TERN_MEMBER
+#include "store/tables/totals.def"
+};
+
+// Sums of one purpose: of clients that train or of others, within rounds or outside.
+struct tern_purpose_total_row {
+    bool trains;
+    bool outside;
+    enum tern_purpose purpose;
+    struct tern_bytes up;
+    struct tern_bytes down;
+    uint64_t exchanges;
+};
+
 #define TERN_FILE_NAME_MAX 16
 struct tern_file_row {
 #define COLUMN TERN_MEMBER
@@ -232,17 +241,6 @@ struct tern_part_row {
 #define COLUMN TERN_MEMBER
 #include "store/tables/weights.def"
 };
-
-// Counts in memory, for the commit: a client was selected by a round; its update was accepted; an update was stored; a row
-// was added to the meter.
-TERN_MUST_USE enum tern_result tern_totals_count_invitation(struct tern_db *db, uint64_t client);
-TERN_MUST_USE enum tern_result tern_totals_count_report(struct tern_db *db, uint32_t round,
-                                                        uint64_t client);
-void tern_totals_count_update(struct tern_db *db, size_t body_len);
-TERN_MUST_USE enum tern_result tern_totals_count_meter(struct tern_db *db,
-                                                       const struct tern_db_meter *meter);
-// Writes the counts. Called by the commit.
-TERN_MUST_USE enum tern_result tern_totals_write(struct tern_db *db);
 
 // Whether the rows of that round were dropped for good (store_rounds.c).
 TERN_MUST_USE enum tern_result tern_retention_has_dropped(struct tern_db *db, uint32_t round,

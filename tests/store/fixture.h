@@ -32,9 +32,8 @@ uint64_t fixture_client(struct fixture *fixture, uint8_t token);
 
 // Opens round `round`, in its own transaction.
 void fixture_round(struct fixture *fixture, uint32_t round);
-// Within a transaction, which ends with it: a write has failed, by `expected` where that is known at once, or does so
-// by the commit.
-void fixture_refused(struct fixture *fixture, enum tern_result result, enum tern_result expected);
+// Ends a transaction: the write with this result waits, and the commit refuses it.
+void fixture_refused(struct fixture *fixture, enum tern_result result);
 // Within a transaction: puts it, whatever is there.
 void fixture_assignment(struct fixture *fixture, const struct tern_db_assignment *assignment);
 
