@@ -1,11 +1,621 @@
-// Runs on the listeners' threads: routes and checks a request before its body is read, then parses and hashes the body, so
-// that the service thread only has to run the transaction.
+// Runs on the listeners' threads: authenticates clients, limits rates, routes and checks a request before its body is read,
+// then parses and hashes the body, so that the service thread only has to run the transaction. Also writes the access log.
 #include "service/internal.h"
 
+#include "hosted/log.h"
+#include "hosted/system.h"
+#include "store/store.h"
+#include "util/bytes.h"
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// --- Allowances
+
+static uint32_t take_allowance(struct tern_allowance *allowance, uint32_t per_minute,
+                               uint64_t now_ms)
+{
+    double rate = (double)per_minute / 60000.0; // per ms
+    if (now_ms > allowance->at_ms) {
+        double drained = (double)(now_ms - allowance->at_ms) * rate;
+        allowance->used = allowance->used > drained ? allowance->used - drained : 0.0;
+        allowance->at_ms = now_ms;
+    }
+    double over = allowance->used + 1.0 - (double)per_minute;
+    if (over > 0.0) {
+        return (uint32_t)(over / rate / 1000.0) + 1;
+    }
+    allowance->used += 1.0;
+    return 0;
+}
+
+static enum tern_result init_allowances(struct tern_address_allowances *allowances)
+{
+    return tern_random_fill(allowances->seed, sizeof allowances->seed);
+}
+
+static struct tern_allowance *allowance_of(struct tern_address_allowances *allowances,
+                                           const struct tern_address *address,
+                                           const uint8_t code_hash[TERN_SHA256_SIZE])
+{
+    struct tern_sha256 sha;
+    uint8_t hash[TERN_SHA256_SIZE];
+    tern_sha256_init(&sha);
+    tern_sha256_update(&sha, allowances->seed, sizeof allowances->seed);
+    tern_sha256_update(&sha, address->bytes, sizeof address->bytes);
+    if (code_hash != NULL) {
+        tern_sha256_update(&sha, code_hash, TERN_SHA256_SIZE);
+    }
+    tern_sha256_final(&sha, hash);
+    return &allowances->slots[tern_get_le32(hash) % TERN_ADDRESS_SLOTS];
+}
+
+// --- Pre-shared keys
+
+static void init_psks(struct tern_psk_keys *keys)
+{
+    memset(keys, 0, sizeof *keys);
+    pthread_rwlock_init(&keys->lock, NULL);
+}
+
+// Erases the keys before their memory is freed.
+static void discard(struct tern_db_psk *entries, size_t count)
+{
+    if (entries != NULL) {
+        explicit_bzero(entries, count * sizeof entries[0]);
+        free(entries);
+    }
+}
+
+static void free_psks(struct tern_psk_keys *keys)
+{
+    discard(keys->entries, keys->count);
+    pthread_rwlock_destroy(&keys->lock);
+}
+
+struct loading {
+    struct tern_db_psk *entries;
+    size_t count;
+    size_t capacity;
+};
+
+static enum tern_result grow_loading(struct loading *loading)
+{
+    size_t capacity = loading->capacity == 0 ? 64 : loading->capacity * 2;
+    struct tern_db_psk *entries = calloc(capacity, sizeof entries[0]);
+    if (entries == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    if (loading->count > 0) {
+        memcpy(entries, loading->entries, loading->count * sizeof entries[0]);
+    }
+    discard(loading->entries, loading->count);
+    loading->entries = entries;
+    loading->capacity = capacity;
+    return TERN_OK;
+}
+
+static enum tern_result add_psk(struct loading *loading, const struct tern_db_psk *psk)
+{
+    if (loading->count == loading->capacity) {
+        TERN_TRY(grow_loading(loading));
+    }
+    loading->entries[loading->count++] = *psk;
+    return TERN_OK;
+}
+
+static enum tern_result load_psks(struct tern_psk_keys *keys, struct tern_db *db)
+{
+    struct loading loading = {.count = 0};
+    struct tern_db_psk psk;
+    struct tern_db_rows *rows = tern_db_psks(db);
+    while (tern_db_next(rows, &psk)) {
+        tern_db_check_row(rows, add_psk(&loading, &psk));
+    }
+    enum tern_result result = tern_db_end(rows);
+    if (result != TERN_OK) {
+        discard(loading.entries, loading.count);
+        return result;
+    }
+    pthread_rwlock_wrlock(&keys->lock);
+    struct tern_db_psk *old = keys->entries;
+    size_t old_count = keys->count;
+    keys->entries = loading.entries;
+    keys->count = loading.count;
+    pthread_rwlock_unlock(&keys->lock);
+    discard(old, old_count);
+    return TERN_OK;
+}
+
+static int by_client(const void *a, const void *b)
+{
+    uint64_t left = ((const struct tern_db_psk *)a)->client;
+    uint64_t right = ((const struct tern_db_psk *)b)->client;
+    return (left > right) - (left < right);
+}
+
+static bool find_psk(struct tern_psk_keys *keys, uint64_t client, uint8_t *key)
+{
+    struct tern_db_psk wanted = {.client = client};
+    pthread_rwlock_rdlock(&keys->lock);
+    const struct tern_db_psk *found =
+        keys->count == 0 ? NULL
+                         : bsearch(&wanted, keys->entries, keys->count, sizeof wanted, by_client);
+    if (found != NULL && key != NULL) {
+        memcpy(key, found->key, TERN_PSK_SIZE);
+    }
+    pthread_rwlock_unlock(&keys->lock);
+    return found != NULL;
+}
+
+// --- Gate
+
+#define TOKEN_BYTES 16
+#define TOKEN_TEXT TERN_BASE64URL_LENGTH(TOKEN_BYTES)
+
+struct entry {
+    uint64_t client; // 0 = free slot
+    bool revoked;
+    uint8_t token_hash[TERN_SHA256_SIZE];
+};
+
+#define NAME_HASH_SIZE 16u
+
+struct client {
+    struct tern_allowance allowance;
+    uint8_t name_hash[NAME_HASH_SIZE];
+    bool admitted;
+};
+
+// The hashes of all join codes, in order.
+struct codes {
+    uint8_t (*hashes)[TERN_SHA256_SIZE];
+    size_t count;
+    size_t capacity;
+};
+
+struct tern_gate {
+    pthread_rwlock_t lock;
+    struct entry *entries; // open addressing by the first bytes of the hash
+    size_t capacity;       // power of two
+    size_t count;
+
+    pthread_mutex_t rate_lock;
+    uint32_t requests_per_minute;
+    uint32_t enrollments_per_minute;
+    struct client *clients; // by id
+    size_t client_slots;
+    struct tern_address_allowances strangers; // per address, for enrolments with an unknown code
+    struct tern_address_allowances holders;   // per address and code of `codes`
+    struct codes codes;
+};
+
+struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollments_per_minute)
+{
+    struct tern_gate *gate = calloc(1, sizeof *gate);
+    if (gate == NULL) {
+        return NULL;
+    }
+    gate->capacity = 64;
+    gate->entries = calloc(gate->capacity, sizeof gate->entries[0]);
+    if (gate->entries == NULL || init_allowances(&gate->strangers) != TERN_OK ||
+        init_allowances(&gate->holders) != TERN_OK) {
+        free(gate->entries);
+        free(gate);
+        return NULL;
+    }
+    gate->requests_per_minute = requests_per_minute;
+    gate->enrollments_per_minute = enrollments_per_minute;
+    pthread_rwlock_init(&gate->lock, NULL);
+    pthread_mutex_init(&gate->rate_lock, NULL);
+    return gate;
+}
+
+static void set_rates(struct tern_gate *gate, uint32_t requests_per_minute,
+                      uint32_t enrollments_per_minute)
+{
+    pthread_mutex_lock(&gate->rate_lock);
+    gate->requests_per_minute = requests_per_minute;
+    gate->enrollments_per_minute = enrollments_per_minute;
+    pthread_mutex_unlock(&gate->rate_lock);
+}
+
+void tern_gate_free(struct tern_gate *gate)
+{
+    if (gate == NULL) {
+        return;
+    }
+    pthread_rwlock_destroy(&gate->lock);
+    pthread_mutex_destroy(&gate->rate_lock);
+    free(gate->entries);
+    free(gate->clients);
+    free(gate->codes.hashes);
+    free(gate);
+}
+
+// --- Tokens
+
+// Returns the slot with this hash, or the free slot where it belongs. The table is never full. The search depends on the
+// hash that the peer sent, which reveals nothing about stored tokens; each comparison takes the same time.
+static struct entry *slot_of(struct entry *entries, size_t capacity,
+                             const uint8_t hash[TERN_SHA256_SIZE])
+{
+    size_t at = (size_t)tern_get_le64(hash) & (capacity - 1);
+    while (entries[at].client != 0 &&
+           !tern_equal_constant_time(entries[at].token_hash, hash, TERN_SHA256_SIZE)) {
+        at = (at + 1) & (capacity - 1);
+    }
+    return &entries[at];
+}
+
+static enum tern_result grow(struct tern_gate *gate)
+{
+    size_t capacity = gate->capacity * 2;
+    struct entry *entries = calloc(capacity, sizeof entries[0]);
+    if (entries == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < gate->capacity; i++) {
+        if (gate->entries[i].client != 0) {
+            *slot_of(entries, capacity, gate->entries[i].token_hash) = gate->entries[i];
+        }
+    }
+    free(gate->entries);
+    gate->entries = entries;
+    gate->capacity = capacity;
+    return TERN_OK;
+}
+
+static enum tern_result put_locked(struct tern_gate *gate, uint64_t client,
+                                   const uint8_t token_hash[TERN_SHA256_SIZE], bool revoked)
+{
+    if (gate->count * 2 >= gate->capacity) {
+        TERN_TRY(grow(gate));
+    }
+    struct entry *entry = slot_of(gate->entries, gate->capacity, token_hash);
+    gate->count += entry->client == 0;
+    entry->client = client;
+    entry->revoked = revoked;
+    memcpy(entry->token_hash, token_hash, TERN_SHA256_SIZE);
+    return TERN_OK;
+}
+
+// Grows the table of clients, whose index is the id, for this client.
+static enum tern_result make_client(struct tern_gate *gate, uint64_t client)
+{
+    if (client < gate->client_slots) {
+        return TERN_OK;
+    }
+    size_t slots = gate->client_slots == 0 ? 64 : gate->client_slots;
+    while (slots <= client) {
+        slots *= 2;
+    }
+    struct client *grown = realloc(gate->clients, slots * sizeof grown[0]);
+    if (grown == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    memset(grown + gate->client_slots, 0, (slots - gate->client_slots) * sizeof grown[0]);
+    gate->clients = grown;
+    gate->client_slots = slots;
+    return TERN_OK;
+}
+
+static void hash_name(const char *name, uint8_t hash[NAME_HASH_SIZE])
+{
+    uint8_t digest[TERN_SHA256_SIZE];
+    tern_sha256(name, strlen(name), digest);
+    memcpy(hash, digest, NAME_HASH_SIZE);
+}
+
+enum tern_result tern_gate_set_client(struct tern_gate *gate, uint64_t client,
+                                      const uint8_t token_hash[TERN_SHA256_SIZE], const char *name,
+                                      bool revoked)
+{
+    pthread_mutex_lock(&gate->rate_lock);
+    enum tern_result result = make_client(gate, client);
+    if (result == TERN_OK) {
+        gate->clients[client].admitted = !revoked;
+        hash_name(name, gate->clients[client].name_hash);
+    }
+    pthread_mutex_unlock(&gate->rate_lock);
+    if (result != TERN_OK) {
+        return result;
+    }
+    pthread_rwlock_wrlock(&gate->lock);
+    result = put_locked(gate, client, token_hash, revoked);
+    pthread_rwlock_unlock(&gate->lock);
+    return result;
+}
+
+void tern_gate_remove_from(struct tern_gate *gate, uint64_t first)
+{
+    pthread_rwlock_wrlock(&gate->lock);
+    for (size_t i = 0; i < gate->capacity; i++) {
+        gate->entries[i].revoked |= gate->entries[i].client >= first;
+    }
+    pthread_rwlock_unlock(&gate->lock);
+    pthread_mutex_lock(&gate->rate_lock);
+    for (uint64_t client = first; client < gate->client_slots; client++) {
+        gate->clients[client].admitted = false;
+    }
+    pthread_mutex_unlock(&gate->rate_lock);
+}
+
+// False: the header is malformed.
+static bool hash_token(const char *authorization, uint8_t hash[TERN_SHA256_SIZE])
+{
+    const char *text = tern_http_bearer(authorization);
+    uint8_t token[TOKEN_BYTES];
+    if (text == NULL || strlen(text) != TOKEN_TEXT ||
+        tern_base64url_decode(text, TOKEN_TEXT, token, sizeof token) != TERN_OK) {
+        return false;
+    }
+    tern_sha256(token, sizeof token, hash);
+    return true;
+}
+
+static bool is_unknown_token(struct tern_gate *gate, const char *authorization)
+{
+    uint8_t hash[TERN_SHA256_SIZE];
+    if (!hash_token(authorization, hash)) {
+        return false;
+    }
+    pthread_rwlock_rdlock(&gate->lock);
+    const bool is_strange = slot_of(gate->entries, gate->capacity, hash)->client == 0;
+    pthread_rwlock_unlock(&gate->lock);
+    return is_strange;
+}
+
+enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
+                                  uint64_t *client)
+{
+    uint8_t hash[TERN_SHA256_SIZE];
+    if (!hash_token(authorization, hash)) {
+        return TERN_ERR_UNAUTHORIZED;
+    }
+    pthread_rwlock_rdlock(&gate->lock);
+    const struct entry *entry = slot_of(gate->entries, gate->capacity, hash);
+    bool known = entry->client != 0 && !entry->revoked;
+    *client = known ? entry->client : 0;
+    pthread_rwlock_unlock(&gate->lock);
+    return known ? TERN_OK : TERN_ERR_UNAUTHORIZED;
+}
+
+static bool gate_admits(struct tern_gate *gate, uint64_t client)
+{
+    pthread_mutex_lock(&gate->rate_lock);
+    const bool admits = client < gate->client_slots && gate->clients[client].admitted;
+    pthread_mutex_unlock(&gate->rate_lock);
+    return admits;
+}
+
+static bool is_named(struct tern_gate *gate, uint64_t client, const char *name)
+{
+    uint8_t hash[NAME_HASH_SIZE];
+    hash_name(name, hash);
+    pthread_mutex_lock(&gate->rate_lock);
+    const bool is_named = client < gate->client_slots &&
+                          memcmp(gate->clients[client].name_hash, hash, NAME_HASH_SIZE) == 0;
+    pthread_mutex_unlock(&gate->rate_lock);
+    return is_named;
+}
+
+// --- Join codes
+
+static int compare_hashes(const void *a, const void *b)
+{
+    return memcmp(a, b, TERN_SHA256_SIZE);
+}
+
+static enum tern_result append_code(struct codes *codes, const uint8_t hash[TERN_SHA256_SIZE])
+{
+    if (codes->count == codes->capacity) {
+        const size_t capacity = codes->capacity == 0 ? 64 : 2 * codes->capacity;
+        void *grown = realloc(codes->hashes, capacity * sizeof codes->hashes[0]);
+        if (grown == NULL) {
+            return TERN_ERR_NO_MEMORY;
+        }
+        codes->hashes = grown;
+        codes->capacity = capacity;
+    }
+    memcpy(codes->hashes[codes->count++], hash, TERN_SHA256_SIZE);
+    return TERN_OK;
+}
+
+static enum tern_result load_codes(struct tern_gate *gate, struct tern_db *db)
+{
+    struct codes codes = {NULL, 0, 0};
+    struct tern_db_code row;
+    struct tern_db_rows *rows = tern_db_codes(db);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(rows, append_code(&codes, row.hash));
+    }
+    const enum tern_result result = tern_db_end(rows);
+    if (result == TERN_OK) {
+        if (codes.count > 0) {
+            qsort(codes.hashes, codes.count, sizeof codes.hashes[0], compare_hashes);
+        }
+        pthread_mutex_lock(&gate->rate_lock);
+        const struct codes before = gate->codes;
+        gate->codes = codes;
+        pthread_mutex_unlock(&gate->rate_lock);
+        codes = before;
+    }
+    free(codes.hashes);
+    return result;
+}
+
+static bool is_code(const struct codes *codes, const uint8_t hash[TERN_SHA256_SIZE])
+{
+    return codes->count > 0 && bsearch(hash, codes->hashes, codes->count, sizeof codes->hashes[0],
+                                       compare_hashes) != NULL;
+}
+
+// --- Rates
+
+static uint32_t take_request(struct tern_gate *gate, uint64_t client, uint64_t now_ms)
+{
+    uint32_t wait = 0;
+    pthread_mutex_lock(&gate->rate_lock);
+    if (gate->requests_per_minute != 0 && client < gate->client_slots) {
+        wait = take_allowance(&gate->clients[client].allowance, gate->requests_per_minute, now_ms);
+    }
+    pthread_mutex_unlock(&gate->rate_lock);
+    return wait;
+}
+
+uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address *address,
+                              const uint8_t code_hash[TERN_SHA256_SIZE], uint64_t now_ms)
+{
+    uint32_t wait = 0;
+    pthread_mutex_lock(&gate->rate_lock);
+    if (gate->enrollments_per_minute != 0) {
+        const bool is_holder = code_hash != NULL && is_code(&gate->codes, code_hash);
+        struct tern_allowance *allowance = is_holder
+                                               ? allowance_of(&gate->holders, address, code_hash)
+                                               : allowance_of(&gate->strangers, address, NULL);
+        wait = take_allowance(allowance, gate->enrollments_per_minute, now_ms);
+    }
+    pthread_mutex_unlock(&gate->rate_lock);
+    return wait;
+}
+
+// --- Access log
+
+// Limits of lines about wrong credentials, per minute.
+#define FAILURES_PER_ADDRESS 10
+#define FAILURES_PER_MINUTE 600
+
+#define REPORT_MS 60000
+
+static void set_access_log(struct tern_access_log *log, const struct tern_service_logging *logging)
+{
+    pthread_mutex_lock(&log->lock);
+    atomic_store(&log->requests, (uint32_t)logging->requests);
+    log->per_minute = logging->requests_per_minute;
+    pthread_mutex_unlock(&log->lock);
+}
+
+static enum tern_result init_access_log(struct tern_access_log *log,
+                                        const struct tern_service_logging *logging)
+{
+    TERN_TRY(init_allowances(&log->addresses));
+    pthread_mutex_init(&log->lock, NULL);
+    set_access_log(log, logging);
+    return TERN_OK;
+}
+
+static void free_access_log(struct tern_access_log *log)
+{
+    pthread_mutex_destroy(&log->lock);
+}
+
+static bool has_line(struct tern_access_log *log, const struct tern_http_answered *answered)
+{
+    switch ((enum tern_logged_requests)atomic_load(&log->requests)) {
+    case TERN_LOG_NO_REQUESTS:
+        return answered->status == 401;
+    case TERN_LOG_REFUSED_REQUESTS:
+        return answered->status >= 400;
+    case TERN_LOG_ALL_REQUESTS:
+        break;
+    }
+    return true;
+}
+
+// Takes a line of the address first, so that an address at its limit uses up no lines of other addresses.
+static bool take_failure(struct tern_access_log *log, const struct tern_address *address,
+                         uint64_t now_ms)
+{
+    struct tern_allowance *own = allowance_of(&log->addresses, address, NULL);
+    return take_allowance(own, FAILURES_PER_ADDRESS, now_ms) == 0 &&
+           take_allowance(&log->failures, FAILURES_PER_MINUTE, now_ms) == 0;
+}
+
+static bool take_line(struct tern_access_log *log, const struct tern_http_answered *answered,
+                      uint64_t now_ms)
+{
+    const bool failure = answered->status == 401;
+    pthread_mutex_lock(&log->lock);
+    const bool may = failure ? take_failure(log, &answered->request->address, now_ms)
+                             : take_allowance(&log->lines, log->per_minute, now_ms) == 0;
+    log->failures_dropped += failure && !may;
+    log->lines_dropped += !failure && !may;
+    pthread_mutex_unlock(&log->lock);
+    return may;
+}
+
+static void log_request(struct tern_access_log *log, const char *listener,
+                        const struct tern_http_answered *answered, uint64_t now_ms)
+{
+    const struct tern_http_request *request = answered->request;
+    if (!has_line(log, answered) || !take_line(log, answered, now_ms)) {
+        return;
+    }
+    const bool failure = answered->status == 401;
+    // All values before the path are checked or made by this program, so that filters can match them by position.
+    tern_log(failure ? TERN_LOG_WARN : TERN_LOG_INFO, failure ? "authentication-failed" : "request",
+             "listener=%s peer=%s request=%llu client=%llu status=%d ms=%llu received=%llu "
+             "sends=%llu method=%s path=%s",
+             listener, request->peer, (unsigned long long)request->id,
+             (unsigned long long)answered->client, answered->status,
+             (unsigned long long)answered->ms, (unsigned long long)answered->received,
+             (unsigned long long)answered->sends, TERN_LOG_TEXT(request->method),
+             TERN_LOG_TEXT(request->path));
+}
+
+static void log_other_certificate(struct tern_access_log *log,
+                                  const struct tern_http_request *request, uint64_t client,
+                                  uint64_t now_ms)
+{
+    pthread_mutex_lock(&log->lock);
+    const bool may = take_failure(log, &request->address, now_ms);
+    pthread_mutex_unlock(&log->lock);
+    if (may) {
+        tern_log(TERN_LOG_WARN, "certificate-name-mismatch",
+                 "listener=clients peer=%s request=%llu client=%llu certificate=%s", request->peer,
+                 (unsigned long long)request->id, (unsigned long long)client,
+                 TERN_LOG_TEXT(request->certificate));
+    }
+}
+
+static void log_handshake(struct tern_access_log *log, const char *peer, const char *why,
+                          uint64_t now_ms)
+{
+    if (atomic_load(&log->requests) == TERN_LOG_NO_REQUESTS) {
+        return;
+    }
+    pthread_mutex_lock(&log->lock);
+    const bool may = take_allowance(&log->lines, log->per_minute, now_ms) == 0;
+    log->lines_dropped += !may;
+    pthread_mutex_unlock(&log->lock);
+    if (may && why[0] != '\0') {
+        tern_log(TERN_LOG_WARN, "handshake-failed", "listener=clients peer=%s reason=%s", peer,
+                 TERN_LOG_TEXT(why));
+    } else if (may) {
+        tern_log(TERN_LOG_INFO, "handshake-failed", "listener=clients peer=%s", peer);
+    }
+}
+
+void tern_access_log_report_dropped(struct tern_access_log *log, uint64_t now_ms)
+{
+    pthread_mutex_lock(&log->lock);
+    const uint64_t lines = log->lines_dropped;
+    const uint64_t failures = log->failures_dropped;
+    const bool due = lines + failures > 0 && now_ms - log->reported_ms >= REPORT_MS;
+    if (due) {
+        log->lines_dropped = 0;
+        log->failures_dropped = 0;
+        log->reported_ms = now_ms;
+    }
+    pthread_mutex_unlock(&log->lock);
+    if (due) {
+        tern_log(TERN_LOG_WARN, "log-lines-dropped", "requests=%llu authentication_failures=%llu",
+                 (unsigned long long)lines, (unsigned long long)failures);
+    }
+}
 
 // --- HTTP caches between clients and the aggregator
 //
@@ -101,7 +711,7 @@ static uint32_t over_rate(struct tern_service *service, const struct tern_http_r
     }
     uint64_t now = tern_service_monotonic(service);
     uint32_t wait = kind == REQUEST_ENROLL ? enrollment_over_rate(service, http, now)
-                                           : tern_gate_request(service->gate, client, now);
+                                           : take_request(service->gate, client, now);
     if (wait != 0) {
         atomic_fetch_add(&service->rate_limited, 1);
     }
@@ -187,12 +797,10 @@ static enum tern_result authenticate_by_token(struct tern_service *service,
                                               uint64_t *client)
 {
     TERN_TRY(tern_gate_client(service->gate, request->authorization, client));
-    if (request->certificate[0] == '\0' ||
-        tern_gate_is_named(service->gate, *client, request->certificate)) {
+    if (request->certificate[0] == '\0' || is_named(service->gate, *client, request->certificate)) {
         return TERN_OK;
     }
-    tern_access_log_other_certificate(&service->access, request, *client,
-                                      tern_service_monotonic(service));
+    log_other_certificate(&service->access, request, *client, tern_service_monotonic(service));
     return TERN_ERR_UNAUTHORIZED;
 }
 
@@ -205,7 +813,7 @@ static enum tern_result authenticate(struct tern_service *service,
         return authenticate_by_token(service, request, client);
     }
     // The client may have been revoked since the handshake; then it has no key.
-    if (!tern_psk_keys_find(&service->psk_keys, request->psk_client, NULL)) {
+    if (!find_psk(&service->psk_keys, request->psk_client, NULL)) {
         return TERN_ERR_UNAUTHORIZED;
     }
     *client = request->psk_client;
@@ -319,7 +927,7 @@ static bool may_be_new(struct tern_service *service, const struct tern_http_requ
 {
     return service->config.shares &&
            tern_service_monotonic(service) > atomic_load(&service->current_ms) + CURRENT_MS &&
-           http->psk_client == 0 && tern_gate_is_unknown_token(service->gate, http->authorization);
+           http->psk_client == 0 && is_unknown_token(service->gate, http->authorization);
 }
 
 // Sets the request's client. Returns 0 or the status of a refusal.
@@ -437,7 +1045,7 @@ static bool expects_upload(void *ctx, uint64_t client, const char *path)
     struct tern_service *service = ctx;
     uint32_t round;
     uint32_t sequence;
-    return tern_gate_admits(service->gate, client) &&
+    return gate_admits(service->gate, client) &&
            tern_path_parse_update(path, &round, &sequence) == TERN_OK &&
            tern_federation_expects_update(service->federation, client, round) == TERN_OK;
 }
@@ -446,7 +1054,7 @@ static bool expects_upload(void *ctx, uint64_t client, const char *path)
 static bool admits_client(void *ctx, uint64_t client)
 {
     struct tern_service *service = ctx;
-    return tern_gate_admits(service->gate, client);
+    return gate_admits(service->gate, client);
 }
 
 // --- Requests
@@ -528,7 +1136,8 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
     const int status = identify(service, http, request);
     if (status != 0) {
         request->tag = (struct tern_http_tag){.purpose = TERN_PURPOSE_CHECKIN};
-        tern_answer_error(request, status, status == 401 ? TERN_ERR_UNAUTHORIZED : TERN_ERR_BUSY);
+        const enum tern_result reason = status == 401 ? TERN_ERR_UNAUTHORIZED : TERN_ERR_BUSY;
+        tern_answer_refusal(request, status, reason, tern_result_sentence(reason));
         tern_answer_send(request);
         return;
     }
@@ -560,26 +1169,26 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
 static void on_answered(void *ctx, const struct tern_http_answered *answered)
 {
     struct tern_service *service = ctx;
-    tern_access_log_request(&service->access, "clients", answered, tern_service_monotonic(service));
+    log_request(&service->access, "clients", answered, tern_service_monotonic(service));
 }
 
 static void on_handshake_failed(void *ctx, const char *peer, const char *why)
 {
     struct tern_service *service = ctx;
-    tern_access_log_handshake(&service->access, peer, why, tern_service_monotonic(service));
+    log_handshake(&service->access, peer, why, tern_service_monotonic(service));
 }
 
 void tern_service_log_admin_request(struct tern_service *service,
                                     const struct tern_http_answered *answered)
 {
-    tern_access_log_request(&service->access, "admin", answered, tern_service_monotonic(service));
+    log_request(&service->access, "admin", answered, tern_service_monotonic(service));
 }
 
 // Called on the listener's thread during a handshake.
-static bool find_psk(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE])
+static bool on_psk(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE])
 {
     struct tern_service *service = ctx;
-    return tern_psk_keys_find(&service->psk_keys, client, key);
+    return find_psk(&service->psk_keys, client, key);
 }
 
 _Static_assert(TERN_HTTP_PSK_SIZE == TERN_PSK_SIZE, "one key");
@@ -592,7 +1201,7 @@ struct tern_http_handler tern_service_handler(struct tern_service *service)
                                       .expects_upload = expects_upload,
                                       .admits_client = admits_client,
                                       .on_request = on_request,
-                                      .psk = service->config.psk ? find_psk : NULL,
+                                      .psk = service->config.psk ? on_psk : NULL,
                                       .on_metered = on_metered,
                                       .on_handshake_failed = on_handshake_failed,
                                       .on_answered = on_answered};
@@ -611,4 +1220,37 @@ void tern_service_submit(struct tern_service *service, struct tern_http_exchange
     request->kind = REQUEST_JOB;
     request->u.job = (struct job_request){job, refusal, ctx};
     queue(service, request);
+}
+
+// --- Start and settings
+
+enum tern_result tern_front_open(struct tern_service *service)
+{
+    const struct tern_service_limits *limits = &service->config.limits;
+    service->gate = tern_gate_new(limits->requests_per_minute, limits->enrollments_per_minute);
+    init_psks(&service->psk_keys);
+    const enum tern_result result = init_access_log(&service->access, &service->config.logging);
+    return service->gate != NULL ? result : TERN_ERR_NO_MEMORY;
+}
+
+enum tern_result tern_front_load(struct tern_service *service)
+{
+    if (service->config.psk) {
+        TERN_TRY(load_psks(&service->psk_keys, service->db));
+    }
+    return load_codes(service->gate, service->db);
+}
+
+void tern_front_configure(struct tern_service *service, const struct tern_service_config *config)
+{
+    set_access_log(&service->access, &config->logging);
+    set_rates(service->gate, config->limits.requests_per_minute,
+              config->limits.enrollments_per_minute);
+}
+
+void tern_front_close(struct tern_service *service)
+{
+    free_psks(&service->psk_keys);
+    free_access_log(&service->access);
+    tern_gate_free(service->gate);
 }

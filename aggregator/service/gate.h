@@ -10,6 +10,7 @@
 #include "util/sha256.h"
 #include "wire/wire.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,10 +23,6 @@ struct tern_allowance {
     uint64_t at_ms;
 };
 
-// Takes one request out of the allowance. Returns 0, or the seconds after which to try again. per_minute > 0.
-uint32_t tern_allowance_take(struct tern_allowance *allowance, uint32_t per_minute,
-                             uint64_t now_ms);
-
 // Addresses share this many allowances, so that a flood from many addresses does not use more memory. A random seed
 // assigns them, so that nobody can choose addresses that share another one's allowance.
 #define TERN_ADDRESS_SLOTS 4096
@@ -34,15 +31,6 @@ struct tern_address_allowances {
     uint8_t seed[16]; // of the hash that assigns slots
     struct tern_allowance slots[TERN_ADDRESS_SLOTS];
 };
-
-// Sets the seed of *allowances, which is all zero. TERN_ERR_IO: no random bytes are available.
-TERN_MUST_USE enum tern_result
-tern_address_allowances_init(struct tern_address_allowances *allowances);
-
-// Returns the allowance of an address. code_hash: the allowance is for this join code alone; NULL = none.
-struct tern_allowance *tern_allowance_of(struct tern_address_allowances *allowances,
-                                         const struct tern_address *address,
-                                         const uint8_t code_hash[TERN_SHA256_SIZE]);
 
 // --- Pre-shared keys
 
@@ -54,16 +42,6 @@ struct tern_psk_keys {
     size_t count;
 };
 
-void tern_psk_keys_init(struct tern_psk_keys *keys);
-void tern_psk_keys_free(struct tern_psk_keys *keys);
-
-// Replaces all keys by those in the store. On an error the keys are unchanged.
-// TERN_ERR_NO_MEMORY, TERN_ERR_IO
-TERN_MUST_USE enum tern_result tern_psk_keys_load(struct tern_psk_keys *keys, struct tern_db *db);
-
-// Whether the client has a key; a revoked client has none. key: receives TERN_PSK_SIZE bytes if so; may be NULL.
-bool tern_psk_keys_find(struct tern_psk_keys *keys, uint64_t client, uint8_t *key);
-
 // --- Tokens, join codes and rates
 
 struct tern_db;
@@ -71,9 +49,6 @@ struct tern_gate;
 
 // Rates are per minute; 0 = no limit. NULL when memory is short, or no random bytes are available.
 struct tern_gate *tern_gate_new(uint32_t requests_per_minute, uint32_t enrollments_per_minute);
-// Sets new rates.
-void tern_gate_set_rates(struct tern_gate *gate, uint32_t requests_per_minute,
-                         uint32_t enrollments_per_minute);
 void tern_gate_free(struct tern_gate *gate);
 
 // Adds a client, or changes whether it is revoked. name: the common name that the client's certificate must have, if it
@@ -86,21 +61,6 @@ TERN_MUST_USE enum tern_result tern_gate_set_client(struct tern_gate *gate, uint
 TERN_MUST_USE enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
                                                 uint64_t *client);
 
-// Whether the header has a well-formed token that no client has, not even a revoked one.
-bool tern_gate_is_unknown_token(struct tern_gate *gate, const char *authorization);
-
-// Whether the client exists and is not revoked.
-bool tern_gate_admits(struct tern_gate *gate, uint64_t client);
-
-// Whether the client has this name.
-bool tern_gate_is_named(struct tern_gate *gate, uint64_t client, const char *name);
-
-// Loads all join codes, including used and expired ones. On an error of tern_db_codes(), or TERN_ERR_NO_MEMORY, the codes
-// are unchanged.
-TERN_MUST_USE enum tern_result tern_gate_load_codes(struct tern_gate *gate, struct tern_db *db);
-
-// Takes a request out of the client's allowance. Returns 0, or the seconds after which to try again.
-uint32_t tern_gate_request(struct tern_gate *gate, uint64_t client, uint64_t now_ms);
 // Takes an enrolment out of the address's allowance for this code; unknown codes share one allowance, so that guesses do
 // not use up the allowance of a real code. code_hash: NULL if the request has no readable code. Returns like
 // tern_gate_request().
@@ -109,5 +69,24 @@ uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address 
 
 // Removes the clients with this id and above, because their enrolment was not committed.
 void tern_gate_remove_from(struct tern_gate *gate, uint64_t first);
+
+// --- Access log
+
+// Writes log lines about requests and handshakes within limits, so that a flood does not fill the disk, and counts the
+// dropped lines.
+struct tern_access_log {
+    pthread_mutex_t lock;
+    _Atomic uint32_t requests; // enum tern_logged_requests
+    uint32_t per_minute;
+    struct tern_allowance lines;
+    struct tern_allowance failures;
+    struct tern_address_allowances addresses; // of failures
+    uint64_t lines_dropped;                   // since reported_ms
+    uint64_t failures_dropped;
+    uint64_t reported_ms;
+};
+
+// Logs how many lines were dropped, at most once a minute. now_ms: UINT64_MAX = at once.
+void tern_access_log_report_dropped(struct tern_access_log *log, uint64_t now_ms);
 
 #endif

@@ -1,19 +1,291 @@
-// Handles each kind of request inside the batch's transaction, on the service thread, and makes its answer. Check-ins are
-// answered after tern_federation_advance(), or held until there is something to do.
+// The queue of requests, their answers, and the handler of each kind of request. Handlers run inside the batch's transaction,
+// on the service thread. Check-ins are answered after tern_federation_advance(), or held until there is something to do.
 #include "service/internal.h"
 
+#include "hosted/log.h"
 #include "meter/meter.h"
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+// --- The queue
+
+void tern_request_queue_init(struct tern_request_queue *queue, uint32_t max)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&queue->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&queue->lock, NULL);
+    tern_request_list_init(&queue->list);
+    queue->max = max;
+}
+
+void tern_request_queue_set_limit(struct tern_request_queue *queue, uint32_t max)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->max = max;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void tern_request_queue_free(struct tern_request_queue *queue)
+{
+    pthread_cond_destroy(&queue->wake);
+    pthread_mutex_destroy(&queue->lock);
+}
+
+bool tern_request_queue_put(struct tern_request_queue *queue, struct request *request)
+{
+    pthread_mutex_lock(&queue->lock);
+    bool taken = !queue->stopping && queue->count < queue->max;
+    if (taken) {
+        tern_request_list_add(&queue->list, request);
+        queue->count++;
+        pthread_cond_signal(&queue->wake);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return taken;
+}
+
+void tern_request_queue_set_flag(struct tern_request_queue *queue, bool *flag)
+{
+    pthread_mutex_lock(&queue->lock);
+    *flag = true;
+    queue->woken = true;
+    pthread_cond_signal(&queue->wake);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+struct request *tern_request_queue_take(struct tern_request_queue *queue, uint32_t most,
+                                        uint32_t *count)
+{
+    struct request *first = queue->list.first;
+    struct request **end = &queue->list.first;
+    *count = 0;
+    while (*end != NULL && *count < most) {
+        end = &(*end)->next;
+        (*count)++;
+    }
+    if (first == NULL) {
+        return NULL;
+    }
+    queue->list.first = *end;
+    if (*end == NULL) {
+        queue->list.end = &queue->list.first;
+    }
+    *end = NULL;
+    queue->count -= *count;
+    return first;
+}
+
+void tern_request_queue_wait(struct tern_request_queue *queue, uint64_t ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)(ms / 1000);
+    until.tv_nsec += (long)(ms % 1000) * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    pthread_cond_timedwait(&queue->wake, &queue->lock, &until);
+}
 
 // --- Answers
+
+// Returns the status for a result that refuses a request.
+static int status_of(enum tern_result result)
+{
+    switch ((int)result) {
+    case TERN_ERR_UNAUTHORIZED:
+        return 401;
+    case TERN_ERR_NOT_FOUND:
+        return 404;
+    case TERN_ERR_CONFLICT:
+        return 409;
+    case TERN_ERR_LATE:
+        return 410;
+    case TERN_ERR_TOO_LARGE:
+        return 413;
+    case TERN_ERR_BUSY:
+    case TERN_ERR_IO:
+    case TERN_ERR_NO_MEMORY:
+        return 503;
+    default:
+        return 422;
+    }
+}
+
+static void clear_reply(struct request *request)
+{
+    tern_blob_release(request->reply.body);
+    memset(&request->reply, 0, sizeof request->reply);
+    request->tag.payload_down = 0;
+    tern_http_tag_clear_cache(&request->tag);
+}
+
+static void answer_bytes(struct request *request, const uint8_t *body, size_t len)
+{
+    clear_reply(request);
+    struct tern_blob *blob = tern_blob_new(len);
+    request->answered = true;
+    if (blob == NULL) {
+        // The request is handled and stored; a repeated request gets the answer.
+        request->reply.status = 503;
+        request->reply.retry_after_s = 1;
+        return;
+    }
+    memcpy(blob->data, body, len);
+    request->reply.status = 200;
+    request->reply.body = blob;
+}
+
+static void put_error(struct request *request, enum tern_result result, const char *sentence)
+{
+    tern_Error error = tern_Error_init_zero;
+    uint8_t body[sizeof error + 16];
+    size_t len = 0;
+    strncpy(error.name, tern_result_name(result), sizeof error.name - 1);
+    strncpy(error.sentence, sentence, sizeof error.sentence - 1);
+    if (tern_wire_encode_error(&error, body, sizeof body, &len) == TERN_OK) {
+        answer_bytes(request, body, len);
+    }
+}
+
+void tern_answer_refusal(struct request *request, int status, enum tern_result result,
+                         const char *sentence)
+{
+    clear_reply(request);
+    if (request->kind == REQUEST_JOB) {
+        request->u.job.refuse(&request->reply, status, result, sentence);
+    } else {
+        put_error(request, result, sentence);
+    }
+    request->reply.status = status;
+    request->reply.retry_after_s = status == 429 || status == 503 ? 1 : 0;
+    request->answered = true;
+}
+
+static void answer_refused(struct request *request, const struct tern_refusal *refusal)
+{
+    tern_answer_refusal(request, status_of(refusal->result), refusal->result,
+                        refusal->sentence[0] != '\0' ? refusal->sentence
+                                                     : tern_result_sentence(refusal->result));
+    if (refusal->retry_after_s != 0) {
+        request->reply.retry_after_s = refusal->retry_after_s;
+    }
+}
+
+static void answer_error(struct request *request, int status, enum tern_result result)
+{
+    tern_answer_refusal(request, status, result, tern_result_sentence(result));
+}
+
+void tern_answer_unavailable(struct request *request)
+{
+    tern_answer_refusal(request, 503, TERN_ERR_BUSY,
+                        "The aggregator could not store the request. Nothing changed; try again.");
+}
+
+void tern_answer_reconnect(struct request *request, bool shares)
+{
+    request->reply.closes = shares && request->reply.status == 503;
+}
+
+static void answer_message(struct request *request, enum tern_result encoded, const uint8_t *body,
+                           size_t len)
+{
+    if (encoded == TERN_OK) {
+        answer_bytes(request, body, len);
+        return;
+    }
+    tern_log(TERN_LOG_ERROR, "reply-not-encodable", "error=%s", tern_result_name(encoded));
+    answer_error(request, 503, encoded);
+}
+
+// Returns the Cache-Control of a download.
+static const char *cache_control(bool shared)
+{
+    return shared ? "public, max-age=31536000, immutable" : "private, max-age=31536000, immutable";
+}
+
+static void answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
+                        const struct tern_download_facts *facts)
+{
+    clear_reply(request);
+    request->reply.status = 200;
+    request->reply.body = blob;
+    request->reply.body_from = from < SIZE_MAX ? (size_t)from : SIZE_MAX;
+    request->reply.cache = cache_control(facts->shared);
+    uint64_t left = from < blob->len ? blob->len - from : 0; // 0: the listener replies 416
+    request->tag.payload_down = left < facts->payload ? left : facts->payload;
+    request->answered = true;
+}
+
+// Returns the length of the head that the listener would write (http/reply.c).
+static uint64_t head_bytes(const struct tern_download_facts *facts, uint64_t from, uint64_t left)
+{
+    char range[96] = "";
+    const char *status = "200 OK";
+    if (left == 0) {
+        status = "416 Range Not Satisfiable";
+        snprintf(range, sizeof range, "Content-Range: bytes */%" PRIu32 "\r\n", facts->size);
+    } else if (from > 0) {
+        status = "206 Partial Content";
+        snprintf(range, sizeof range,
+                 "Content-Range: bytes %" PRIu64 "-%" PRIu32 "/%" PRIu32 "\r\n", from,
+                 facts->size - 1, facts->size);
+    }
+    return (uint64_t)snprintf(NULL, 0,
+                              "HTTP/1.1 %s\r\n%sContent-Length: %" PRIu64
+                              "\r\nCache-Control: %s\r\nETag: \"1\"\r\n\r\n",
+                              status, range, left, cache_control(facts->shared));
+}
+
+// Sets the tag's bytes of a download from byte `from` on that a cache sends, as if this aggregator had sent it.
+static void tag_cached(const struct tern_download_facts *facts, uint64_t from,
+                       uint32_t request_bytes, struct tern_http_tag *tag)
+{
+    const uint64_t left = from < facts->size ? facts->size - from : 0;
+    tag->payload_down = left < facts->payload ? left : facts->payload;
+    tag->cache_sends = head_bytes(facts, from, left) + left;
+    tag->cache_receives = request_bytes;
+}
+
+void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts)
+{
+    const struct download_request *wanted = &request->u.download;
+    clear_reply(request);
+    request->reply.status = 204;
+    tag_cached(facts, wanted->from, wanted->request_bytes, &request->tag);
+    request->answered = true;
+}
+
+void tern_answer_send(struct request *request)
+{
+    if (request->kind == REQUEST_UPDATE) {
+        tern_incoming_update_free(&request->u.update);
+    }
+    if (request->kind == REQUEST_JOB) {
+        free(request->u.job.ctx);
+    } else {
+        tern_http_exchange_tag(request->exchange, &request->tag);
+    }
+    tern_http_reply(request->exchange, &request->reply);
+    free(request);
+}
+
+// --- Answers of each kind
 
 static enum tern_result answer_update(struct request *request, const tern_UpdateReply *reply)
 {
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     size_t len = 0;
     const enum tern_result encoded = tern_wire_encode_update_reply(reply, body, sizeof body, &len);
-    tern_answer_message(request, encoded, body, len);
+    answer_message(request, encoded, body, len);
     return encoded;
 }
 
@@ -23,7 +295,7 @@ static enum tern_result answer_plain(struct request *request, const tern_Checkin
     uint8_t body[TERN_WIRE_MESSAGE_MAX];
     size_t len = 0;
     enum tern_result encoded = tern_wire_encode_checkin_reply(reply, none, body, sizeof body, &len);
-    tern_answer_message(request, encoded, body, len);
+    answer_message(request, encoded, body, len);
     return TERN_OK;
 }
 
@@ -90,7 +362,7 @@ static enum tern_result try_inline(struct tern_service *service, struct request 
     TERN_TRY(gather(service, &reply->task, memory, &payload));
     const tern_CheckinReply message = without_hashes(reply);
     TERN_TRY(tern_wire_encode_checkin_reply(&message, downloads, memory + most, most, &len));
-    tern_answer_message(request, TERN_OK, memory + most, len);
+    answer_message(request, TERN_OK, memory + most, len);
     request->tag.payload_down = payload;
     service->counters.downloads += message.task.downloads_count;
     return TERN_OK;
@@ -193,7 +465,8 @@ void tern_service_restore_held(struct tern_service *service)
     }
 }
 
-void tern_service_release_held(struct tern_service *service)
+// Moves all held check-ins into the batch, unanswered.
+static void release_all_held(struct tern_service *service)
 {
     for (uint64_t client = 1; client <= service->held.capacity; client++) {
         struct request *request = held_of(service, client);
@@ -216,7 +489,7 @@ static enum tern_result try_answer(struct tern_service *service, struct request 
     struct tern_checkin_answer next;
     *held = false;
     if (!tern_federation_has_client(service->federation, request->client)) {
-        tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
+        answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
         return TERN_OK;
     }
     TERN_TRY(tern_federation_answer_checkin(service->federation, request->client, now, &next));
@@ -347,13 +620,13 @@ static enum tern_result handle_enroll(struct tern_service *service, struct reque
         atomic_fetch_add(&service->unauthorized, 1);
     }
     if (refusal.result != TERN_OK) {
-        tern_answer_refused(request, &refusal);
+        answer_refused(request, &refusal);
         return TERN_OK;
     }
     service->counters.enrolled++;
     request->tag.client = reply.client_id;
     enum tern_result encoded = tern_wire_encode_enroll_reply(&reply, body, sizeof body, &len);
-    tern_answer_message(request, encoded, body, len);
+    answer_message(request, encoded, body, len);
     return TERN_OK;
 }
 
@@ -365,7 +638,7 @@ static enum tern_result handle_checkin(struct tern_service *service, struct requ
     TERN_TRY(tern_federation_checkin(service->federation, request->client, request->parsed, message,
                                      now, &refusal));
     if (refusal.result != TERN_OK) {
-        tern_answer_refused(request, &refusal);
+        answer_refused(request, &refusal);
     }
     uint64_t limit = service->config.limits.long_poll_ms;
     request->arrived_ms = service->batch_ms;
@@ -387,13 +660,13 @@ static enum tern_result handle_download(struct tern_service *service, struct req
         }
     }
     if (found != TERN_OK) {
-        tern_answer_refused(request, &(struct tern_refusal){.result = found});
+        answer_refused(request, &(struct tern_refusal){.result = found});
         return TERN_OK;
     }
     *(request->tag.peer_is_cache ? &service->counters.cache_fills : &service->counters.downloads) +=
         1;
     request->tag.round = tern_federation_round(service->federation);
-    tern_answer_blob(request, blob, wanted->from, &facts);
+    answer_blob(request, blob, wanted->from, &facts);
     return TERN_OK;
 }
 
@@ -406,7 +679,7 @@ static enum tern_result handle_authorize(struct tern_service *service, struct re
         TERN_TRY(tern_db_may_miss(found));
     }
     if (found != TERN_OK) {
-        tern_answer_refused(request, &(struct tern_refusal){.result = found});
+        answer_refused(request, &(struct tern_refusal){.result = found});
         return TERN_OK;
     }
     service->counters.downloads++;
@@ -426,7 +699,7 @@ static enum tern_result handle_update(struct tern_service *service, struct reque
     if (refusal.result == TERN_ERR_BUSY) {
         tern_answer_unavailable(request);
     } else if (refusal.result != TERN_OK) {
-        tern_answer_refused(request, &refusal);
+        answer_refused(request, &refusal);
     }
     return TERN_OK;
 }
@@ -470,6 +743,7 @@ enum tern_result tern_service_settle(struct tern_service *service, struct reques
 void tern_service_answer_failed(struct tern_service *service,
                                 void (*answer)(struct request *request))
 {
+    release_all_held(service);
     for (struct request *request = service->batch.first; request != NULL; request = request->next) {
         if (request->stored) {
             answer_counted(service, request, NULL);
@@ -519,7 +793,7 @@ static enum tern_result handle_progress(struct tern_service *service, struct req
     const enum tern_result found =
         tern_federation_find_update(service->federation, request->client, progress->round, sha256);
     if (found == TERN_ERR_NOT_FOUND) {
-        tern_answer_error(request, 404, found);
+        answer_error(request, 404, found);
         return TERN_OK;
     }
     TERN_TRY(found);
@@ -536,7 +810,7 @@ static enum tern_result handle_statistics(struct tern_service *service, struct r
     TERN_TRY(tern_federation_receive_statistics(service->federation, request->client,
                                                 &request->u.statistics, now, &duplicate, &refusal));
     if (refusal.result != TERN_OK) {
-        tern_answer_refused(request, &refusal);
+        answer_refused(request, &refusal);
         return TERN_OK;
     }
     reply.status =
@@ -572,7 +846,7 @@ enum tern_result tern_service_handle(struct tern_service *service, struct reques
 {
     if (!is_admitted(service, request)) {
         atomic_fetch_add(&service->unauthorized, 1);
-        tern_answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
+        answer_error(request, 401, TERN_ERR_UNAUTHORIZED);
         return TERN_OK;
     }
     switch (request->kind) {

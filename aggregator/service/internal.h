@@ -4,9 +4,7 @@
 #define TERN_SERVICE_INTERNAL_H
 
 #include "hosted/log.h"
-#include "service/access_log.h"
 #include "service/gate.h"
-#include "service/metering.h"
 #include "service/requests.h"
 #include "service/service.h"
 #include <pthread.h>
@@ -97,16 +95,45 @@ struct tern_service {
     struct tern_service_snapshot snapshot; // any thread
 };
 
+// --- Front (front.c): the listeners' side of the service
+
+// Creates the gate and the access log of the service. service->config and a zeroed service are set.
+// TERN_ERR_NO_MEMORY, TERN_ERR_IO: the system has no random bytes
+TERN_MUST_USE enum tern_result tern_front_open(struct tern_service *service);
+// Loads the pre-shared keys and join codes of the store, including used and expired codes. On an error nothing changes.
+// TERN_ERR_NO_MEMORY, errors of the store
+TERN_MUST_USE enum tern_result tern_front_load(struct tern_service *service);
+// Uses new limits of rates and log lines.
+void tern_front_configure(struct tern_service *service, const struct tern_service_config *config);
+void tern_front_close(struct tern_service *service);
+
+// --- Byte counts (facts.c)
+
+// Adds up byte counts in memory per client, round and purpose, until the service thread writes them to the store, so
+// that a batch of requests costs a few rows. Listeners' threads add counts. Any thread.
+struct tern_metering *tern_metering_new(void); // NULL when memory is short
+void tern_metering_free(struct tern_metering *metering);
+
+void tern_metering_add(struct tern_metering *metering, const struct tern_db_meter *row);
+
+// Adds to *meter the bytes of a client in a round that are not in the store yet.
+void tern_metering_pending(struct tern_metering *metering, uint64_t client, uint32_t round,
+                           struct tern_db_meter *meter);
+
+// Writes all rows inside the present transaction. Call tern_metering_end_flush() after the transaction.
+TERN_MUST_USE enum tern_result tern_metering_flush(struct tern_metering *metering,
+                                                   struct tern_db *db);
+
+// Drops the flushed rows after a commit; keeps them for the next flush otherwise.
+void tern_metering_end_flush(struct tern_metering *metering, bool committed);
+
 // --- Facts for any thread (facts.c)
 
 // Copies the counters at the end of a batch, before its answers are sent. is_stored: memory equals the store, so that the
 // federation's facts are copied, too.
 void tern_service_snapshot_update(struct tern_service *service, bool is_stored);
-// Records that a transaction with writes was committed.
-void tern_service_snapshot_stored(struct tern_service *service);
-// Records that a transaction failed, on service->db or on another connection.
-void tern_service_snapshot_failed(struct tern_service *service, const struct tern_db *db,
-                                  enum tern_result why);
+// Records the result of a transaction on service->db.
+void tern_service_snapshot_stored(struct tern_service *service, enum tern_result result);
 // Whether the service thread's present iteration takes so long (5 s, or 250 ms after a failed transaction) that new
 // requests are refused instead of queued. Any thread.
 bool tern_service_is_stuck(struct tern_service *service);
@@ -131,10 +158,9 @@ TERN_MUST_USE enum tern_result tern_service_settle_held(struct tern_service *ser
 bool tern_service_holds(const struct tern_service *service, const struct request *request);
 // Reports the waiting clients to a federation that was loaded again.
 void tern_service_restore_held(struct tern_service *service);
-// Moves all held check-ins into the batch, unanswered.
-void tern_service_release_held(struct tern_service *service);
 
-// Calls `answer` for all requests of a failed batch, except updates that an earlier batch has stored.
+// Moves all held check-ins into the failed batch, and calls `answer` for all its requests, except updates that an earlier
+// batch has stored.
 void tern_service_answer_failed(struct tern_service *service,
                                 void (*answer)(struct request *request));
 

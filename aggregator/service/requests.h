@@ -76,8 +76,18 @@ struct tern_request_list {
     struct request **end; // the last `next`, or &first
 };
 
-void tern_request_list_init(struct tern_request_list *list);
-void tern_request_list_add(struct tern_request_list *list, struct request *request);
+static inline void tern_request_list_init(struct tern_request_list *list)
+{
+    list->first = NULL;
+    list->end = &list->first;
+}
+
+static inline void tern_request_list_add(struct tern_request_list *list, struct request *request)
+{
+    request->next = NULL;
+    *list->end = request;
+    list->end = &request->next;
+}
 
 // --- The queue: bounded; any thread puts, the service thread takes
 
@@ -107,19 +117,9 @@ void tern_request_queue_wait(struct tern_request_queue *queue, uint64_t ms);
 
 // --- Answers
 
-// Sets the reply to an Error with the result's sentence, and Retry-After: 1 for 429 and 503.
-void tern_answer_error(struct request *request, int status, enum tern_result result);
-// Like tern_answer_error(), with another sentence.
+// Sets the reply to an Error with this sentence, and Retry-After: 1 for 429 and 503.
 void tern_answer_refusal(struct request *request, int status, enum tern_result result,
                          const char *sentence);
-// Like tern_answer_refusal(), with the status that follows from refusal->result.
-void tern_answer_refused(struct request *request, const struct tern_refusal *refusal);
-// Sets the reply to 200 with a copy of these bytes, or to 503 if `encoded` is an error.
-void tern_answer_message(struct request *request, enum tern_result encoded, const uint8_t *body,
-                         size_t len);
-// Sets the reply to the bytes of a blob from byte `from` on, and takes over the blob.
-void tern_answer_blob(struct request *request, struct tern_blob *blob, uint64_t from,
-                      const struct tern_download_facts *facts);
 // Sets the reply to 204: the cache may send the download to the client.
 void tern_answer_authorized(struct request *request, const struct tern_download_facts *facts);
 // Replaces any answer by 503.

@@ -194,7 +194,6 @@ static bool halt_if_needed(struct tern_service *service)
     if (service->halt_why[0] == '\0') {
         return false;
     }
-    tern_service_release_held(service);
     tern_service_answer_failed(service, halted_answer(service));
     atomic_store(&service->halted, true);
     report_halt(service);
@@ -323,28 +322,23 @@ static bool flush_due(const struct tern_service *service)
 
 static enum tern_result load_state(struct tern_service *service)
 {
-    if (service->config.psk) {
-        TERN_TRY(tern_psk_keys_load(&service->psk_keys, service->db));
-    }
     uint64_t then_ms;
     TERN_TRY(load_clock(service, &then_ms));
     TERN_TRY(tern_federation_load(service->federation, then_ms));
-    TERN_TRY(tern_gate_load_codes(service->gate, service->db));
+    TERN_TRY(tern_front_load(service));
     tern_service_restore_held(service);
     return TERN_OK;
 }
 
 enum tern_result tern_service_reload_clients(struct tern_service *service)
 {
-    if (service->config.psk) {
-        TERN_TRY(tern_psk_keys_load(&service->psk_keys, service->db));
-    }
+    TERN_TRY(tern_front_load(service));
     return tern_federation_reload_clients(service->federation);
 }
 
 enum tern_result tern_service_reload_codes(struct tern_service *service)
 {
-    return tern_gate_load_codes(service->gate, service->db);
+    return tern_front_load(service);
 }
 
 enum tern_result tern_service_reload_round(struct tern_service *service)
@@ -361,7 +355,6 @@ const struct tern_federation *tern_service_federation(const struct tern_service 
 static enum tern_result load_changes(struct tern_service *service)
 {
     TERN_TRY(tern_federation_reload_round(service->federation));
-    TERN_TRY(tern_service_reload_codes(service));
     return tern_service_reload_clients(service);
 }
 
@@ -486,7 +479,7 @@ static void fail_batch(struct tern_service *service, enum tern_result why,
     atomic_store(&service->current_ms, 0);
     add_to_batch(service, service->waiting.first, NULL);
     tern_request_list_init(&service->waiting);
-    tern_service_snapshot_failed(service, service->db, why);
+    tern_service_snapshot_stored(service, why);
     const bool halted = halt_if_needed(service);
     tern_log(TERN_LOG_ERROR, "batch-failed", "error=%s detail=%s", tern_result_name(why),
              TERN_LOG_TEXT(tern_db_error(service->db)));
@@ -494,7 +487,6 @@ static void fail_batch(struct tern_service *service, enum tern_result why,
         reconnect_batch(service);
         return;
     }
-    tern_service_release_held(service);
     tern_service_answer_failed(service, tern_answer_unavailable);
     if (tern_service_is_stuck(service)) {
         refuse_queued(service);
@@ -559,7 +551,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
         mark_stored(service);
         // During a merge the failure may have been the storing of the version, which is not repeated yet.
         if (!tern_federation_is_merging(service->federation)) {
-            tern_service_snapshot_stored(service);
+            tern_service_snapshot_stored(service, TERN_OK);
         }
     }
     if (flush) {
@@ -621,10 +613,8 @@ enum tern_result tern_service_check_config(const struct tern_service *service,
 
 void tern_service_configure(struct tern_service *service, const struct tern_service_config *config)
 {
-    const struct tern_service_limits *limits = &config->limits;
-    tern_access_log_set(&service->access, &config->logging);
-    tern_gate_set_rates(service->gate, limits->requests_per_minute, limits->enrollments_per_minute);
-    tern_request_queue_set_limit(&service->queue, limits->queue);
+    tern_front_configure(service, config);
+    tern_request_queue_set_limit(&service->queue, config->limits.queue);
     pthread_mutex_lock(&service->next_config_lock);
     service->next_config = *config;
     atomic_store(&service->config_changed, true);
@@ -736,10 +726,8 @@ static void *run(void *arg)
 static void service_free(struct tern_service *service)
 {
     tern_federation_free(service->federation);
-    tern_psk_keys_free(&service->psk_keys);
+    tern_front_close(service);
     pthread_mutex_destroy(&service->snapshot.lock);
-    tern_access_log_free(&service->access);
-    tern_gate_free(service->gate);
     tern_metering_free(service->metering);
     tern_request_queue_free(&service->queue);
     pthread_mutex_destroy(&service->next_config_lock);
@@ -775,11 +763,9 @@ static void wake(void *ctx)
 
 static enum tern_result prepare(struct tern_service *service, char why[256])
 {
-    const struct tern_service_limits *limits = &service->config.limits;
     const struct tern_federation_ports ports = {service, admit, dismiss, metered, wake};
-    service->gate = tern_gate_new(limits->requests_per_minute, limits->enrollments_per_minute);
     service->metering = tern_metering_new();
-    if (service->gate == NULL || service->metering == NULL) {
+    if (service->metering == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
     TERN_TRY(tern_federation_new(&service->config.federation, &ports, service->db,
@@ -834,18 +820,18 @@ enum tern_result tern_service_start(const struct tern_service_config *config, st
     }
     service->config = *config;
     service->db = db;
-    if (tern_access_log_init(&service->access, &config->logging) != TERN_OK) {
-        free(service);
-        snprintf(why, 256, "the system has no random bytes");
-        return TERN_ERR_IO;
-    }
     pthread_mutex_init(&service->next_config_lock, NULL);
     pthread_mutex_init(&service->work.lock, NULL);
     pthread_cond_init(&service->work.ended, NULL);
     pthread_mutex_init(&service->snapshot.lock, NULL);
-    tern_psk_keys_init(&service->psk_keys);
     tern_request_queue_init(&service->queue, config->limits.queue);
-    enum tern_result result = prepare(service, why);
+    enum tern_result result = tern_front_open(service);
+    if (result == TERN_ERR_IO) {
+        snprintf(why, 256, "the system has no random bytes");
+    }
+    if (result == TERN_OK) {
+        result = prepare(service, why);
+    }
     if (result == TERN_OK && pthread_create(&service->thread, NULL, run, service) != 0) {
         result = TERN_ERR_NO_MEMORY;
     }
