@@ -1,10 +1,7 @@
 #include "cli/process.h"
 
-#include "hosted/host.h"
 #include "hosted/log.h"
-#include "hosted/system.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -92,78 +89,4 @@ static void log_exposed(void *ctx, const char *path, mode_t mode, const char *ch
 void tern_cli_log_exposed_secrets(const struct tern_cli *cli)
 {
     tern_cli_each_exposed_secret(cli, log_exposed, NULL);
-}
-
-// --- Reports to systemd
-
-#define DAY_MS 86400000u
-#define STATUS_MS 30000u
-
-uint64_t tern_systemd_wait_ms(void)
-{
-    const uint64_t watchdog_ms = tern_notify_watchdog_ms();
-    const uint64_t wait_ms = tern_notify_is_wanted() ? STATUS_MS : DAY_MS;
-    return watchdog_ms != 0 && watchdog_ms / 3 < wait_ms ? watchdog_ms / 3 : wait_ms;
-}
-
-static void report_status(const struct tern_service_facts *facts, char text[256])
-{
-    const struct tern_round_machine *round = &facts->federation.machine;
-    if (!facts->stores) {
-        snprintf(text, 256, "nothing can be stored: see the log");
-    } else if (round->open) {
-        snprintf(text, 256,
-                 "round %" PRIu32 ": %" PRIu32 " of %" PRIu32 " updates; %" PRIu64 " clients",
-                 round->round, round->reported, round->target, (uint64_t)facts->federation.clients);
-    } else {
-        snprintf(text, 256, "no round is open; version %" PRIu32 ", %" PRIu64 " clients",
-                 facts->federation.version, (uint64_t)facts->federation.clients);
-    }
-}
-
-// Returns whether the threads of the service and of its listener have run since the last call that returned true.
-static bool is_alive(struct tern_systemd *systemd)
-{
-    const uint64_t service_turns = tern_service_iterations(systemd->service);
-    const uint64_t server_turns = tern_http_sweeps(systemd->server);
-    const bool lives =
-        service_turns != systemd->service_turns && server_turns != systemd->server_turns;
-    if (lives) {
-        systemd->service_turns = service_turns;
-        systemd->server_turns = server_turns;
-    }
-    return lives;
-}
-
-void tern_systemd_report(struct tern_systemd *systemd)
-{
-    struct tern_service_facts facts;
-    char text[256];
-    if (!tern_notify_is_wanted()) {
-        return;
-    }
-    tern_service_facts(systemd->service, &facts);
-    report_status(&facts, text);
-    tern_notify("STATUS=%s\n%s", text, is_alive(systemd) ? "WATCHDOG=1\n" : "");
-}
-
-void tern_systemd_ready(struct tern_systemd *systemd)
-{
-    tern_notify("READY=1\n");
-    tern_systemd_report(systemd);
-}
-
-void tern_systemd_reloading(void)
-{
-    tern_notify("RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\n", tern_monotonic_ms() * 1000);
-}
-
-void tern_systemd_reloaded(void)
-{
-    tern_notify("READY=1\n");
-}
-
-void tern_systemd_stopping(void)
-{
-    tern_notify("STOPPING=1\nSTATUS=finishes requests under way\n");
 }

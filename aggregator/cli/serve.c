@@ -12,6 +12,7 @@
 #include "cli/state.h"
 #include "cli/verbs.h"
 #include "hosted/files.h"
+#include "hosted/host.h"
 #include "hosted/log.h"
 #include "hosted/system.h"
 #include "service/service.h"
@@ -101,7 +102,7 @@ static cJSON *own_settings_json(struct tern_cli *cli, const struct tern_model *m
 
 // --- Serving
 
-#define GRACE_MS 5000 // for requests and replies under way when the service stops
+#define GRACE_MS 5000 // longest time that a stopping service gives requests and replies under way
 
 #define DAY_MS 86400000u
 
@@ -109,9 +110,9 @@ struct serving {
     struct tern_cli *cli;
     const struct tern_aggregator_settings *settings;
     struct tern_service_config config;
-    struct tern_http_limits limits; // of the clients' listener
+    struct tern_http_limits limits; // limits of the clients' listener
     sigset_t signals;               // blocked in all threads
-    bool stopped;                   // by a signal during the start
+    bool stopped;                   // a signal arrived during the start
     int lock;                       // descriptor of the state directory's lock; -1: none
     struct tern_db *db;
     uint32_t node; // this aggregator's number (store/nodes.h); 0: the database is a file
@@ -124,7 +125,7 @@ struct serving {
     struct tern_shared_tickets *tickets; // NULL: the database is a file
     struct tern_leader_watch *watch;     // NULL: the database is a file
     struct tern_admin *admin;
-    const char **tool_options; // for the verbs that the admin listener runs
+    const char **tool_options; // command-line options of the verbs that the admin listener runs
 };
 
 // --- Expiry of certificates
@@ -132,7 +133,7 @@ struct serving {
 #define DAY_S 86400u
 #define WARN_DAYS 14u
 
-// event: name of the log event. consequence: what happens after the end.
+// Logs the end of a certificate. event: name of the log event. consequence: what happens after the end.
 static void log_end(const char *event, const char *path, uint64_t ends_s, const char *consequence)
 {
     char when[TERN_TEXT];
@@ -277,6 +278,69 @@ static int read_model(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
+// --- Reports to systemd
+
+#define STATUS_MS 30000u // time between two reports without a watchdog
+
+// A running service, as reported to systemd.
+struct systemd {
+    struct tern_service *service;
+    const struct tern_http_server *server;
+    uint64_t service_turns; // loop turns of both threads at the last sign of life
+    uint64_t server_turns;
+};
+
+// Returns how long the main thread may wait before report_to_systemd(), in ms; at most a day.
+static uint64_t systemd_wait_ms(void)
+{
+    const uint64_t watchdog_ms = tern_notify_watchdog_ms();
+    const uint64_t wait_ms = tern_notify_is_wanted() ? STATUS_MS : DAY_MS;
+    return watchdog_ms != 0 && watchdog_ms / 3 < wait_ms ? watchdog_ms / 3 : wait_ms;
+}
+
+static void describe_rounds(const struct tern_service_facts *facts, char text[256])
+{
+    const struct tern_round_machine *round = &facts->federation.machine;
+    if (!facts->stores) {
+        snprintf(text, 256, "nothing can be stored: see the log");
+    } else if (round->open) {
+        snprintf(text, 256,
+                 "round %" PRIu32 ": %" PRIu32 " of %" PRIu32 " updates; %" PRIu64 " clients",
+                 round->round, round->reported, round->target, (uint64_t)facts->federation.clients);
+    } else {
+        snprintf(text, 256, "no round is open; version %" PRIu32 ", %" PRIu64 " clients",
+                 facts->federation.version, (uint64_t)facts->federation.clients);
+    }
+}
+
+// Returns whether the threads of the service and of its listener have run since the last call that returned true.
+static bool has_run(struct systemd *systemd)
+{
+    const uint64_t service_turns = tern_service_iterations(systemd->service);
+    const uint64_t server_turns = tern_http_sweeps(systemd->server);
+    const bool lives =
+        service_turns != systemd->service_turns && server_turns != systemd->server_turns;
+    if (lives) {
+        systemd->service_turns = service_turns;
+        systemd->server_turns = server_turns;
+    }
+    return lives;
+}
+
+// Reports the state of the rounds to systemd, and a sign of life if the threads have run since the last report. Without signs
+// of life systemd restarts the service.
+static void report_to_systemd(struct systemd *systemd)
+{
+    struct tern_service_facts facts;
+    char text[256];
+    if (!tern_notify_is_wanted()) {
+        return;
+    }
+    tern_service_facts(systemd->service, &facts);
+    describe_rounds(&facts, text);
+    tern_notify("STATUS=%s\n%s", text, has_run(systemd) ? "WATCHDOG=1\n" : "");
+}
+
 // --- Reloading: TLS files, and the settings that may change in a running service
 
 static enum tern_result reread_settings(const struct tern_cli *cli,
@@ -290,7 +354,7 @@ static enum tern_result reread_settings(const struct tern_cli *cli,
     for (unsigned i = 0; i < cli->set_count; i++) {
         TERN_TRY(tern_settings_set(table, fresh, cli->sets[i], why));
     }
-    if (tern_cli_flag(cli, "state")) { // overrides both
+    if (tern_cli_flag(cli, "state")) { // --state overrides the old and the new settings
         memcpy(fresh->federation_state, tern_state_settings(cli)->federation_state,
                sizeof fresh->federation_state);
     }
@@ -357,7 +421,7 @@ static void log_settings(const struct tern_aggregator_settings *settings,
     }
 }
 
-// Applies the new settings. Everything that can fail comes before the first effect.
+// Applies the new settings. Steps that can fail come first, so that a failure changes nothing.
 static enum tern_result apply_settings(struct serving *serving, char why[512])
 {
     static struct tern_service_config config;
@@ -369,7 +433,7 @@ static enum tern_result apply_settings(struct serving *serving, char why[512])
         fit_to_model(serving, &config, &limits) != TERN_EXIT_OK) {
         return TERN_ERR_CONFIG; // cli->message has the reason
     }
-    if (serving->service == NULL) { // it stands by
+    if (serving->service == NULL) { // this node stands by and has no service
         config.shares = serving->config.shares;
         serving->config = config;
         serving->limits = limits;
@@ -433,13 +497,13 @@ static void publish_settings(const struct serving *serving)
 static void reload(void *ctx)
 {
     struct serving *serving = ctx;
-    tern_systemd_reloading();
+    tern_notify("RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\n", tern_monotonic_ms() * 1000);
     reload_settings(serving);
     publish_settings(serving);
     if (serving->admin != NULL) {
         tern_admin_set_settings(serving->admin, own_settings_json(serving->cli, serving->model));
     }
-    tern_systemd_reloaded();
+    tern_notify("READY=1\n");
 }
 
 // --- Standing by
@@ -494,7 +558,7 @@ static int stand_by(struct serving *serving)
 
 static int open_store(struct serving *serving)
 {
-    // First the lock, because `restore` may be replacing the database.
+    // The lock comes first, because `restore` may be replacing the database.
     if (serving->lock < 0) {
         TERN_CLI_TRY(tern_state_lock(serving->cli, &serving->lock));
     }
@@ -658,7 +722,7 @@ static enum tern_result write_port_on_full_disk(const char *path, const char *te
         return TERN_OK;
     }
     (void)unlink(path);
-    result = tern_file_write(path, text, len, 0644); // in the space of the old file
+    result = tern_file_write(path, text, len, 0644); // overwrites the old file in place
     if (result == TERN_ERR_NO_SPACE) {
         tern_log(TERN_LOG_WARN, "no-port-file", "file=%s port=%.*s advice=%s", TERN_LOG_TEXT(path),
                  (int)len - 1, text,
@@ -690,7 +754,7 @@ static void print_address(const char *scheme, const char *address, uint16_t port
     printf("%s://%s%s%s:%u", scheme, six ? "[" : "", address, six ? "]" : "", port);
 }
 
-// Prints no URL for a unix socket: a proxy in front of it has its own.
+// Prints the dashboard's URL. A listener on a unix socket has none: the proxy in front of the socket has the URL.
 static void announce_dashboard(const struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
@@ -734,7 +798,8 @@ static int start_all(struct serving *serving)
         return TERN_EXIT_OK;
     }
     TERN_CLI_TRY(start_service(serving));
-    if (serving->model == NULL) { // reading it failed before, and the service has read it now
+    if (serving->model ==
+        NULL) { // reading the model failed before, and the service could read it now
         return tern_cli_fail(
             serving->cli, TERN_ERR_IO,
             "the federation could not be read at first, but can be read now: start "
@@ -757,7 +822,7 @@ static int start_all(struct serving *serving)
                : write_port(serving, s->admin_port_file, tern_admin_port(serving->admin));
 }
 
-// --- Stopping, in the reverse order: no request may reach a service that has ended
+// --- Stopping: listeners end before the service, so that no request reaches a service that has ended
 
 static void stop_all(struct serving *serving)
 {
@@ -800,16 +865,17 @@ static sigset_t block_signals(void)
     return set;
 }
 
-// Logs the certificate once a day, to announce its end.
+// Waits for SIGTERM or SIGINT. Reloads settings at SIGHUP, reports to systemd, and logs the certificate once a day.
 static void wait_for_stop(struct serving *serving)
 {
-    struct tern_systemd systemd = {.service = serving->service, .server = serving->server};
-    const uint64_t wait_ms = tern_systemd_wait_ms();
+    struct systemd systemd = {.service = serving->service, .server = serving->server};
+    const uint64_t wait_ms = systemd_wait_ms();
     const struct timespec wait = {.tv_sec = (time_t)(wait_ms / 1000),
                                   .tv_nsec = (long)(wait_ms % 1000 * 1000000)};
     uint64_t logged_ms = tern_monotonic_ms();
     int number = 0;
-    tern_systemd_ready(&systemd);
+    tern_notify("READY=1\n");
+    report_to_systemd(&systemd);
     while (number != SIGTERM && number != SIGINT) {
         number = sigtimedwait(&serving->signals, NULL, &wait);
         if (number == SIGHUP) {
@@ -819,9 +885,9 @@ static void wait_for_stop(struct serving *serving)
             logged_ms = tern_monotonic_ms();
             log_certificate(serving);
         }
-        tern_systemd_report(&systemd);
+        report_to_systemd(&systemd);
     }
-    tern_systemd_stopping();
+    tern_notify("STOPPING=1\nSTATUS=finishes requests under way\n");
     tern_log(TERN_LOG_INFO, "stopping", "signal=%d", number);
 }
 
@@ -861,7 +927,7 @@ static int check_settings(struct tern_cli *cli)
     return code;
 }
 
-// Starts everything, once this node leads.
+// Waits until this node leads, then starts everything.
 static int start(struct serving *serving)
 {
     TERN_CLI_TRY(start_all(serving));
@@ -871,9 +937,9 @@ static int start(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
-#define REACH_MS 30000 // PostgreSQL recovers from a crash in less
+#define REACH_MS 30000 // longest wait for PostgreSQL, which recovers from a crash in less
 
-// Returns whether PostgreSQL cannot be reached; why is the reason then.
+// Returns whether PostgreSQL cannot be reached, and writes the reason to `why`.
 static bool is_unreached(const struct serving *serving, char why[256])
 {
     struct tern_db *db = NULL;
@@ -910,7 +976,8 @@ static bool outwait_crash(struct serving *serving)
     return serving->stopped || !is_away;
 }
 
-// relay: NULL: not a gateway. lock: descriptor of the state directory's lock; -1: not locked yet. Closes both.
+// Runs the service until a signal ends it. relay: NULL: this is no gateway. lock: descriptor of the state directory's lock;
+// -1: not locked yet. Closes relay and lock.
 static int serve(struct tern_cli *cli, struct tern_relay *relay, int lock)
 {
     struct serving serving = {
@@ -933,7 +1000,7 @@ int tern_cli_serve(struct tern_cli *cli)
     if (tern_cli_flag(cli, "check")) {
         return check_settings(cli);
     }
-    // With `serve`, the results of a gateway's rounds would not reach the upstream aggregator.
+    // Under `serve`, no update of a gateway would reach the upstream aggregator.
     if (tern_state_is_gateway(cli)) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "%s belongs to a gateway: run `tern-aggregator relay`",

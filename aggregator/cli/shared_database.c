@@ -21,7 +21,7 @@
 // Other nodes treat a leader as failed, and replace it, after this long without a heartbeat. Waiting for the database counts
 // as a heartbeat. PostgreSQL itself takes 8 to 10 s to notice that the leader's machine or network failed.
 #define SILENT_MS 7000u
-// Other nodes treat the leader's service as hung if it has not looked for work for this long. It does so every second.
+// Other nodes treat the leader's service as hung if its loop has not run for this long. The loop runs every second.
 #define IDLE_MS 30000u
 
 // --- Threads that wake at intervals
@@ -30,7 +30,7 @@ struct ticker {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t woken;
-    bool stopping; // under the lock
+    bool stopping; // guarded by the lock
 };
 
 static bool start_ticker(struct ticker *ticker, void *(*run)(void *ctx), void *ctx)
@@ -81,8 +81,8 @@ static void stop_ticker(struct ticker *ticker)
 struct standby {
     struct tern_db *db;
     const struct tern_standby_ports *ports;
-    char leader[TERN_STANDBY_NAME_MAX]; // as last reported
-    bool reported_lost;                 // that the database cannot be reached
+    char leader[TERN_STANDBY_NAME_MAX]; // name that was last logged
+    bool reported_lost;                 // the log says that the database cannot be reached
 };
 
 const char *tern_standby_name(const struct tern_db_node *node, char text[TERN_STANDBY_NAME_MAX])
@@ -181,8 +181,8 @@ int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_sta
 {
     struct standby standby = {.db = db, .ports = ports};
     char leader[TERN_STANDBY_NAME_MAX];
-    bool stands_by =
-        name_leader(&standby, leader); // first, because tern_db_hold() waits for seconds
+    // The log names the leader first, because tern_db_hold() waits for seconds.
+    bool stands_by = name_leader(&standby, leader);
     if (stands_by) {
         report_leader(&standby, leader);
     }
@@ -220,11 +220,11 @@ struct tern_leader_watch {
     struct ticker ticker;
 
     // Used by the ticker's thread alone.
-    struct tern_db *db;  // NULL: not connected
-    uint32_t silent;     // number of the leader that sent no heartbeat at the last look; 0: none
-    uint32_t ended;      // number of the leader whose end was last logged
-    bool logged_failure; // to end the leader
-    bool logged_unreachable; // that the database cannot be reached
+    struct tern_db *db; // NULL: not connected
+    uint32_t silent; // number of the leader that had sent no heartbeat at the last check; 0: none
+    uint32_t ended;  // number of the leader whose end was last logged
+    bool logged_failure;     // the log says that the leader's sessions could not be ended
+    bool logged_unreachable; // the log says that the database cannot be reached
 };
 
 static enum tern_result connect_watch(struct tern_leader_watch *watch)
@@ -265,7 +265,8 @@ static void report_not_ended(struct tern_leader_watch *watch, const struct tern_
     watch->logged_failure = true;
 }
 
-// Ends the sessions of a leader that was silent at two looks in a row. After one, the server's clock may have been changed.
+// Ends the sessions of a leader that was silent at two checks in a row. One silent check may come from a changed clock of
+// the server.
 // Ending its sessions frees the leader's lock and rolls its open transaction back, so that it can write nothing if it
 // resumes.
 static void end_silent_leader(struct tern_leader_watch *watch, const struct tern_db_node *leader)
@@ -343,7 +344,7 @@ static const char *const deciding[] = {"round", "statistics", "train", "codec", 
 // Shared settings of other sections.
 static const struct {
     const char *key;
-    bool decides; // it changes the results of rounds
+    bool decides; // the setting changes the results of rounds
 } single[] = {
     {"limits.clients", true},
     {"limits.num_examples", true},
@@ -403,7 +404,7 @@ static char *write_shared(const struct tern_aggregator_settings *settings)
     return text;
 }
 
-// Finds the value of a key in such a text. Returns false if the text lacks the key.
+// Finds a key's value in the text of shared settings. Returns false if the text lacks the key.
 static bool find_value(const char *text, const char *key, char value[TERN_SETTING_TEXT_MAX])
 {
     const size_t len = strlen(key);
@@ -518,7 +519,7 @@ void tern_shared_settings_publish(const struct tern_cli *cli, uint32_t node)
     free(own);
 }
 
-#define REFUSALS_MAX 300 // bytes
+#define REFUSALS_MAX 300 // bytes of the list of differing settings
 
 static void add_refusal(void *ctx, const struct tern_setting_difference *difference)
 {
@@ -587,7 +588,7 @@ struct tern_shared_tickets {
     char private_key[PATH_MAX];
     struct tern_ticket_keys *keys;
     struct ticker ticker;
-    bool logged_failure; // of the last exchange
+    bool logged_failure; // the failure of the last exchange was logged
 };
 
 // Serialized keys; secret.
@@ -626,8 +627,8 @@ static enum tern_result write_row(struct tern_db *db, const struct tern_ticket_s
     return tern_db_ticket_keys_drop(db, now_ms > KEEP_MS ? now_ms - KEEP_MS : 0);
 }
 
-// Fills *found with the keys of the database, or else with `own`, and adds the next key if it is due. *changed: *found
-// differs from the database.
+// Copies the keys of the database, or else `own`, to *found, and adds the next key if it is due. *changed: *found differs
+// from the database.
 static enum tern_result find_keys(struct tern_db *db, const struct tern_ticket_sealer *sealer,
                                   const struct bytes *own, struct bytes *found, bool *changed)
 {

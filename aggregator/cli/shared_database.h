@@ -17,7 +17,7 @@
 #define TERN_STANDBY_NODES 128 // most nodes in a list
 
 struct tern_standby_ports {
-    const sigset_t *signals;   // blocked
+    const sigset_t *signals;   // signals to wait for; the caller has blocked them
     void (*reload)(void *ctx); // called at SIGHUP; NULL: SIGHUP is refused
     bool (*ends)(void *ctx);   // returns whether to stop waiting; NULL: never
     void *ctx;
@@ -46,8 +46,8 @@ bool tern_standby_complaint(const struct tern_db_node *leader, char sentence[256
     "restart it there (systemctl restart tern-aggregator, or kill -9); systemd's WatchdogSec "     \
     "does so by itself"
 
-// A thread that looks at the leader once a second, and ends its sessions if it hangs, so that another node replaces it.
-// Its connection is also this node's heartbeat.
+// A thread that checks the leader once a second. If the leader hangs, the thread ends the leader's sessions, so that
+// another node replaces it. The thread's connection is also this node's heartbeat.
 struct tern_leader_watch;
 
 // Starts the thread. database: a URL. node: this aggregator's number in the node table. TERN_ERR_NO_MEMORY
@@ -61,7 +61,7 @@ void tern_leader_watch_stop(struct tern_leader_watch *watch);
 
 struct tern_setting_difference {
     const char *key; // "round.cohort"
-    bool decides;    // it changes the results of rounds
+    bool decides;    // the setting changes the results of rounds
     char here[TERN_SETTING_TEXT_MAX];
     char there[TERN_SETTING_TEXT_MAX];
 };
@@ -94,9 +94,9 @@ int tern_shared_settings_check(const struct tern_cli *cli, struct tern_db *db);
 struct tern_shared_tickets;
 
 struct tern_shared_tickets_config {
-    const char *database;    // a URL
+    const char *database;    // URL of the PostgreSQL database
     const char *private_key; // PEM file, read again each time
-    const char *file;        // of this server's ticket keys
+    const char *file;        // path of this server's ticket keys
 };
 
 // Merges the keys in the server's file with those in the database, before the server starts. Logs a failure, which leaves
