@@ -17,8 +17,8 @@
 
 // HTTP exchanges of a client in a round: a check-in, whose reply includes the downloads of most models, and an upload.
 #define EXCHANGES 2
-// Bytes of a round's protocol messages: check-in 25, task with one download 82, update 43, reply to the update 6 (docs/BENCHMARKS.md, "Bytes
-// beside the bodies").
+// Bytes of a round's protocol messages: check-in 25, task with one download 82, update 43, reply to the update 6
+// (docs/BENCHMARKS.md, "Bytes beside the bodies").
 #define MESSAGES 156
 
 // Returns the bytes of a model's tensors with a codec; dense tensors are sent as float32.
@@ -46,28 +46,30 @@ static double mean_over_rounds(const struct tern_federation_config *config, doub
     return later + (share < 1 ? share : 1) * (early - later);
 }
 
-struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
-                                      const struct tern_federation_config *config,
-                                      const struct tern_model *model)
+struct tern_spending tern_spending_estimate(const struct tern_aggregator_settings *s,
+                                            const struct tern_federation_config *config,
+                                            const struct tern_model *model)
 {
     struct tern_spending spending = {
-        .up = mean_over_rounds(config, tensor_bytes(model, &config->early.up),
-                               tensor_bytes(model, &config->codec_up)),
-        .down = mean_over_rounds(config, tensor_bytes(model, &config->early.down),
-                                 tensor_bytes(model, &config->downloads.codec)),
+        .update_bytes = mean_over_rounds(config, tensor_bytes(model, &config->early.up),
+                                         tensor_bytes(model, &config->codec_up)),
+        .download_bytes = mean_over_rounds(config, tensor_bytes(model, &config->early.down),
+                                           tensor_bytes(model, &config->downloads.codec)),
         .interval_ms = tern_serve_config_interval_ms(s),
         .rounds = s->round_rounds,
     };
     const bool kept = spending.interval_ms < s->limits_idle;
-    const uint32_t exchanges = EXCHANGES + (spending.down > TERN_PRICE_INLINE_MAX);
-    spending.round = (double)tern_price(kept ? TERN_PRICE_KEPT : TERN_PRICE_RESUMED, exchanges,
-                                        (uint64_t)(spending.up + spending.down) + MESSAGES);
+    const uint32_t exchanges = EXCHANGES + (spending.download_bytes > TERN_PRICE_INLINE_MAX);
+    spending.round_bytes =
+        (double)tern_price(kept ? TERN_PRICE_KEPT : TERN_PRICE_RESUMED, exchanges,
+                           (uint64_t)(spending.update_bytes + spending.download_bytes) + MESSAGES);
     if (spending.interval_ms >= TERN_PAUSE_MS) {
-        spending.day = spending.round * DAY_MS / (double)spending.interval_ms;
+        spending.day_bytes = spending.round_bytes * DAY_MS / (double)spending.interval_ms;
     }
     const bool ends = s->round_rounds > 0 || s->round_patience > 0;
     if (ends && config->final_model == TERN_FINAL_MODEL_ALL) {
-        spending.last = (double)tern_price(TERN_PRICE_KEPT, 1, 4 * (uint64_t)model->count);
+        spending.final_model_bytes =
+            (double)tern_price(TERN_PRICE_KEPT, 1, 4 * (uint64_t)model->count);
     }
     return spending;
 }
@@ -88,7 +90,7 @@ static bool estimate_accuracy(struct tern_cli *cli, const struct tern_federation
     if (tern_serve_config_fill_codecs(cli, &other, model->count, &changed) != TERN_EXIT_OK) {
         return false;
     }
-    *round = tern_spending_of(&other, &changed, model).round;
+    *round = tern_spending_estimate(&other, &changed, model).round_bytes;
     return true;
 }
 
@@ -112,9 +114,9 @@ struct tern_spending_accuracies tern_spending_accuracies(struct tern_cli *cli,
         }
         least = i == 0 || round < least ? round : least;
         most = round > most ? round : most;
-        all.of[all.count].accuracy = accuracy;
-        all.of[all.count].round = round;
-        all.of[all.count++].is_set = strcmp(accuracy, s->codec_accuracy) == 0;
+        all.list[all.count].accuracy = accuracy;
+        all.list[all.count].round_bytes = round;
+        all.list[all.count++].is_set = strcmp(accuracy, s->codec_accuracy) == 0;
     }
     all.count = least < most ? all.count : 0;
     return all;
@@ -130,12 +132,12 @@ const char *tern_spending_accuracies_text(const struct tern_spending_accuracies 
     char others[TERN_SPENDING_OTHERS] = "";
     for (size_t i = 0; i < all->count; i++) {
         const size_t len = strlen(others);
-        tern_text_bytes(all->of[i].round, size);
-        if (all->of[i].is_set) {
-            snprintf(set, sizeof set, "%s, about %s", all->of[i].accuracy, size);
+        tern_text_bytes(all->list[i].round_bytes, size);
+        if (all->list[i].is_set) {
+            snprintf(set, sizeof set, "%s, about %s", all->list[i].accuracy, size);
         } else {
             snprintf(others + len, sizeof others - len, "%s%s %s", len > 0 ? ", " : "",
-                     all->of[i].accuracy, size);
+                     all->list[i].accuracy, size);
         }
     }
     text[0] = '\0';
@@ -150,9 +152,9 @@ cJSON *tern_spending_accuracies_json(const struct tern_spending_accuracies *all)
     cJSON *list = cJSON_CreateArray();
     for (size_t i = 0; i < all->count; i++) {
         cJSON *one = cJSON_CreateObject();
-        cJSON_AddStringToObject(one, "accuracy", all->of[i].accuracy);
-        tern_json_u64(one, "round", (uint64_t)all->of[i].round);
-        tern_json_bool(one, "in_force", all->of[i].is_set);
+        cJSON_AddStringToObject(one, "accuracy", all->list[i].accuracy);
+        tern_json_u64(one, "round", (uint64_t)all->list[i].round_bytes);
+        tern_json_bool(one, "in_force", all->list[i].is_set);
         cJSON_AddItemToArray(list, one);
     }
     return list;
@@ -163,7 +165,7 @@ void tern_spending_log(const struct tern_spending *spending)
     tern_log(TERN_LOG_INFO, "spending",
              "estimate=yes round_bytes=%.0f day_bytes=%.0f min_interval_ms=%" PRIu64
              " rounds=%" PRIu32,
-             spending->round, spending->day, spending->interval_ms, spending->rounds);
+             spending->round_bytes, spending->day_bytes, spending->interval_ms, spending->rounds);
 }
 
 // --- Disk space
@@ -235,27 +237,28 @@ uint64_t tern_disk_need_bytes(const struct tern_aggregator_settings *s,
                               const struct tern_federation_config *config,
                               const struct tern_model *model, uint64_t enrolled)
 {
-    const struct tern_spending spending = tern_spending_of(s, config, model);
+    const struct tern_spending spending = tern_spending_estimate(s, config, model);
     const double clients = most((double)enrolled, config->min_clients);
     const double rounds = s->round_rounds > 0 ? s->round_rounds : ENDLESS_ROUNDS;
     const double model_bytes = 4.0 * model->count;
     const double cohort = least(clients, most(config->round.cohort, 1));
-    const double bytes = EMPTY_BYTES + rounds * ROUND_BYTES + ROW_ROUNDS * cohort * ROW_BYTES +
-                         checkpoint_bytes(config, model_bytes) +
-                         stored_update_bytes(s, config, spending.up + ROW_BYTES, clients) +
-                         stored_download_bytes(s, rounds, clients, spending.down, model_bytes);
+    const double bytes =
+        EMPTY_BYTES + rounds * ROUND_BYTES + ROW_ROUNDS * cohort * ROW_BYTES +
+        checkpoint_bytes(config, model_bytes) +
+        stored_update_bytes(s, config, spending.update_bytes + ROW_BYTES, clients) +
+        stored_download_bytes(s, rounds, clients, spending.download_bytes, model_bytes);
     return (uint64_t)least(bytes * LOG_FACTOR, 9e18);
 }
 
-enum tern_result tern_disk_need_of(const struct tern_aggregator_settings *s,
-                                   const struct tern_federation_config *config,
-                                   const struct tern_model *model, struct tern_db *db,
-                                   struct tern_disk_need *need)
+enum tern_result tern_disk_need_measure(const struct tern_aggregator_settings *s,
+                                        const struct tern_federation_config *config,
+                                        const struct tern_model *model, struct tern_db *db,
+                                        struct tern_disk_need *need)
 {
     struct tern_db_counts counts;
     TERN_TRY(tern_db_counts(db, 0, &counts));
-    need->need = tern_disk_need_bytes(s, config, model, counts.clients);
-    return measure_disk(db, &need->has);
+    need->needed = tern_disk_need_bytes(s, config, model, counts.clients);
+    return measure_disk(db, &need->available);
 }
 
 bool tern_disk_need_is_short(const struct tern_disk_need *need, char text[TERN_DISK_NEED_MAX])
@@ -265,6 +268,7 @@ bool tern_disk_need_is_short(const struct tern_disk_need *need, char text[TERN_D
     snprintf(text, TERN_DISK_NEED_MAX,
              "the disk has %s for the database, and this federation needs about %s by its model, "
              "clients, codecs and limits",
-             tern_text_bytes((double)need->has, has), tern_text_bytes((double)need->need, needs));
-    return need->need > need->has;
+             tern_text_bytes((double)need->available, has),
+             tern_text_bytes((double)need->needed, needs));
+    return need->needed > need->available;
 }

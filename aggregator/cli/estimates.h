@@ -12,20 +12,22 @@
 
 // Estimated bytes of a client that takes part in every round.
 struct tern_spending {
-    double up;    // tensors of an update, mean of all rounds
-    double down;  // tensors of a download, mean of all rounds
-    double round; // per round on the wire in both directions, with messages, TLS and headers
-    double last;  // on the wire, for the global model after the last round; 0: none is sent
-    double day;   // most bytes per day; 0: nothing limits the number of rounds per day
+    double update_bytes;   // tensors of an update, mean of all rounds
+    double download_bytes; // tensors of a download, mean of all rounds
+    // on the wire in both directions, with messages, TLS and headers
+    double round_bytes;
+    // on the wire, for the global model after the last round; 0: clients do not download it
+    double final_model_bytes;
+    double day_bytes;     // most bytes per day; 0: nothing limits the number of rounds per day
     uint64_t interval_ms; // least time between the openings of two rounds
     uint32_t rounds;      // number of rounds; 0: without end
 };
 
 // Estimates from the bits of a value (codec/plan.h) and the measured costs of an exchange (meter/meter.h). config: after
 // tern_serve_config_read() and tern_serve_config_fill_codecs().
-struct tern_spending tern_spending_of(const struct tern_aggregator_settings *s,
-                                      const struct tern_federation_config *config,
-                                      const struct tern_model *model);
+struct tern_spending tern_spending_estimate(const struct tern_aggregator_settings *s,
+                                            const struct tern_federation_config *config,
+                                            const struct tern_model *model);
 
 // Returns whether updates and downloads are sent as float32, so that compression costs no accuracy.
 bool tern_codecs_are_exact(const struct tern_aggregator_settings *s);
@@ -38,9 +40,9 @@ struct tern_spending_accuracies {
     size_t count; // 0: codec.accuracy has no effect, or the settings are refused
     struct {
         const char *accuracy;
-        double round; // bytes
-        bool is_set;  // the settings have this value of codec.accuracy
-    } of[TERN_SPENDING_ACCURACIES];
+        double round_bytes;
+        bool is_set; // the settings have this value of codec.accuracy
+    } list[TERN_SPENDING_ACCURACIES];
 };
 
 struct tern_spending_accuracies tern_spending_accuracies(struct tern_cli *cli,
@@ -63,20 +65,21 @@ void tern_spending_log(const struct tern_spending *spending);
     "until then, fewer rounds can be replayed, and fewer downloads are kept for late clients"
 
 struct tern_disk_need {
-    uint64_t need; // estimate in bytes
-    uint64_t has;  // bytes of the database file and of free space; UINT64_MAX: unknown
+    uint64_t needed;    // estimate in bytes
+    uint64_t available; // bytes of the database file and of free space; UINT64_MAX: unknown
 };
 
-// Returns the estimate for a number of enrolled clients. config: as for tern_spending_of().
+// Returns the estimate for a number of enrolled clients. config: as for tern_spending_estimate().
 uint64_t tern_disk_need_bytes(const struct tern_aggregator_settings *s,
                               const struct tern_federation_config *config,
                               const struct tern_model *model, uint64_t enrolled);
 
 // Estimates for the clients in the database, and measures the disk. Returns errors of the store.
-TERN_MUST_USE enum tern_result tern_disk_need_of(const struct tern_aggregator_settings *s,
-                                                 const struct tern_federation_config *config,
-                                                 const struct tern_model *model, struct tern_db *db,
-                                                 struct tern_disk_need *need);
+TERN_MUST_USE enum tern_result tern_disk_need_measure(const struct tern_aggregator_settings *s,
+                                                      const struct tern_federation_config *config,
+                                                      const struct tern_model *model,
+                                                      struct tern_db *db,
+                                                      struct tern_disk_need *need);
 
 // Returns whether the federation needs more space than the disk has; writes a sentence with both numbers.
 bool tern_disk_need_is_short(const struct tern_disk_need *need, char text[TERN_DISK_NEED_MAX]);

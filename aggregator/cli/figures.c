@@ -21,9 +21,9 @@ enum tern_result tern_figures_load(struct tern_db *db, struct tern_figures *figu
     TERN_TRY(tern_accuracy_newest(db, &figures->newest, &figures->pending));
     TERN_TRY(tern_db_counts(db, 0, &counts));
     TERN_TRY(tern_db_meter_training(db, &all, &outside));
-    take_bytes(&figures->all, &all);
-    take_bytes(&figures->outside, &outside);
-    figures->all.participants = (uint32_t)counts.participants;
+    take_bytes(&figures->total, &all);
+    take_bytes(&figures->outside_rounds, &outside);
+    figures->total.participants = (uint32_t)counts.participants;
     return TERN_OK;
 }
 
@@ -36,7 +36,7 @@ double tern_figures_mean(uint64_t total, uint32_t participants)
 
 void tern_figures_print_outside(const struct tern_figures *figures, const char *indent)
 {
-    const struct tern_round_bytes *outside = &figures->outside;
+    const struct tern_round_bytes *outside = &figures->outside_rounds;
     char up[TERN_TEXT];
     char down[TERN_TEXT];
     if (outside->up.wire == 0 && outside->down.wire == 0) {
@@ -74,10 +74,10 @@ static void add_numbers(cJSON *object, const struct tern_round_bytes *bytes, uin
 
 void tern_figures_add_json(cJSON *object, const struct tern_figures *figures)
 {
-    const struct tern_round_bytes *all = &figures->all;
+    const struct tern_round_bytes *all = &figures->total;
     tern_json_u64(object, "client_rounds", all->participants);
     add_numbers(cJSON_AddObjectToObject(object, "per_client_and_round"), all, all->participants);
-    add_numbers(cJSON_AddObjectToObject(object, "outside_rounds"), &figures->outside, 1);
+    add_numbers(cJSON_AddObjectToObject(object, "outside_rounds"), &figures->outside_rounds, 1);
 }
 
 void tern_figures_add_totals(cJSON *object, const struct tern_bytes *up,

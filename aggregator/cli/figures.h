@@ -13,7 +13,7 @@ struct tern_round_bytes {
     struct tern_bytes down;
 };
 
-// Mean bytes of a client in a round: all.up and all.down, divided by all.participants. tern-fleet computes this mean from the
+// Mean bytes of a client in a round: total.up and total.down, divided by total.participants. tern-fleet computes this mean from the
 // bytes that its clients count.
 struct tern_figures {
     // Accuracy of the newest evaluated version (federation/accuracy.h): of its global model or, if only the replica was
@@ -23,8 +23,8 @@ struct tern_figures {
     // a later version that too few evaluators reported; reports is 0: none
     struct tern_reported_version pending;
     // outside of rounds: enrolment, first handshakes, idle check-ins
-    struct tern_round_bytes outside;
-    struct tern_round_bytes all; // in and outside of rounds
+    struct tern_round_bytes outside_rounds;
+    struct tern_round_bytes total; // in and outside of rounds
 };
 
 // Returns errors of the store.

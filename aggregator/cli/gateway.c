@@ -17,7 +17,7 @@
 
 // --- Running as a gateway
 
-// Another aggregator on the same database could lead the rounds without the upstream aggregator.
+// A gateway shares its database with no aggregator, which could lead rounds without the upstream aggregator.
 int tern_gateway_check(struct tern_cli *cli)
 {
     if (!tern_state_is_postgres(cli)) {
@@ -223,7 +223,7 @@ static int make_database(struct tern_cli *cli, const struct tern_relay_model *up
     tern_state_path(cli, TERN_STATE_ADMIN_TOKEN, token);
     enum tern_result result = tern_state_make_token(token, &made);
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", token, strerror(errno)));
-    // Weights of zero; before the first round the gateway downloads the upstream model in their place.
+    // The database begins with zero weights, which the upstream model replaces before the first round.
     float *zeros = tern_db_is_seeded(&federation) ? NULL : calloc(model->count, sizeof(float));
     if (zeros == NULL && !tern_db_is_seeded(&federation)) {
         return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the model");

@@ -9,7 +9,7 @@ struct listing {
     const struct tern_listing_sums *sums;
     struct tern_view_query query;
     bool csv;
-    bool one; // only the row of one client
+    bool one; // the list is the row of one client
 };
 
 int tern_list_query(struct tern_cli *cli, struct tern_view_query *query)
@@ -106,7 +106,7 @@ static int list(const struct listing *listing, struct tern_db *db)
     const uint64_t id = listing->query.client;
     enum tern_result result = id != 0 ? tern_db_client_get(db, id, &client) : TERN_OK;
     if (result != TERN_OK) {
-        return tern_state_client_fail(listing->cli, db, id, result);
+        return tern_state_fail_for_client(listing->cli, db, id, result);
     }
     result = tern_view_open(listing->view, db, &listing->query, &rows, why);
     if (result == TERN_ERR_ARGUMENT) {

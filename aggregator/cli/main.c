@@ -1,4 +1,4 @@
-// tern-aggregator: the table of its verbs.
+// Options, help texts and verbs of tern-aggregator.
 #include "cli/listing.h"
 #include "cli/settings.h"
 #include "cli/verbs.h"

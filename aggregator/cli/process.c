@@ -7,16 +7,17 @@
 
 // --- Limit of open files
 
-#define OTHER_FILES 64u        // database, listeners, event loops, keys and log
-#define CLIENT_CONNECTIONS 2u  // of one client: its own, and a broken one that is not closed yet
-#define OTHER_CONNECTIONS 200u // of strangers, of new clients and of operators
+#define OTHER_FILES 64u // database, listeners, event loops, keys and log
+#define CLIENT_CONNECTIONS                                                                         \
+    2u // of one client: the one in use, and a broken one that is not closed yet
+#define OTHER_CONNECTIONS 200u // of unauthenticated peers, new clients and operators
 
 static uint64_t least_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-// A connection is a socket, and also a file while a long body arrives.
+// A connection takes a socket, and a second file while a long body arrives.
 uint64_t tern_cli_files_needed(const struct tern_aggregator_settings *settings, uint64_t clients)
 {
     const uint64_t connections =
@@ -73,7 +74,7 @@ void tern_cli_each_exposed_secret(const struct tern_cli *cli, tern_exposed_secre
         tern_state_path(cli, secrets[i], path);
         check_mode(&check, path, S_IRWXG | S_IRWXO, "go=");
     }
-    // A special group may read keys, as Debian's ssl-cert does.
+    // A group may read the private key, as the group ssl-cert of Debian does.
     tern_state_file(cli, tern_state_settings(cli)->server_private_key, TERN_STATE_PRIVATE_KEY,
                     path);
     check_mode(&check, path, S_IWGRP | S_IRWXO, "o=,g-w");

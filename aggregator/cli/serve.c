@@ -235,8 +235,8 @@ static void log_need(const struct serving *serving, const struct tern_model *mod
 {
     struct tern_disk_need need;
     char text[TERN_DISK_NEED_MAX];
-    if (tern_disk_need_of(serving->settings, &serving->config.federation, model, serving->db,
-                          &need) == TERN_OK &&
+    if (tern_disk_need_measure(serving->settings, &serving->config.federation, model, serving->db,
+                               &need) == TERN_OK &&
         tern_disk_need_is_short(&need, text)) {
         tern_log(TERN_LOG_WARN, "disk-small", "what=%s advice=%s", TERN_LOG_TEXT(text),
                  TERN_LOG_TEXT(TERN_DISK_NEED_ADVICE));
@@ -273,7 +273,7 @@ static int read_model(struct serving *serving)
     log_codecs(&serving->config.federation);
     log_need(serving, &model);
     const struct tern_spending spending =
-        tern_spending_of(serving->settings, &serving->config.federation, &model);
+        tern_spending_estimate(serving->settings, &serving->config.federation, &model);
     tern_spending_log(&spending);
     return TERN_EXIT_OK;
 }
@@ -798,8 +798,8 @@ static int start_all(struct serving *serving)
         return TERN_EXIT_OK;
     }
     TERN_CLI_TRY(start_service(serving));
-    if (serving->model ==
-        NULL) { // reading the model failed before, and the service could read it now
+    // Reading the model failed before, and the service could read it now.
+    if (serving->model == NULL) {
         return tern_cli_fail(
             serving->cli, TERN_ERR_IO,
             "the federation could not be read at first, but can be read now: start "

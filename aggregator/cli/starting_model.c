@@ -105,8 +105,9 @@ static bool apply_rule(const char *glob, enum tern_rule rule, struct tern_model 
     return matched;
 }
 
-static enum tern_result apply_text(const char *text, size_t len, struct tern_model *model,
-                                   bool decided[TERN_MODEL_MAX_TENSORS], char why[RULES_WHY_MAX])
+static enum tern_result apply_rules_text(const char *text, size_t len, struct tern_model *model,
+                                         bool decided[TERN_MODEL_MAX_TENSORS],
+                                         char why[RULES_WHY_MAX])
 {
     char glob[GLOB_MAX];
     enum tern_rule rule = TERN_RULE_COMPRESS;
@@ -161,7 +162,7 @@ static enum tern_result tensor_rules_apply(const char *rules, struct tern_model 
     }
     for (;;) {
         const size_t len = rule_length(rules);
-        TERN_TRY(apply_text(rules, len, model, decided, why));
+        TERN_TRY(apply_rules_text(rules, len, model, decided, why));
         if (rules[len] == '\0') {
             return check_any_trains(model, why);
         }
@@ -499,9 +500,9 @@ static enum tern_loss loss_of_file(const struct tern_safetensors *file)
     return spec != NULL ? tern_model_spec_loss(spec) : TERN_LOSS_CROSS_ENTROPY;
 }
 
-static int make_parsed(const struct tern_cli *cli, const char *path, const char *rules,
-                       const struct tern_safetensors *file, struct tern_starting_model *start,
-                       struct tern_db_federation *federation)
+static int make_from_file(const struct tern_cli *cli, const char *path, const char *rules,
+                          const struct tern_safetensors *file, struct tern_starting_model *start,
+                          struct tern_db_federation *federation)
 {
     char hash[2 * TERN_SHA256_SIZE + 1];
     TERN_CLI_TRY(add_tensors(cli, path, file, start));
@@ -537,7 +538,7 @@ static int make_imported(const struct tern_cli *cli, const char *path, const cha
     result = tern_safetensors_parse(bytes, len, &file, why);
     int code = tern_cli_check(cli, result, "%s: %s", path, why);
     if (code == TERN_EXIT_OK) {
-        code = make_parsed(cli, path, rules, &file, start, federation);
+        code = make_from_file(cli, path, rules, &file, start, federation);
         tern_safetensors_free(&file);
     }
     free(bytes);

@@ -328,8 +328,8 @@ int tern_state_client_argument(const struct tern_cli *cli, uint64_t *id)
                          "'%s' is not a client id; `tern-aggregator clients` lists them", text);
 }
 
-int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id,
-                           enum tern_result result)
+int tern_state_fail_for_client(struct tern_cli *cli, struct tern_db *db, uint64_t id,
+                               enum tern_result result)
 {
     if (result != TERN_ERR_NOT_FOUND) {
         return tern_state_fail(cli, db, result);

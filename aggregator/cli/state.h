@@ -85,8 +85,8 @@ int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_re
 int tern_state_client_argument(const struct tern_cli *cli, uint64_t *id);
 
 // Like tern_state_fail(), for a failure to read the client `id`.
-int tern_state_client_fail(struct tern_cli *cli, struct tern_db *db, uint64_t id,
-                           enum tern_result result);
+int tern_state_fail_for_client(struct tern_cli *cli, struct tern_db *db, uint64_t id,
+                               enum tern_result result);
 
 // Parses tags of the command line (rounds/tags.h). Returns an exit code.
 int tern_state_tags(struct tern_cli *cli, const char *text, char tags[TERN_DB_TAGS_MAX]);

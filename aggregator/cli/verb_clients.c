@@ -215,7 +215,7 @@ int tern_cli_revoke(struct tern_cli *cli)
     TERN_CLI_TRY(tern_state_open(cli, &db));
     enum tern_result result = revoke(db, id, &client);
     if (result != TERN_OK) {
-        return tern_state_client_fail(cli, db, id, result);
+        return tern_state_fail_for_client(cli, db, id, result);
     }
     tern_db_close(db);
     return print_revoked(cli, &client);
@@ -336,7 +336,7 @@ int tern_cli_tag(struct tern_cli *cli)
     TERN_CLI_TRY(tern_state_open(cli, &db));
     const enum tern_result result = apply_tags(&tagging, db);
     if (result != TERN_OK) {
-        return tern_state_client_fail(cli, db, tagging.id, result);
+        return tern_state_fail_for_client(cli, db, tagging.id, result);
     }
     tern_db_close(db);
     return print_tags(&tagging);

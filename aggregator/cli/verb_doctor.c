@@ -370,7 +370,7 @@ static enum tern_result check_future_size(struct doctor *doctor, struct tern_db 
                                     &limits) != TERN_EXIT_OK) {
         return TERN_OK; // another check reports the failure
     }
-    TERN_TRY(tern_disk_need_of(doctor->settings, &config.federation, &model, db, &need));
+    TERN_TRY(tern_disk_need_measure(doctor->settings, &config.federation, &model, db, &need));
     if (tern_disk_need_is_short(&need, text)) {
         tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, DISK, TERN_DISK_NEED_ADVICE, "%s",
                           text);

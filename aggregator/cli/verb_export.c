@@ -93,7 +93,8 @@ static int report_failed_replay(struct tern_cli *cli, struct tern_db *db,
 static int load_newest(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge)
 {
     enum tern_result result = tern_merge_load(merge, db);
-    if (result == TERN_ERR_NOT_FOUND) { // never served: only version 0 exists
+    if (result ==
+        TERN_ERR_NOT_FOUND) { // the federation was never served, so that only version 0 exists
         result = tern_merge_first(merge, db);
     }
     return tern_cli_check(cli, result, "cannot read the model: %s", tern_db_error(db));

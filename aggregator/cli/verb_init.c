@@ -111,18 +111,19 @@ static void print_spending(const struct tern_spending *spending)
     print_pace(spending);
     printf(
         "A client that takes part in every round moves about %s a round (tensors %s up, %s down)",
-        tern_text_bytes(spending->round, round), tern_text_bytes(spending->up, up),
-        tern_text_bytes(spending->down, down));
-    if (spending->day > 0) {
-        printf(",\n%s a day", tern_text_bytes(spending->day, sum));
+        tern_text_bytes(spending->round_bytes, round), tern_text_bytes(spending->update_bytes, up),
+        tern_text_bytes(spending->download_bytes, down));
+    if (spending->day_bytes > 0) {
+        printf(",\n%s a day", tern_text_bytes(spending->day_bytes, sum));
     }
-    if (spending->last > 0) {
+    if (spending->final_model_bytes > 0) {
         printf(",\nand %s at the end for the global model itself (downloads.final_model)",
-               tern_text_bytes(spending->last, sum));
+               tern_text_bytes(spending->final_model_bytes, sum));
     }
     if (spending->rounds > 0) {
         printf(",\n%s in all",
-               tern_text_bytes(spending->round * spending->rounds + spending->last, sum));
+               tern_text_bytes(
+                   spending->round_bytes * spending->rounds + spending->final_model_bytes, sum));
     }
     printf(":\nan estimate from the model, the codecs and the measured cost of TLS and headers."
            " `tern-aggregator report bytes` shows the metered bytes.\n");
@@ -140,11 +141,11 @@ static void add_number(cJSON *object, const char *name, double number)
 static void add_spending(cJSON *object, const struct tern_spending *spending)
 {
     cJSON *row = cJSON_AddObjectToObject(object, "spending");
-    add_number(row, "round", spending->round);
-    add_number(row, "tensors_up", spending->up);
-    add_number(row, "tensors_down", spending->down);
-    add_number(row, "day", spending->day);
-    add_number(row, "final_model", spending->last);
+    add_number(row, "round", spending->round_bytes);
+    add_number(row, "tensors_up", spending->update_bytes);
+    add_number(row, "tensors_down", spending->download_bytes);
+    add_number(row, "day", spending->day_bytes);
+    add_number(row, "final_model", spending->final_model_bytes);
     tern_json_u64(row, "min_interval_ms", spending->interval_ms);
     tern_json_u64(row, "rounds", spending->rounds);
 }
@@ -507,7 +508,7 @@ static int print_json(struct tern_cli *cli, const struct tern_proposal *proposal
     cJSON_AddStringToObject(made, "early_codec_up", codecs.early_up);
     cJSON_AddStringToObject(made, "early_codec_down", codecs.early_down);
     const struct tern_spending spending =
-        tern_spending_of(tern_state_settings(cli), config, &start->model);
+        tern_spending_estimate(tern_state_settings(cli), config, &start->model);
     add_spending(made, &spending);
     tern_json_u64(made, "update_bytes_max",
                   tern_serve_config_update_max(&config->codec_up, &start->model));
@@ -556,7 +557,7 @@ static int print_made(struct tern_cli *cli, const struct tern_proposal *proposal
                codecs.up, size, codecs.down);
     }
     const struct tern_spending spending =
-        tern_spending_of(tern_state_settings(cli), config, &start->model);
+        tern_spending_estimate(tern_state_settings(cli), config, &start->model);
     print_spending(&spending);
     const struct tern_spending_accuracies accuracies = tern_spending_accuracies(cli, &start->model);
     if (accuracies.count > 0) {

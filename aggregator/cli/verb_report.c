@@ -32,7 +32,7 @@ static enum tern_result add_up(struct tern_db *db, struct tern_db_meter *total)
 // Prints the mean bytes of a client in a round, which is what a user pays for.
 static void print_mean(const struct tern_figures *figures)
 {
-    const struct tern_round_bytes *all = &figures->all;
+    const struct tern_round_bytes *all = &figures->total;
     char up[TERN_TEXT];
     char down[TERN_TEXT];
     if (all->participants == 0) {

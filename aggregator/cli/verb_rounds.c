@@ -24,7 +24,7 @@ struct event_file {
     enum tern_result result; // of the first call that failed
 };
 
-#define EVENT_MAX 256 // bytes
+#define EVENT_MAX 256 // most bytes of one encoded event
 
 // Field numbers in TensorFlow's event.proto and summary.proto.
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5 };

@@ -440,7 +440,8 @@ struct status {
     char certificate_why[256];
 };
 
-static enum tern_result load(struct tern_cli *cli, struct tern_db *db, struct status *status)
+static enum tern_result load_from_store(struct tern_cli *cli, struct tern_db *db,
+                                        struct status *status)
 {
     static struct tern_model model;
     tern_shared_settings_free(status->settings, status->node_count);
@@ -547,7 +548,7 @@ static void print_accuracy(const struct status *status)
 
 static void print_bytes(const struct status *status)
 {
-    const struct tern_round_bytes *all = &status->figures.all;
+    const struct tern_round_bytes *all = &status->figures.total;
     char up[TERN_TEXT];
     char down[TERN_TEXT];
     char plain[TERN_TEXT];
@@ -808,7 +809,7 @@ static int load_status(struct tern_cli *cli, void *ctx)
     struct tern_db *db;
     struct status *status = ctx;
     TERN_CLI_TRY(tern_state_open_reading(cli, &db));
-    enum tern_result result = load(cli, db, status);
+    enum tern_result result = load_from_store(cli, db, status);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }

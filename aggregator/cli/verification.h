@@ -10,7 +10,7 @@
 struct tern_verification {
     struct tern_replay_report report;
     uint32_t pruned;   // number of the last pruned round; 0: none
-    uint64_t received; // intact updates of later rounds
+    uint64_t received; // intact updates of the rounds after `pruned`
 };
 
 // Shows its progress on a terminal. why: a sentence on any failure. Returns errors of tern_db_check() and
