@@ -30,6 +30,7 @@ static void make(const struct course *course)
     federation->min_clients = CLIENTS;
     federation->codec_up = (struct tern_codec){
         .id = TERN_CODEC_3LC, .sparsity = 1.0F, .clip = 4.0F, .coder = TERN_CODER_RANGE};
+    federation->strategy_parameters[TERN_STRATEGY_NORM_BOUND] = 2.0F; // client 1 is beyond
     federation->strategy_memory = course->memory;
     const char *folders[] = {NULL, harness.folder, "/nowhere"};
     federation->vectors.folder = folders[course->vectors];
