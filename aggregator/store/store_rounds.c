@@ -1,4 +1,4 @@
-// Rounds, their assignments and updates, partial sums of the open round, and what retention drops of old rounds.
+// Rounds, their assignments and updates, and what retention drops of old rounds.
 #include "store/tables.h"
 
 #include <assert.h>

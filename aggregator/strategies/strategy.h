@@ -209,8 +209,7 @@ bool tern_strategy_normalises(const struct tern_strategy_rule *rule);
 bool tern_strategy_has_enough_updates(const struct tern_strategy_rule *rule, uint32_t updates);
 
 // Whether the strategy takes the weighted mean of the round's own updates. Then each update is added independently of the
-// others, so that updates can be summed as they arrive and by several machines, and mean_norm of the report is that of
-// this mean.
+// others, so that updates can be summed as they arrive, and mean_norm of the report is that of this mean.
 bool tern_strategy_is_plain_mean(const struct tern_strategy *strategy);
 
 // Returns the factor on an update's weight for its local steps: the mean norm of a_i over its own, at most scale_max. Call
