@@ -30,8 +30,8 @@ struct tern_catchup_config {
     uint64_t replica_cache;   // bytes of replicas cached in memory
     uint64_t download_cache;  // bytes of blobs cached in memory
     const char *spool_folder; // for unnamed files with large blobs; NULL = in memory
-    uint32_t
-        inline_values; // for models of at most so many values, searches run on the caller's thread
+    // For models of at most so many values, searches run on the caller's thread.
+    uint32_t inline_values;
 };
 
 // Above this size of the model a search takes more than some ms, and does not run on the service thread.

@@ -17,9 +17,9 @@
 // A client's downloads, in order, and the replica that they make.
 struct tern_path {
     bool exists; // false: no path
-    bool
-        pending; // a search for downloads runs; ask again when it has ended. All other fields are zero
-    bool own;    // off the trunk: made for this client
+    // A search for downloads runs; ask again when it has ended. All other fields are zero.
+    bool pending;
+    bool own; // off the trunk: made for this client
     uint8_t base[TERN_SHA256_SIZE];
     uint32_t base_version;
     uint32_t count;

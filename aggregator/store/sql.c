@@ -119,9 +119,9 @@ enum tern_result tern_sql_begin(struct tern_sql *sql, enum tern_sql_begin kind)
     return TERN_OK;
 }
 
-// After some failures a database has rolled back by itself. A commit would then succeed without the earlier writes of the
-// transaction.
-bool tern_sql_may_commit(const struct tern_sql *sql)
+// Whether a transaction that writes is open, and none of its writes failed in a way that dooms it. After some failures a
+// database has rolled back by itself. A commit would then succeed without the earlier writes of the transaction.
+static bool may_commit(const struct tern_sql *sql)
 {
     return sql->in_transaction && !sql->doomed && sql->driver->state(sql) == TERN_SQL_OPEN;
 }
@@ -131,7 +131,7 @@ enum tern_result tern_sql_commit(struct tern_sql *sql)
     if (!sql->in_transaction) {
         return tern_sql_fail(sql, TERN_ERR_STATE, "no transaction is open");
     }
-    if (!tern_sql_may_commit(sql)) {
+    if (!may_commit(sql)) {
         tern_sql_rollback(sql);
         return TERN_ERR_IO;
     }

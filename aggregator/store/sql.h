@@ -297,8 +297,6 @@ TERN_MUST_USE enum tern_result tern_sql_use(struct tern_sql *sql, enum tern_sql_
 TERN_MUST_USE enum tern_result tern_sql_begin(struct tern_sql *sql, enum tern_sql_begin kind);
 TERN_MUST_USE enum tern_result tern_sql_commit(struct tern_sql *sql);
 void tern_sql_rollback(struct tern_sql *sql);
-// Whether a transaction that writes is open, and none of its writes failed in a way that dooms it.
-bool tern_sql_may_commit(const struct tern_sql *sql);
 
 // --- Queries
 
