@@ -93,8 +93,12 @@ struct queued {
     uint32_t changes; // fails if fewer rows were changed
 };
 
+// Statements of every transaction that writes.
+enum own_statement { OWN_LOCK, OWN_COMMITS, OWN_COUNT, OWN_STATEMENTS };
+
 struct postgres {
     struct tern_sql base;
+    struct statement *own_statements[OWN_STATEMENTS]; // NULL: not made yet
     PGconn *connection;
     char *url;                // base.path
     uint32_t generation;      // number of the connection: each prepares its statements anew
@@ -804,9 +808,16 @@ static PGconn *connect_to(const char *url, bool hurried)
     return connection;
 }
 
+static void finish(struct tern_sql *sql, void *handle);
+
 static void close_connection(struct tern_sql *sql)
 {
     struct postgres *pg = postgres_of(sql);
+    for (size_t i = 0; i < OWN_STATEMENTS; i++) {
+        if (pg->own_statements[i] != NULL) {
+            finish(sql, pg->own_statements[i]);
+        }
+    }
     if (pg->connection != NULL && !is_lost(pg)) {
         // Releases the locks now, not when the server notices the end.
         (void)!settle(pg);
@@ -1041,7 +1052,7 @@ static enum tern_result take_back(struct postgres *pg, enum tern_result result)
 {
     char error[sizeof pg->base.error];
     memcpy(error, pg->base.error, sizeof error);
-    // If this fails, the transaction can no longer be committed, which tern_sql_may_commit() detects.
+    // If this fails, the transaction can no longer be committed, which tern_sql_commit() detects.
     (void)!run_text(pg, "ROLLBACK TO SAVEPOINT " SAVEPOINT "; RELEASE SAVEPOINT " SAVEPOINT);
     memcpy(pg->base.error, error, sizeof error);
     return result;
@@ -1545,16 +1556,25 @@ static int64_t now_ms(void)
 // takes as long.
 #define AT_ONCE_MS 1000
 
+static enum tern_result try_begin(struct postgres *pg, const struct step *steps, size_t count,
+                                  int64_t *numbers, int columns)
+{
+    TERN_TRY(ensure_connected(pg));
+    for (size_t i = 0; i < count; i++) {
+        TERN_TRY(steps[i].statement != NULL ? ensure_prepared(pg, steps[i].statement) : TERN_OK);
+    }
+    return read_numbers(pg, steps, count, numbers, columns);
+}
+
 static enum tern_result begin_by(struct postgres *pg, const struct step *steps, size_t count,
                                  int64_t *numbers, int columns)
 {
     TERN_TRY(ensure_connected(pg));
     const int64_t began_ms = now_ms();
-    enum tern_result result = read_numbers(pg, steps, count, numbers, columns);
+    enum tern_result result = try_begin(pg, steps, count, numbers, columns);
     const bool was_lost = is_lost(pg) && now_ms() - began_ms < AT_ONCE_MS;
     if (result != TERN_OK && was_lost) { // since it was used last
-        TERN_TRY(ensure_connected(pg));
-        result = read_numbers(pg, steps, count, numbers, columns);
+        result = try_begin(pg, steps, count, numbers, columns);
     }
     pg->is_open = true;
     if (result != TERN_OK) {
@@ -1565,9 +1585,30 @@ static enum tern_result begin_by(struct postgres *pg, const struct step *steps, 
 
 // READ COMMITTED suffices: nobody else commits once the lock is held.
 #define BEGIN "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-static const struct step steps_of_writer[] = {{.text = BEGIN},
-                                              {.text = "SELECT pg_advisory_xact_lock(" WRITER ")"},
-                                              {.text = "SELECT commits FROM schema_version"}};
+
+static enum tern_result own_statement(struct postgres *pg, enum own_statement which,
+                                      struct statement **statement)
+{
+    static const char *const texts[OWN_STATEMENTS] = {
+        [OWN_LOCK] = "SELECT pg_advisory_xact_lock(" WRITER ")",
+        [OWN_COMMITS] = "SELECT commits FROM schema_version",
+        [OWN_COUNT] = "UPDATE schema_version SET commits = commits + 1, last_commit = ?"};
+    if (pg->own_statements[which] == NULL) {
+        void *made = NULL;
+        TERN_TRY(prepare(&pg->base, texts[which], true, &made));
+        pg->own_statements[which] = made;
+    }
+    *statement = pg->own_statements[which];
+    return TERN_OK;
+}
+
+static enum tern_result begin_writing(struct postgres *pg)
+{
+    struct step steps[] = {{.text = BEGIN}, {.text = NULL}, {.text = NULL}};
+    TERN_TRY(own_statement(pg, OWN_LOCK, &steps[1].statement));
+    TERN_TRY(own_statement(pg, OWN_COMMITS, &steps[2].statement));
+    return begin_by(pg, steps, 3, &pg->commits, 1);
+}
 
 static enum tern_result begin(struct tern_sql *sql, enum tern_sql_begin kind)
 {
@@ -1575,8 +1616,7 @@ static enum tern_result begin(struct tern_sql *sql, enum tern_sql_begin kind)
         {.text = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"},
         {.text = "SET LOCAL idle_in_transaction_session_timeout = 0"}};
     struct postgres *pg = postgres_of(sql);
-    return kind == TERN_SQL_READ ? begin_by(pg, steps_of_reader, 2, NULL, 0)
-                                 : begin_by(pg, steps_of_writer, 3, &pg->commits, 1);
+    return kind == TERN_SQL_READ ? begin_by(pg, steps_of_reader, 2, NULL, 0) : begin_writing(pg);
 }
 
 static enum tern_sql_state state(const struct tern_sql *sql)
@@ -1647,15 +1687,14 @@ static enum tern_result find_outcome(struct postgres *pg, int64_t commit)
 
 static enum tern_result commit_written(struct postgres *pg)
 {
-    char count[112];
-    const struct step steps[] = {{.text = count}, {.text = "COMMIT"}};
+    struct step steps[] = {{.text = NULL}, {.text = "COMMIT"}};
     int64_t commit = 0;
     if (getrandom(&commit, sizeof commit, 0) != (ssize_t)sizeof commit) {
         return tern_sql_fail(&pg->base, TERN_ERR_IO, "the system has no random bytes");
     }
-    snprintf(count, sizeof count,
-             "UPDATE schema_version SET commits = commits + 1, last_commit = %lld",
-             (long long)commit);
+    TERN_TRY(own_statement(pg, OWN_COUNT, &steps[0].statement));
+    bind_word(steps[0].statement, 1, INT8_OID, (uint64_t)commit);
+    TERN_TRY(ensure_prepared(pg, steps[0].statement));
     if (pg->is_checked) { // otherwise an error prevents the COMMIT
         TERN_TRY(settle(pg));
     }
