@@ -174,8 +174,8 @@ void tern_spending_log(const struct tern_spending *spending)
 #define ROUND_BYTES 600.0          // bytes of a round's rows that pruning keeps
 #define ROW_BYTES 400.0            // bytes of the rows of an update and its task, without tensors
 #define ROW_ROUNDS 16.0            // rounds for which rows of updates and tasks are kept
-#define REPLICA_SHARE                                                                              \
-    1.25 // bytes stored of a client's replica and downloads, per byte of the model (docs/OPERATIONS.md, "Sizing")
+// Bytes stored of a client's replica and its downloads, for each byte of the model (docs/OPERATIONS.md, "Sizing").
+#define REPLICA_SHARE 1.125
 #define LOG_FACTOR 1.25       // the log and the reserve take at most a fifth of the total
 #define ENDLESS_ROUNDS 1000.0 // assumed if no setting limits the rounds
 

@@ -14,6 +14,7 @@
 #include "hosted/files.h"
 #include "hosted/host.h"
 #include "hosted/log.h"
+#include "hosted/spool.h"
 #include "hosted/system.h"
 #include "service/service.h"
 #include "store/nodes.h"
@@ -982,6 +983,7 @@ static int serve(struct tern_cli *cli, struct tern_relay *relay, int lock)
 {
     struct serving serving = {
         .cli = cli, .settings = tern_state_settings(cli), .lock = lock, .relay = relay};
+    tern_return_large_blocks();
     serving.signals = block_signals();
     int code = start(&serving);
     if (code == TERN_EXIT_FAILED && outwait_crash(&serving)) {

@@ -12,7 +12,7 @@
 #define DEPTH_MARGIN 8
 
 // A client's weights are stored whole once the downloads since the last time take one in so many bytes of their size.
-#define CHAIN_PART 4
+#define CHAIN_PART 8
 
 // Suspects examined, and replicas evicted, in one query.
 #define COLLECT_MAX 128

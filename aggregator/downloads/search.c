@@ -101,7 +101,9 @@ static enum tern_result take_weights(struct tern_search *search)
         *slot = (struct tern_replica_slot){0};
     }
     if (search->weights == NULL) {
-        search->weights = malloc(search->merge->model.count * sizeof *search->weights);
+        const size_t size = search->merge->model.count * sizeof *search->weights;
+        search->weights = malloc(size);
+        tern_large_pages(search->weights, size);
     }
     return search->weights != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
 }

@@ -57,7 +57,8 @@ static void keep(void *ctx, uint32_t segment, float scale, const struct tern_ind
 
 static bool has_room(const struct tern_reading_room *room, size_t bytes)
 {
-    return bytes <= TERN_READINGS_MAX && atomic_load(&room->bytes) <= TERN_READINGS_MAX - bytes;
+    const size_t used = atomic_load(&room->bytes);
+    return used == 0 || (bytes <= TERN_READINGS_MAX && used <= TERN_READINGS_MAX - bytes);
 }
 
 static float *memory_for_values(void *ctx, uint32_t count)

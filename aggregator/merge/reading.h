@@ -15,7 +15,8 @@ struct tern_reading_room {
     atomic_size_t bytes;
 };
 
-#define TERN_READINGS_MAX ((size_t)64 << 20) // bytes; beyond, no reading is made
+// Bytes; beyond, no second reading is made.
+#define TERN_READINGS_MAX ((size_t)32 << 20)
 
 struct tern_reading;
 

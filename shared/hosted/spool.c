@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -217,6 +218,14 @@ void tern_large_pages(void *memory, size_t size)
 #else
     (void)memory;
     (void)size;
+#endif
+}
+
+// Setting the threshold keeps glibc from raising it with the first large block that is freed.
+void tern_return_large_blocks(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
 #endif
 }
 

@@ -76,6 +76,10 @@ void tern_blob_release(struct tern_blob *blob); // NULL is allowed
 // 4 KiB, and scattered access, such as to the sums of updates, is faster. No effect on small blocks. free() frees it.
 void tern_large_pages(void *memory, size_t size);
 
+// Lets free() return blocks of 1 MiB and more to the system at once. glibc would keep blocks of up to 32 MiB for reuse, in
+// an arena of each thread. Called at a program's start.
+void tern_return_large_blocks(void);
+
 // Returns `size` zero bytes behind a file without a name in `folder`, whose disk space is allocated. NULL: no space or
 // no file; errno has the reason.
 void *tern_file_memory_new(const char *folder, size_t size);

@@ -46,7 +46,7 @@ CASE(test_buffers_follow_from_two_limits)
     const struct tern_derived_limits derived = tern_derived_limits(&settings);
     assert_true(derived.model_memory == 32 << 20 && derived.body_memory == 8 << 20);
     assert_true(derived.strategy_memory == 8 << 20 && derived.download_cache == 2 << 20);
-    assert_true(derived.replica_cache == 2 << 20);
+    assert_true(derived.replica_cache == 1 << 20);
     assert_true(derived.body_disk == UINT64_C(8) << 30 && derived.replica_bytes == UINT64_C(4)
                                                                                        << 30);
     char *text = NULL;
