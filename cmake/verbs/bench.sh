@@ -2,7 +2,7 @@
 
 help_bench() {
     cat <<'END'
-usage: ./tern bench [--json FILE] [--beside BUILD]
+usage: ./tern bench [--json FILE] [--beside BUILD] [--participation PERCENT]
                     [codec|protocol|participation|load|crowd|rounds|large|link|size|replicas|updates|papers|
                      qsvrg|lgc|gateways|deep|suite]...
 
@@ -15,14 +15,16 @@ fails; docs/BENCHMARKS.md says how each figure comes about and what was reached.
              and bytes that a device moves on a day on which no round needs it
   load       durable updates per second, CPU time of a client's round, CPU time of a round's commit and
              how long others wait meanwhile, memory per idle connection; CPU time of status and reports
-             behind a million updates
+             behind a million updates. CPU time where all clients take part in every round, and where
+             --participation PERCENT (20) of them do: the others miss rounds, and catch up by downloads of
+             their own
   crowd      what requests of BENCH_CONNECTED (2,000) connected clients of BENCH_ENROLLED (10,000) wait for, by
              percentiles, for BENCH_SECONDS (30) each in a closed loop and in an open one of BENCH_RATE (1,000)
              requests a second; only when asked for
   rounds     one kind of round, as the load's are: BENCH_COHORT (100) clients that send about BENCH_BYTES
              (7000) each, of BENCH_MODEL (mlp:784-128-10) by BENCH_CODEC (what init proposes for updates of
              that model), BENCH_ROUNDS (5) times over, which do BENCH_STEPS (1, at most 20) different numbers of
-             local steps; only when asked for
+             local steps, with --participation PERCENT (100) of the clients in each round; only when asked for
   large      a model of BENCH_VALUES values (1,000,000), BENCH_LARGE_CLIENTS (20) clients, BENCH_ROUNDS (4)
              rounds of one local step, updates and downloads by BENCH_CODEC (those of the model's size when
              not set): processor time, memory and bytes on disk of the aggregator; only when asked for
@@ -74,6 +76,13 @@ verb_bench() {
             BENCH_BESIDE=$2
             shift
             ;;
+        --participation)
+            [[ ${2:-} =~ ^([1-9][0-9]?|100)$ ]] ||
+                usage_error "bench: --participation needs the percentage of clients in a round, 1 to 100," \
+                    "not '${2:-}'"
+            BENCH_PARTICIPATION=$2
+            shift
+            ;;
         *) parts+=("$1") ;;
         esac
         shift
@@ -96,6 +105,7 @@ verb_bench() {
 
 # Build folder of the other version, timed in turns with this one; empty = none.
 BENCH_BESIDE=
+BENCH_PARTICIPATION=${BENCH_PARTICIPATION:-}
 BENCH_TURNS=${BENCH_TURNS:-3}
 
 check_beside() { # PART...
@@ -295,24 +305,26 @@ BENCH_LOAD_MODEL=mlp:784-128-10
 # The codec of updates that `tern-aggregator init` proposes for it.
 BENCH_DEFAULT_CODEC=3lc:s=1,clip=4.5,coder=range
 
-# Times rounds of CLIENTS updates of about BYTES each, with the aggregator of a build folder.
-time_rounds() { # BUILD NAME CLIENTS ROUNDS BYTES CODEC MODEL STEPS
+# Times rounds of CLIENTS updates of about BYTES each, with the aggregator of a build folder. PARTICIPATION: percent of the
+# enrolled clients that each round asks.
+time_rounds() { # BUILD NAME CLIENTS ROUNDS BYTES CODEC MODEL STEPS PARTICIPATION
     local build=$1 name=$2 clients=$3 rounds=$4 bytes=$5 codec=$6 model=$7 steps=$8 cohort=$(($3 + 1))
-    TERN_BUILD=$build start_bench_aggregator "$name" "round.cohort=$cohort" "round.min_clients=$cohort" \
+    local enrolled=$(((cohort * 100 + $9 - 1) / $9))
+    TERN_BUILD=$build start_bench_aggregator "$name" "round.cohort=$cohort" "round.min_clients=$enrolled" \
         "round.rounds=$rounds" "codec.codec=$codec" "federation.model=$model" \
         limits.enrollments_per_minute=0 limits.connections_per_address=10000
     "$TERN_BUILD/bench-bin/bench-load" 127.0.0.1 "$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" \
         "$BENCH_CODE" "$model" 1 "$clients" "$BENCH_CONNECTIONS" "$bytes" "$codec" "$rounds" \
-        "$AGGREGATOR_PID" "$steps" >"$EXPERIMENT_DIR/$name.json" || fail "bench-load failed"
+        "$AGGREGATOR_PID" "$steps" "$enrolled" >"$EXPERIMENT_DIR/$name.json" || fail "bench-load failed"
     stop_programs
     rm -rf -- "$BENCH_DIR"
 }
 
 # Times such rounds, in turns with the build of --beside if there is one; the first one alternates. Adds their figures
 # to rounds.json under other names.
-measure_rounds() { # CLIENTS ROUNDS BYTES CODEC MODEL STEPS NAME=FIGURE...
-    local shape=("${@:1:6}") name=rounds-$1-$3-${4//[^a-z0-9]/-} turns=1 turn build
-    shift 6
+measure_rounds() { # CLIENTS ROUNDS BYTES CODEC MODEL STEPS PARTICIPATION NAME=FIGURE...
+    local shape=("${@:1:7}") name=rounds-$1-$3-${4//[^a-z0-9]/-}-$7 turns=1 turn build
+    shift 7
     [ -z "$BENCH_BESIDE" ] || turns=$BENCH_TURNS
     local builds=(this)
     [ -z "$BENCH_BESIDE" ] || builds=(beside this)
@@ -342,7 +354,7 @@ bench_rounds() { # OUT
     begin_experiment
     measure_rounds "${BENCH_COHORT:-100}" "${BENCH_ROUNDS:-5}" "${BENCH_BYTES:-7000}" \
         "${BENCH_CODEC:-$BENCH_DEFAULT_CODEC}" "${BENCH_MODEL:-$BENCH_LOAD_MODEL}" "${BENCH_STEPS:-1}" \
-        "${figures[@]}"
+        "${BENCH_PARTICIPATION:-100}" "${figures[@]}"
     cp "$EXPERIMENT_DIR/rounds.json" "$1"
     clean_experiment
     print_numbers "$1"
@@ -350,12 +362,13 @@ bench_rounds() { # OUT
 
 # Times the rounds of the load, into rounds.json.
 measure_load() {
-    local same figures=() shape=("$BENCH_DEFAULT_CODEC" "$BENCH_LOAD_MODEL" 1)
+    local same figures=() shape=("$BENCH_DEFAULT_CODEC" "$BENCH_LOAD_MODEL" 1 100)
+    local share=${BENCH_PARTICIPATION:-20}
     for same in clients connections update_bytes accepted refused upload_seconds updates_per_second \
         round_commit_seconds enrollments_per_second checkins_per_second; do
         figures+=("$same=$same")
     done
-    measure_rounds "$BENCH_CLIENTS" 1 10000 3lc:s=1 "$BENCH_LOAD_MODEL" 1 "${figures[@]}"
+    measure_rounds "$BENCH_CLIENTS" 1 10000 3lc:s=1 "$BENCH_LOAD_MODEL" 1 100 "${figures[@]}"
     measure_rounds "$BENCH_CLIENTS" 1 10000 "${shape[@]}" default_updates_per_second=updates_per_second \
         "default_${BENCH_CLIENTS}_commit_cpu_seconds=commit_cpu_seconds" \
         "default_${BENCH_CLIENTS}_commit_wait_ms=commit_wait_ms"
@@ -363,7 +376,10 @@ measure_load() {
         default_1000_commit_wait_ms=commit_wait_ms
     measure_rounds 100 20 1000 "${shape[@]}" default_cpu_ms_small=cpu_ms
     measure_rounds 100 20 7000 "${shape[@]}" default_cpu_ms=cpu_ms
-    measure_rounds 100 5 0 float32 "$BENCH_LOAD_MODEL" 1 float32_cpu_ms=cpu_ms float32_peak_mib=peak_mib
+    measure_rounds 100 5 0 float32 "$BENCH_LOAD_MODEL" 1 100 float32_cpu_ms=cpu_ms float32_peak_mib=peak_mib
+    measure_rounds 100 20 7000 "${shape[@]:0:3}" "$share" "default_cpu_ms_of_$share=cpu_ms" \
+        "default_peak_mib_of_$share=peak_mib"
+    measure_rounds 100 5 0 float32 "$BENCH_LOAD_MODEL" 1 "$share" "float32_cpu_ms_of_$share=cpu_ms"
 }
 
 # Measures the costs of idle connections and of a long history.

@@ -1,6 +1,7 @@
-// Measures what rounds cost an aggregator. Enrols many clients. In each round gives each client its task, fetches its
-// downloads, and sends one update per client over a few connections, each waiting for a reply before the next
-// request. A reply follows the transaction with its update, so the clock stops when all updates are on disk. One more
+// Measures what rounds cost an aggregator. Enrols many clients, all or a share of which take part in a round. In each
+// round all clients check in; members of the cohort get a task, fetch their downloads and send one update each, over a few
+// connections, each waiting for a reply before the next request. A check-in without a task is timed alone, and its
+// processor time subtracted. A reply follows the transaction with its update, so the clock stops when all updates are on disk. One more
 // client then completes the round: its wait is the time of the commit. Another thread requests downloads during the
 // commit and while the aggregator writes afterwards: its longest wait is the delay that a commit causes. Processor
 // time is the aggregator's.
@@ -20,18 +21,27 @@ struct load {
     const char *host;
     const char *port;
     const char *ca;
-    uint32_t clients; // timed clients; one more completes the round
+    uint32_t clients;  // timed members of each round's cohort; one more completes the round
+    uint32_t enrolled; // clients, of which each round draws its cohort
     uint32_t connections;
     uint32_t rounds;
     clockid_t cpu; // processor time of the aggregator
     struct load_work work;
     struct load_client *all;
+    struct load_client *
+        *members; // of the round's cohort, which have a task; the last one completes the round
+    struct load_client **idle; // the others
+    uint32_t member_count;
+    uint32_t idle_count;
     pthread_barrier_t barrier;
+    _Atomic uint32_t check_ins; // with and without tasks
+    uint32_t idle_check_ins;    // of the phase IDLE
     _Atomic uint32_t accepted;
     _Atomic uint32_t refused;
     _Atomic int failed;      // first failure, an enum tern_result
     _Atomic bool completing; // a round is being committed
     _Atomic bool ended;
+    int phase;           // set between barriers
     double longest_wait; // of a request during a commit, in seconds
 };
 
@@ -64,7 +74,14 @@ static enum tern_result enroll(struct worker *worker, struct load_client *client
 
 static enum tern_result check_in(struct worker *worker, struct load_client *client)
 {
-    return load_check_in(&worker->load->work, &worker->line, client, 5000);
+    if (client->round != 0) {
+        return TERN_OK; // it has its task
+    }
+    worker->load->check_ins++;
+    const uint32_t wait_ms = worker->load->enrolled > worker->load->clients + 1 ? 0 : 5000;
+    const enum tern_result result =
+        load_check_in(&worker->load->work, &worker->line, client, wait_ms);
+    return result == TERN_ERR_NOT_IN_COHORT && wait_ms == 0 ? TERN_OK : result;
 }
 
 static enum tern_result upload(struct worker *worker, struct load_client *client)
@@ -86,22 +103,38 @@ static enum tern_result upload(struct worker *worker, struct load_client *client
 
 typedef enum tern_result (*phase)(struct worker *worker, struct load_client *client);
 
-enum { ENROLL, CHECK_IN, UPLOAD, COMPLETE, PHASES };
+enum { ENROLL, CHECK_IN, IDLE, UPLOAD, COMPLETE, PHASES };
 
-// Runs a phase for this worker's part of clients [first, end).
-static void run_phase(struct worker *worker, phase each, uint32_t first, uint32_t end)
+static const phase requests[PHASES] = {enroll, check_in, check_in, upload, upload};
+
+// Returns the clients of a phase.
+static struct load_client **clients_of(const struct load *load, int which, uint32_t *count)
+{
+    switch (which) {
+    case UPLOAD:
+        *count = load->member_count - 1;
+        return load->members;
+    case COMPLETE:
+        *count = 1;
+        return load->members + load->member_count - 1;
+    default: // all clients; in IDLE those without a task
+        *count = load->idle_count;
+        return load->idle;
+    }
+}
+
+// Runs a phase for this worker's part of the clients.
+static void run_phase(struct worker *worker)
 {
     struct load *load = worker->load;
-    pthread_barrier_wait(&load->barrier); // all workers are ready
-    pthread_barrier_wait(&load->barrier); // the main thread has read the clock
-    for (uint32_t i = first + worker->index; i < end && load->failed == TERN_OK;
-         i += load->connections) {
-        enum tern_result result = each(worker, &load->all[i]);
+    uint32_t count = 0;
+    struct load_client **clients = clients_of(load, load->phase, &count);
+    for (uint32_t i = worker->index; i < count && load->failed == TERN_OK; i += load->connections) {
+        enum tern_result result = requests[load->phase](worker, clients[i]);
         if (result != TERN_OK) {
             load->failed = (int)result;
         }
     }
-    pthread_barrier_wait(&load->barrier);
 }
 
 static void open_worker(struct worker *worker)
@@ -134,11 +167,14 @@ static void *work(void *argument)
     struct worker *worker = argument;
     struct load *load = worker->load;
     open_worker(worker);
-    run_phase(worker, enroll, 0, load->clients + 1);
-    for (uint32_t round = 0; round < load->rounds; round++) {
-        run_phase(worker, check_in, 0, load->clients + 1);
-        run_phase(worker, upload, 0, load->clients);
-        run_phase(worker, upload, load->clients, load->clients + 1);
+    for (;;) {
+        pthread_barrier_wait(&load->barrier); // all workers are ready
+        pthread_barrier_wait(&load->barrier); // the main thread has read the clock
+        if (load->ended) {
+            break;
+        }
+        run_phase(worker);
+        pthread_barrier_wait(&load->barrier);
     }
     close_worker(worker);
     return NULL;
@@ -152,7 +188,7 @@ static void probe(struct worker *worker)
     static const uint8_t nowhere[TERN_SHA256_SIZE];
     struct load *load = worker->load;
     double asked = now();
-    if (load_fetch(&worker->line, &load->all[load->clients], nowhere) != TERN_ERR_HTTP ||
+    if (load_fetch(&worker->line, &load->all[0], nowhere) != TERN_ERR_HTTP ||
         worker->line.status != 404) {
         load->failed = TERN_ERR_HTTP;
     }
@@ -191,6 +227,7 @@ static void sleep_seconds(double seconds)
 
 static void time_phase(struct load *load, int which, struct cost *cost)
 {
+    load->phase = which;
     pthread_barrier_wait(&load->barrier);
     double started = now();
     double cpu = read_clock(load->cpu);
@@ -203,6 +240,48 @@ static void time_phase(struct load *load, int which, struct cost *cost)
         sleep_seconds((double)load->work.model.count * sizeof(float) / WRITTEN_PER_SECOND);
     }
     load->completing = false;
+}
+
+// Divides the clients into members of the cohort and the others.
+static void find_members(struct load *load)
+{
+    load->member_count = 0;
+    load->idle_count = 0;
+    for (uint32_t i = 0; i < load->enrolled; i++) {
+        struct load_client *client = &load->all[i];
+        if (client->round != 0) {
+            load->members[load->member_count++] = client;
+        } else {
+            load->idle[load->idle_count++] = client;
+        }
+    }
+}
+
+#define CHECK_IN_TIMES 100 // passes over the clients until the whole cohort has its tasks
+
+static void run_round(struct load *load, struct cost costs[PHASES])
+{
+    for (uint32_t i = 0; i < load->enrolled; i++) {
+        load->all[i].round = 0;
+    }
+    find_members(load);
+    for (int i = 0;
+         i < CHECK_IN_TIMES && load->member_count <= load->clients && load->failed == TERN_OK;
+         i++) {
+        time_phase(load, CHECK_IN, &costs[CHECK_IN]);
+        find_members(load);
+    }
+    if (load->failed == TERN_OK && load->member_count <= load->clients) {
+        load->failed = TERN_ERR_NOT_IN_COHORT;
+    }
+    if (load->failed != TERN_OK) {
+        return;
+    }
+    const uint32_t before = load->check_ins;
+    time_phase(load, IDLE, &costs[IDLE]);
+    load->idle_check_ins += load->check_ins - before;
+    time_phase(load, UPLOAD, &costs[UPLOAD]);
+    time_phase(load, COMPLETE, &costs[COMPLETE]);
 }
 
 static void start(pthread_t *thread, void *(*body)(void *argument), struct worker *worker)
@@ -227,13 +306,14 @@ static void run(struct load *load, struct cost costs[PHASES])
         workers[i].index = i;
         start(&threads[i], i < load->connections ? work : work_beside, &workers[i]);
     }
+    find_members(load);
     time_phase(load, ENROLL, &costs[ENROLL]);
-    for (uint32_t round = 0; round < load->rounds; round++) {
-        for (int which = CHECK_IN; which < PHASES; which++) {
-            time_phase(load, which, &costs[which]);
-        }
+    for (uint32_t round = 0; round < load->rounds && load->failed == TERN_OK; round++) {
+        run_round(load, costs);
     }
     load->ended = true;
+    pthread_barrier_wait(&load->barrier);
+    pthread_barrier_wait(&load->barrier);
     for (uint32_t i = 0; i < threads_count; i++) {
         pthread_join(threads[i], NULL);
     }
@@ -262,31 +342,37 @@ static void report(const struct load *load, const struct cost costs[PHASES], int
 {
     const double updates = (double)load->clients * load->rounds;
     const double all = (double)(load->clients + 1) * load->rounds;
-    const double cpu = costs[CHECK_IN].cpu + costs[UPLOAD].cpu + costs[COMPLETE].cpu;
-    printf("{\"clients\": %u, \"connections\": %u, \"update_bytes\": %zu,\n"
+    const double check_ins = (double)load->check_ins - (double)load->idle_check_ins;
+    // of check-ins without a task, in the phase CHECK_IN
+    const double idle_cpu =
+        load->idle_check_ins > 0 ? costs[IDLE].cpu / load->idle_check_ins * (check_ins - all) : 0.0;
+    const double cpu = costs[CHECK_IN].cpu - idle_cpu + costs[UPLOAD].cpu + costs[COMPLETE].cpu;
+    printf("{\"clients\": %u, \"enrolled\": %u, \"connections\": %u, \"update_bytes\": %zu,\n"
            " \"accepted\": %u, \"refused\": %u, \"upload_seconds\": %.3f,\n"
            " \"updates_per_second\": %.0f, \"round_commit_seconds\": %.3f,\n"
            " \"enrollments_per_second\": %.0f,\n"
            " \"checkins_per_second\": %.0f,\n"
            " \"cpu_ms\": %.3f, \"commit_cpu_seconds\": %.4f, \"commit_wait_ms\": %.1f,\n"
            " \"peak_mib\": %.0f}\n",
-           load->clients, load->connections, load->work.container_len,
+           load->clients, load->enrolled, load->connections, load->work.container_len,
            load->accepted - load->rounds, load->refused, costs[UPLOAD].seconds,
            updates / costs[UPLOAD].seconds, costs[COMPLETE].seconds / load->rounds,
-           (load->clients + 1) / costs[ENROLL].seconds, all / costs[CHECK_IN].seconds,
+           load->enrolled / costs[ENROLL].seconds, check_ins / costs[CHECK_IN].seconds,
            cpu / all * 1e3, costs[COMPLETE].cpu / load->rounds, load->longest_wait * 1e3,
            peak_memory(pid));
 }
 
 int main(int argc, char **argv)
 {
-    const unsigned long steps = argc == 14 ? strtoul(argv[13], NULL, 10) : 0;
-    if (argc != 14 || steps < 1 || steps > LOCAL_STEPS) {
+    const unsigned long steps = argc == 15 ? strtoul(argv[13], NULL, 10) : 0;
+    const unsigned long enrolled = argc == 15 ? strtoul(argv[14], NULL, 10) : 0;
+    if (steps < 1 || steps > LOCAL_STEPS || enrolled <= strtoul(argv[7], NULL, 10)) {
         fprintf(
             stderr,
             "usage: bench-load HOST PORT CA.pem JOIN_CODE MODEL SEED CLIENTS "
-            "CONNECTIONS UPDATE_BYTES CODEC ROUNDS PID STEPS\n"
-            "The aggregator's round.cohort and round.min_clients must be CLIENTS + 1, PID its "
+            "CONNECTIONS UPDATE_BYTES CODEC ROUNDS PID STEPS ENROLLED\n"
+            "The aggregator's round.cohort must be CLIENTS + 1, round.min_clients ENROLLED, PID "
+            "its "
             "process, train.local_steps %d. Clients do so many, or one less and so on: STEPS (1 to "
             "%d) different numbers.\n",
             LOCAL_STEPS, LOCAL_STEPS);
@@ -301,14 +387,20 @@ int main(int argc, char **argv)
     load.clients = (uint32_t)strtoul(argv[7], NULL, 10);
     load.connections = (uint32_t)strtoul(argv[8], NULL, 10);
     load.rounds = (uint32_t)strtoul(argv[11], NULL, 10);
+    load.enrolled = (uint32_t)enrolled;
     enum tern_result result = load_work_make(&load.work, argv[5], strtoull(argv[6], NULL, 10),
                                              argv[10], (uint32_t)strtoul(argv[9], NULL, 10));
-    load.all = calloc((size_t)load.clients + 1, sizeof *load.all);
-    if (result == TERN_OK && (load.all == NULL || clock_getcpuclockid(pid, &load.cpu) != 0)) {
-        result = load.all == NULL ? TERN_ERR_NO_MEMORY : TERN_ERR_ARGUMENT;
+    load.all = calloc(load.enrolled, sizeof *load.all);
+    load.members = calloc(load.enrolled, sizeof *load.members);
+    load.idle = calloc(load.enrolled, sizeof *load.idle);
+    if (load.all == NULL || load.members == NULL || load.idle == NULL) {
+        exit(1);
+    }
+    if (result == TERN_OK && clock_getcpuclockid(pid, &load.cpu) != 0) {
+        result = TERN_ERR_ARGUMENT;
     }
     struct cost costs[PHASES] = {{0}};
-    for (uint32_t i = 0; result == TERN_OK && i <= load.clients; i++) {
+    for (uint32_t i = 0; result == TERN_OK && i < load.enrolled; i++) {
         load.all[i].fewer_steps = i % (uint32_t)steps;
     }
     if (result == TERN_OK) {
