@@ -175,7 +175,7 @@ static int check_tensors(const struct tern_cli *cli, const struct tern_model *mo
     return TERN_EXIT_OK;
 }
 
-// Adds the first client, which stands for the upstream aggregator: its updates carry the upstream model. Nobody has its token.
+// Adds the client that represents the upstream aggregator: its updates carry the upstream model. No device has its token.
 static enum tern_result add_follower(struct tern_db *db)
 {
     uint8_t token[TERN_WIRE_TOKEN_BYTES];

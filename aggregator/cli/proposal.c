@@ -434,7 +434,8 @@ static int set_setting(const struct tern_cli *cli, const char *assignment)
         why);
 }
 
-// Sets `key` to the value of an option of init, or else to `fallback`; NULL: leaves it.
+// Sets the setting `key` to the value of init's option, or else to `fallback`. fallback: NULL: without the option, the
+// setting does not change.
 static int set_option(const struct tern_cli *cli, const char *option, const char *key,
                       const char *fallback)
 {

@@ -96,7 +96,7 @@ static uint64_t check_once(struct tern_self_check *check)
 
 // --- The thread
 
-// Sleeps for `ms`, or until it is woken. Call under the lock.
+// Sleeps for `ms`, or until another thread signals `woken`. The caller has locked check->lock.
 static void sleep_for(struct tern_self_check *check, uint64_t ms)
 {
     struct timespec until;

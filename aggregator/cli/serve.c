@@ -287,7 +287,7 @@ static int read_model(struct serving *serving)
 struct systemd {
     struct tern_service *service;
     const struct tern_http_server *server;
-    uint64_t service_turns; // loop turns of both threads at the last sign of life
+    uint64_t service_turns; // loop iterations of both threads at the last sign of life
     uint64_t server_turns;
 };
 
@@ -678,7 +678,7 @@ static int start_listener(struct serving *serving)
     return share_tickets(serving, &shared);
 }
 
-// Replaces a missing token: it is a secret of this machine, on which nothing else depends.
+// Makes a new admin token if the file is missing. No stored data depends on the old token.
 static int find_token(struct serving *serving, char path[PATH_MAX])
 {
     bool made = false;

@@ -11,7 +11,7 @@
 
 // Most server momentum with which training converges when clients are one round behind (strategies/means.c).
 #define LAG_MOMENTUM 0.58
-// `init` proposes this much for regression, because rounds without such clients gain from it.
+// Server momentum that `init` proposes for regression, which gains from it while no client is behind.
 #define PROPOSED_MOMENTUM 0.8
 
 struct advice {
@@ -187,7 +187,7 @@ static void advise_on_buffers(const struct advice *advice)
         warn(advice, #section "." #key " has no effect without " needed);                          \
     }
 
-// Warns of settings that have an effect only together with another one.
+// Warns of a setting that has no effect because another setting is missing.
 static void advise_on_unused(const struct advice *advice)
 {
     const struct tern_aggregator_settings *s = advice->s;

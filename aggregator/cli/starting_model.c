@@ -401,7 +401,7 @@ static int collect_untrained(const struct tern_cli *cli, const char *path,
             return tern_cli_fail(cli, TERN_ERR_ARGUMENT, "%s: tensor '%s' has an invalid type",
                                  path, entry->name);
         }
-        kept->bytes += entry->data_len; // cannot overflow: the file holds these bytes
+        kept->bytes += entry->data_len; // cannot overflow, because the file is that large
         if (kept->count == TERN_MODEL_MAX_TENSORS || kept->bytes > KEPT_BYTES_MAX) {
             return tern_cli_fail(
                 cli, TERN_ERR_TOO_LARGE,
@@ -454,8 +454,8 @@ static int keep_untrained(const struct tern_cli *cli, const char *path,
 
 // --- The whole file
 
-// Warns of batch-norm counters that were cast to float. They would be averaged and compressed with the weights, and their
-// large changes would dominate sparse updates.
+// Warns of batch-norm counters that were cast to float. Training would average and compress such counters with the weights,
+// and their large changes would dominate sparse updates.
 static void warn_of_counters(const char *path, const struct tern_model *model)
 {
     const struct tern_tensor *first = NULL;

@@ -97,7 +97,7 @@ void tern_state_database(const struct tern_cli *cli, char path[PATH_MAX])
         exit(code);
     }
     if (url[0] != '\0' && !tern_db_is_url(url)) {
-        // Taken as a file name, it would name another federation than the operator means.
+        // As a file name, this text would name another federation than the operator means.
         exit(tern_cli_fail(
             cli, TERN_ERR_CONFIG,
             "store.url must be empty or begin with postgresql://. federation.state sets the "

@@ -25,7 +25,7 @@ const struct tern_aggregator_settings *tern_state_settings(const struct tern_cli
 // Writes the path of a file in the state directory.
 void tern_state_path(const struct tern_cli *cli, const char *name, char path[PATH_MAX]);
 
-// Writes the configured path, or if it is "" the path of `name` in the state directory.
+// Writes `configured`, or if `configured` is "", the path of `name` in the state directory.
 void tern_state_file(const struct tern_cli *cli, const char *configured, const char *name,
                      char path[PATH_MAX]);
 
@@ -57,7 +57,7 @@ long tern_state_service_process(const struct tern_cli *cli);
 // each continue from its own view of the round. Returns an exit code.
 int tern_state_lock(const struct tern_cli *cli, int *lock);
 
-// Makes the file of the admin token unless it exists; *made: it was made. Returns TERN_ERR_IO, with errno, or an error of
+// Makes the file of the admin token unless it exists; *made: the file was made. Returns TERN_ERR_IO, with errno, or an error of
 // tern_file_write().
 TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *made);
 

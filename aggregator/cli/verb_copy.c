@@ -1,4 +1,5 @@
-// copy writes the whole federation to another database, which appears only after it was read again and replayed.
+// copy writes a federation to another database. The copy appears only after all rows were read again and all rounds
+// replayed.
 #include "cli/shared_database.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
@@ -79,7 +80,7 @@ static void count_table(void *ctx, const struct tern_db_copied_table *table)
 
 // --- Services on the databases
 
-// Writes "NAME at ADDRESS" of the aggregator that leads on a database; false: none leads, or it is unknown.
+// Writes "NAME at ADDRESS" of the aggregator that leads on a database; false: no aggregator leads, or the leader is unknown.
 static bool name_leader(struct tern_db *db, char name[TERN_STANDBY_NAME_MAX])
 {
     struct tern_db_node leader;

@@ -128,7 +128,7 @@ static void check_disk(struct doctor *doctor)
 #define LOG_WARNING (UINT64_C(512) << 20)
 #define LOG_FEW (UINT64_C(1) << 20)
 
-// Returns the least log that deserves a warning: half of the bytes that would be free without it, within LOG_FEW and
+// Returns the size of the write-ahead log from which doctor warns: half of the bytes that would be free without it, within LOG_FEW and
 // LOG_WARNING.
 static uint64_t log_warning(const struct doctor *doctor, uint64_t bytes)
 {

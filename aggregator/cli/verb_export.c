@@ -12,7 +12,7 @@
 struct job {
     const struct tern_db_federation *federation;
     struct tern_merge *merge;
-    struct tern_db_round round; // the round that made the version; number 0: none, it is version 0
+    struct tern_db_round round; // round that made the version; round number 0: the version is 0
     bool replica;
     bool averaged;
     // evaluators' metrics choose between global model and replica, because no option does

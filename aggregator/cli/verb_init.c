@@ -176,7 +176,7 @@ static void print_sets(const struct tern_cli *cli)
     }
 }
 
-// Prints a verb with the options that give it the same settings.
+// Prints `tern-aggregator VERB` with the options that this command was given.
 static void print_verb(const struct tern_cli *cli, const char *verb)
 {
     printf("tern-aggregator %s", verb);

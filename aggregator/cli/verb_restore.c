@@ -135,7 +135,7 @@ static int refuse_unusable(const struct restoring *restoring, enum tern_result r
                          restoring->database, why);
 }
 
-// Opens and holds the old database until *db is closed. *db is NULL if it is damaged or newer than this program, which a
+// Opens and holds the old database until *db is closed. *db is NULL if the old database is damaged or newer than this program, which a
 // restore repairs.
 static int open_old_database(struct restoring *restoring, struct tern_db **db)
 {
@@ -144,7 +144,7 @@ static int open_old_database(struct restoring *restoring, struct tern_db **db)
         return result == TERN_ERR_BUSY ? refuse_unusable(restoring, result, restoring->why)
                                        : TERN_EXIT_OK;
     }
-    result = tern_db_upgrade(*db); // no service runs on it
+    result = tern_db_upgrade(*db); // no service runs on the old database
     result = result == TERN_OK ? read_contents(*db, &restoring->before) : result;
     if (result != TERN_OK) {
         snprintf(restoring->why, sizeof restoring->why, "%s", tern_db_error(*db));

@@ -24,7 +24,7 @@
 #define WATCH_LINE_MAX 512
 
 struct watched {
-    // Both return an exit code, after printing the reason of a failure, which ends the watch.
+    // load() and print() return an exit code, after printing the reason of a failure, which ends the watch.
     int (*load)(struct tern_cli *cli, void *ctx);
     int (*print)(struct tern_cli *cli, const void *ctx); // to stdout, as text or JSON
     // Writes a line without elapsed times, so that it differs only when something has changed.

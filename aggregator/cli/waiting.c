@@ -178,7 +178,7 @@ static void copy_text(const cJSON *json, const char *name, char *text, size_t si
     }
 }
 
-// Replaces the reasons with those of the running service, which may have other settings than this command. Returns false
+// Replaces the reasons in *waiting with those of the running service, which may have other settings than this command. Returns false
 // if it does not answer.
 static bool ask_service(const struct tern_cli *cli, struct tern_waiting *waiting)
 {
