@@ -251,7 +251,8 @@ static int report_made(struct tern_cli *cli, const struct tern_relay_model *upst
            "Next, with the same options:\n"
            "  tern-aggregator relay          # runs the gateway\n"
            "  tern-aggregator enroll-code    # prints a join code; --uses 10: for ten devices\n"
-           "  tern-aggregator status         # shows what it waits for, and bytes on both sides\n",
+           "  tern-aggregator status         # shows what the gateway waits for, and its bytes on "
+           "both sides\n",
            server, state, upstream->spec, model->count);
     return TERN_EXIT_OK;
 }

@@ -8,9 +8,11 @@
 
 // The options of a verb that prints a list.
 #define TERN_OPTIONS_LISTING                                                                       \
-    TERN_OPTION_STATE, {"columns", "A,B", "only these columns, in this order; help lists them"},   \
-        {"where", "COLUMN=VALUE", "only rows with this value; tag=KEY=VALUE: with this tag"},      \
-        {"sort", "COLUMN", "sort by a column; -COLUMN: descending"},                               \
+    TERN_OPTION_STATE,                                                                             \
+        {"columns", "A,B", "only these columns, in this order; `--columns help` lists all"},       \
+        {"where", "COLUMN=VALUE",                                                                  \
+         "only rows with this value in the column; tag=KEY=VALUE: clients with this tag"},         \
+        {"sort", "COLUMN", "sort the rows by a column; -COLUMN: in descending order"},             \
         {"last", "N", "only the last N rows"},                                                     \
     {                                                                                              \
         "csv", NULL, "comma-separated values with a header line"                                   \

@@ -20,12 +20,12 @@ static const struct tern_cli_option init_options[] = {
 static const struct tern_cli_option state_options[] = {TERN_OPTION_STATE, {0}};
 static const struct tern_cli_option status_options[] = {
     TERN_OPTION_STATE,
-    {"watch", NULL, "update every two seconds, until Ctrl-C"},
+    {"watch", NULL, "update the status every two seconds, until Ctrl-C"},
     {0}};
 static const struct tern_cli_option listing_options[] = {TERN_OPTIONS_LISTING, {0}};
 static const struct tern_cli_option serve_options[] = {
     TERN_OPTION_STATE,
-    {"check", NULL, "only check the settings, including those of init"},
+    {"check", NULL, "check the settings, including those of init, and do not serve"},
     {0}};
 static const struct tern_cli_option rounds_options[] = {
     TERN_OPTIONS_LISTING,
@@ -41,15 +41,15 @@ static const struct tern_cli_option report_options[] = {
     {0}};
 static const struct tern_cli_option code_options[] = {
     TERN_OPTION_STATE,
-    {"uses", "N", "how many clients can enrol with it (1)"},
-    {"expires", "TIME", "how long it is valid: 30m, 24h, 7d (24h)"},
+    {"uses", "N", "how many clients can enrol with the code (1)"},
+    {"expires", "TIME", "how long the code is valid: 30m, 24h, 7d (24h)"},
     {"label", "TEXT", "a note that `codes` shows beside the code"},
-    {"tag", "KEY=VALUE,...", "tags of the clients that enrol with it (see tag)"},
-    {"evaluator", NULL, "clients with client.evaluator = yes can enrol with it"},
+    {"tag", "KEY=VALUE,...", "tags of the clients that enrol with the code (see tag)"},
+    {"evaluator", NULL, "clients with client.evaluator = yes can enrol with the code"},
     {0}};
 static const struct tern_cli_option codes_options[] = {
     TERN_OPTIONS_LISTING,
-    {"cancel", "ID", "cancel this code: nobody can enrol with it any more"},
+    {"cancel", "ID", "cancel the code ID: no client can enrol with the code any more"},
     {0}};
 static const struct tern_cli_option revoke_options[] = {
     TERN_OPTION_STATE,
@@ -59,8 +59,8 @@ static const struct tern_cli_option provision_options[] = {
     TERN_OPTION_STATE,
     {"name", "TEXT", "name that `tern-aggregator clients` shows; --count adds a number"},
     {"psk", NULL, "make a pre-shared key, for devices that cannot verify certificates (tls.psk)"},
-    {"count", "N", "make N clients, and print a list (1)"},
-    {"evaluator", NULL, "an evaluator: it evaluates every version and never trains"},
+    {"count", "N", "make N clients, and print a list of them (1)"},
+    {"evaluator", NULL, "make an evaluator, which evaluates every version and never trains"},
     {"tag", "KEY=VALUE,...", "tags of the client (see tag)"},
     {0}};
 static const struct tern_cli_option tag_options[] = {
@@ -69,13 +69,13 @@ static const struct tern_cli_option tag_options[] = {
     {0}};
 static const struct tern_cli_option export_options[] = {
     TERN_OPTION_STATE,
-    {"format", "NAME", "f32 or safetensors (from the name of FILE)"},
-    {"version", "N", "an earlier version, replayed from the stored updates"},
-    {"best", NULL, "the version with the highest accuracy, or the lowest loss"},
+    {"format", "NAME", "f32 or safetensors (default: by the name of FILE)"},
+    {"version", "N", "write an earlier version, replayed from the stored updates"},
+    {"best", NULL, "write the version with the highest accuracy, or the lowest loss"},
     {"dtype", "TYPE", "number type in a safetensors file: F32 (default), F16 or BF16"},
-    {"global", NULL, "the global model, even if evaluators found the replica better"},
-    {"replica", NULL, "the replica, which clients hold, not the global model"},
-    {"averaged", NULL, "the average of the last versions (average_versions of round.strategy)"},
+    {"global", NULL, "write the global model, even if evaluators found the replica better"},
+    {"replica", NULL, "write the replica, which clients hold, not the global model"},
+    {"averaged", NULL, "write the average of the last versions (average_versions of round.strategy)"},
     {0}};
 static const struct tern_cli_option restore_options[] = {
     TERN_OPTION_STATE,
@@ -87,7 +87,7 @@ static const struct tern_cli_option copy_options[] = {
     {0}};
 static const struct tern_cli_option prune_options[] = {
     TERN_OPTION_STATE,
-    {"keep", "ROUNDS", "keep the updates of the newest ROUNDS rounds"},
+    {"keep", "ROUNDS", "keep the updates of the newest ROUNDS rounds, and drop older ones"},
     {0}};
 // clang-format on
 

@@ -819,7 +819,7 @@ static int refuse_old(const struct tern_cli *cli, const char *name)
                ? TERN_EXIT_OK
                : tern_cli_fail(
                      cli, TERN_ERR_CONFIG,
-                     "%s is here already and would be overwritten: move it away, or run init "
+                     "the file %s exists and would be overwritten: move the file away, or run init "
                      "in another folder",
                      name);
 }

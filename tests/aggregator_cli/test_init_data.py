@@ -279,7 +279,7 @@ def nothing_is_left_of_what_is_refused():
 def files_and_states_that_are_there_stay():
     folder = Folder(table())
     (folder.root / "client.ini").write_text("mine")
-    folder.run("init", *OPTIONS, code=USAGE, says="client.ini is here already")
+    folder.run("init", *OPTIONS, code=USAGE, says="the file client.ini exists and would be overwritten")
     assert folder.written() == ["client.ini"] and (folder.root / "client.ini").read_text() == "mine"
     folder = Folder(table())
     folder.run("init", "--model", "mlp:2-4-3")
