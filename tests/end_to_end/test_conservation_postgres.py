@@ -181,7 +181,8 @@ def check_conservation(service, everybody):
           f"({late} seen late), {repeated} repeated, {dropped:.1f} dropped; {service.ends} times an aggregator ended by "
           "itself; all accounted for", flush=True)
     check(stored > 20, "too few updates went through to prove anything")
-    check(everybody or (encoded > stored and dropped > 1), "no update was ever given back: the test misses its point")
+    check(everybody or encoded > stored, "no update was ever given back: the test misses its point")
+    check(everybody or dropped > 0, "no directive ever reduced an error buffer: the test misses its point")
 
 
 def in_sqlite(rounds):
