@@ -114,6 +114,12 @@ void answer_free(struct answer *answer)
     answer->body = NULL;
 }
 
+void answer_expect_at(struct answer answer, int expected, const char *file, int line)
+{
+    _assert_int_equal((uintmax_t)answer.status, (uintmax_t)expected, file, line);
+    answer_free(&answer);
+}
+
 struct tern_http_exchange *call_begin(struct harness *harness, const char *method, const char *path,
                                       const char *token, const uint8_t *body, size_t len)
 {
@@ -279,6 +285,14 @@ void harness_start(struct harness *harness)
         fail_msg("%s", why);
     }
     harness->handler = tern_service_handler(harness->service);
+}
+
+void harness_start_with(struct harness *harness, uint32_t count)
+{
+    harness_start(harness);
+    for (uint32_t i = 0; i < count; i++) {
+        enroll(harness, false);
+    }
 }
 
 void harness_stop(struct harness *harness)

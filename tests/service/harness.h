@@ -39,6 +39,10 @@ struct answer {
 };
 void answer_free(struct answer *answer);
 
+// Fails, at the caller's line, unless the answer has this status; frees its body.
+#define answer_expect(answer, expected) answer_expect_at(answer, expected, __FILE__, __LINE__)
+void answer_expect_at(struct answer answer, int expected, const char *file, int line);
+
 uint64_t test_now(void);
 void test_advance(uint64_t ms);
 // Somebody sets the time of day; intervals go on.
@@ -53,6 +57,8 @@ void harness_make_model(struct harness *harness, const char *spec);
 void harness_make_imported(struct harness *harness, const uint8_t *manifest, size_t len,
                            const float *weights);
 void harness_start(struct harness *harness);
+// The same, and enrols clients 1 to `count`.
+void harness_start_with(struct harness *harness, uint32_t count);
 void harness_stop(struct harness *harness);
 void harness_restart(struct harness *harness);
 void harness_free(struct harness *harness);

@@ -41,9 +41,7 @@ TEST(test_every_endpoint_asks_for_credentials)
     const char *const bad[] = {NULL, "", unknown_token, damaged, "short", "!!!!!!!!!!!!!!!!!!!!!!"};
     for (unsigned endpoint = 0; endpoint < 3; endpoint++) {
         for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-            struct answer answer = knock(endpoint, bad[i]);
-            assert_int_equal(answer.status, 401);
-            answer_free(&answer);
+            answer_expect(knock(endpoint, bad[i]), 401);
         }
         struct answer answer = knock(endpoint, harness.tokens[one]);
         assert_int_not_equal(answer.status, 401);
@@ -85,9 +83,7 @@ TEST(test_revocation_by_another_process_counts_at_once)
         answer_free(&answer);
     }
     harness_restart(&harness);
-    struct answer answer = knock(0, harness.tokens[one]);
-    assert_int_equal(answer.status, 401);
-    answer_free(&answer);
+    answer_expect(knock(0, harness.tokens[one]), 401);
 }
 
 // Whichever endpoint comes first after the revocation: the listeners do not know of it yet.
@@ -97,9 +93,7 @@ TEST(test_revocation_holds_for_the_very_next_request)
     for (unsigned endpoint = 0; endpoint < 3; endpoint++) {
         uint64_t client = enroll(&harness, false);
         revoke_from_outside(client);
-        struct answer answer = knock(endpoint, harness.tokens[client]);
-        assert_int_equal(answer.status, 401);
-        answer_free(&answer);
+        answer_expect(knock(endpoint, harness.tokens[client]), 401);
     }
 }
 
@@ -114,9 +108,7 @@ TEST(test_revoked_client_that_is_held_is_sent_away)
     enroll(&harness, true); // answered in order: the check-in is held by now
     revoke_from_outside(one);
     enroll(&harness, false); // any request makes the service look
-    struct answer answer = call_end(held);
-    assert_int_equal(answer.status, 401);
-    answer_free(&answer);
+    answer_expect(call_end(held), 401);
 }
 
 // A member that is revoked is replaced long before the deadline; its update that counts stays.
@@ -216,18 +208,14 @@ TEST(test_join_codes)
     static const char *const typed[] = {"7k3m-9xq2-0ahp-w4t1", "7K3M-9XQ2-OAHP-W4TL",
                                         "7k3m9xq2oahpw4ti", "7K3M 9XQ2 0AHP W4T1"};
     for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
-        struct answer enrolled = try_code(typed[i]);
-        assert_int_equal(enrolled.status, 200);
-        answer_free(&enrolled);
+        answer_expect(try_code(typed[i]), 200);
     }
-    struct answer answer = try_code("once");
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(try_code("once"), 200);
     const char *const bad[] = {"once", "expired", "guess"};
     struct answer first = try_code("nonsense");
     assert_int_equal(first.status, 401);
     for (size_t i = 0; i < 3; i++) {
-        answer = try_code(bad[i]);
+        struct answer answer = try_code(bad[i]);
         assert_int_equal(answer.status, 401);
         assert_int_equal(answer.body->len, first.body->len);
         assert_memory_equal(answer.body->data, first.body->data, first.body->len);
@@ -241,39 +229,27 @@ TEST(test_enrolment_is_rate_limited_per_address)
     harness.config.limits.enrollments_per_minute = 6;
     harness_start(&harness);
     for (int i = 0; i < 6; i++) {
-        struct answer answer = try_code("guess");
-        assert_int_equal(answer.status, 401);
-        answer_free(&answer);
+        answer_expect(try_code("guess"), 401);
     }
     struct answer answer = try_code("another guess");
     assert_int_equal(answer.status, 429);
     assert_in_range(answer.retry_after_s, 1, 60);
     answer_free(&answer);
     for (int i = 0; i < 6; i++) { // guesses use up nothing of those who have a code
-        answer = try_code(JOIN_CODE);
-        assert_int_equal(answer.status, 200);
-        answer_free(&answer);
+        answer_expect(try_code(JOIN_CODE), 200);
     }
-    answer = try_code(JOIN_CODE);
-    assert_int_equal(answer.status, 429);
-    answer_free(&answer);
+    answer_expect(try_code(JOIN_CODE), 429);
     add_code("used", 0, test_now() + 1000000);
     add_code("made meanwhile", 1, test_now() + 1000000);
     test_advance(11000); // six a minute is one in ten seconds
-    answer = try_code("guess");
-    assert_int_equal(answer.status, 401);
-    answer_free(&answer);
-    answer = try_code("guess");
-    assert_int_equal(answer.status, 429);
-    answer_free(&answer);
+    answer_expect(try_code("guess"), 401);
+    answer_expect(try_code("guess"), 429);
     for (int i = 0; i < 7; i++) { // nor does whoever sends a used code again and again
         answer = try_code("used");
         assert_int_equal(answer.status, i < 6 ? 401 : 429);
         answer_free(&answer);
     }
-    answer = try_code("made meanwhile");
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(try_code("made meanwhile"), 200);
 }
 
 TEST(test_requests_are_rate_limited_per_client)

@@ -75,10 +75,8 @@ static void take_part(uint32_t client, const tern_Task *task)
     apply_downloads(&harness, task, holder->weights, holder->replica, harness.tokens[client + 1]);
     train(client, values);
     const size_t len = encode_values(&harness, task, values, 10, &body);
-    struct answer answer =
-        put_update(&harness, client + 1, task->round, ++holder->sequence, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, client + 1, task->round, ++holder->sequence, body, len),
+                  200);
     free(body);
 }
 

@@ -60,9 +60,7 @@ TEST(test_only_caches_may_ask)
     start();
     expect_status(403, !cache, question, harness.tokens[client]);
     expect_status(403, !cache, question, NULL);
-    struct answer answer = ask_as(cache, question, harness.tokens[client]);
-    assert_int_equal(answer.status, 204);
-    answer_free(&answer);
+    answer_expect(ask_as(cache, question, harness.tokens[client]), 204);
 }
 
 TEST(test_a_cache_sends_to_whom_the_aggregator_would)
@@ -78,9 +76,7 @@ TEST(test_a_cache_sends_to_whom_the_aggregator_would)
     expect_status(401, cache, question, NULL);
     expect_status(401, cache, question, "AAAAAAAAAAAAAAAAAAAAAA");
     expect_status(405, cache, TERN_PATH_CHECKIN, token);
-    answer = call(&harness, "PUT", question, token, NULL, 0);
-    assert_int_equal(answer.status, 405);
-    answer_free(&answer);
+    answer_expect(call(&harness, "PUT", question, token, NULL, 0), 405);
     struct tern_db *other = harness_look(&harness);
     assert_int_equal(tern_db_begin(other), TERN_OK);
     assert_int_equal(tern_db_client_revoke(other, client), TERN_OK);
@@ -230,8 +226,7 @@ TEST(test_questions_are_limited_and_fetching_is_not)
     const char *token = harness.tokens[client];
     for (unsigned i = 0; i < 10; i++) {
         struct answer answer = ask_as(cache, question, token);
-        assert_int_equal(answer.status, 204);
-        answer_free(&answer);
+        answer_expect(answer, 204);
         answer = ask_as(cache, download, token);
         assert_int_equal(answer.status, 200);
         assert_true(answer.tag.peer_is_cache);

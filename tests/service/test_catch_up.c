@@ -233,9 +233,7 @@ static void run_uneven_rounds(uint32_t rounds)
         }
         tern_CheckinReply reply = ask_plainly(busy, seed_id);
         size_t len = encode_values(&harness, &reply.task, values, 10, &body);
-        struct answer answer = put_update(&harness, busy, reply.task.round, 1, body, len);
-        assert_int_equal(answer.status, 200);
-        answer_free(&answer);
+        answer_expect(put_update(&harness, busy, reply.task.round, 1, body, len), 200);
         free(body);
     }
 }

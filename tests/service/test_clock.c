@@ -35,8 +35,7 @@ TEST(test_intervals_go_on)
     test_set_back(7200000);
     test_advance(20001);
     struct answer answer = call_end(held); // its time is up
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(answer, 200);
     (void)checkin(&harness, one, NULL);
     test_advance(60000);
     (void)checkin(&harness, one, NULL); // its allowance is back
@@ -83,9 +82,7 @@ static void open_round(void)
     harness.config.boot = boots[0];
     round->deadline_ms = HOUR;
     round->quorum = 1;
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     (void)do_round(&harness, 1, NULL, 0.5F);
     (void)task_of(2);
 }

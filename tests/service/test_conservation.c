@@ -64,9 +64,7 @@ static void run_attack(const char *codec_down)
     harness.config.federation.min_clients = 3;
     assert_int_equal(tern_codec_parse(codec_down, &harness.config.federation.downloads.codec, NULL),
                      TERN_OK);
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     enroll(&harness, false); // whose updates are refused
     largest = (float)(0.999 * TERN_UPDATE_NORM_MAX / sqrt((double)harness.model.count));
     for (uint32_t round = 0; round < rounds; round++) {
@@ -98,10 +96,7 @@ TEST(test_totals_stay_exact)
     harness.config.federation.steps.local_steps = (uint32_t)TERN_UPDATE_LOCAL_STEPS_MAX;
     harness.config.federation.round.cohort = 3;
     harness.config.federation.min_clients = 3;
-    harness_start(&harness);
-    for (int i = 0; i < 3; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 3);
     attack(1, 1.0F, UINT32_MAX, 1000000);
     attack(2, 1.0F, UINT32_MAX, 1000000);
     tern_CheckinReply next = checkin(&harness, 3, NULL);
@@ -162,9 +157,7 @@ TEST(test_difference_too_large_for_float16)
     const uint32_t count = 650;
     harness.config.federation.limits.norm = 1e9;
     harness.config.federation.downloads.codec.id = TERN_CODEC_FLOAT16;
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     seed_replica(&harness, replica, weights);
     memcpy(seed, weights, sizeof seed);
     assert_in_range(follow_round(65000.0F, weights, replica), 2 * count, 2 * count + 20);
@@ -217,9 +210,7 @@ TEST(test_damaged_update_halts_the_service)
     harness.config.federation.strategy_memory = 1; // nothing is summed before the commit
     harness.config.on_halted = count_call;
     harness.config.halted_ctx = &told;
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     do_round(&harness, 1, NULL, 1.0F);
     tern_CheckinReply next = checkin(&harness, 2, NULL);
     size_t len = encode_update(&harness, &next.task, 3.0F, 10, &body);
@@ -241,12 +232,8 @@ TEST(test_damaged_update_halts_the_service)
     assert_non_null(strstr(why, "backup"));
     assert_false(tern_service_can_store(harness.service, why));
     assert_non_null(strstr(why, "halted: "));
-    answer = call(&harness, "GET", "/readyz", NULL, NULL, 0);
-    assert_int_equal(answer.status, 503);
-    answer_free(&answer);
-    answer = call(&harness, "GET", "/healthz", NULL, NULL, 0);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(call(&harness, "GET", "/readyz", NULL, NULL, 0), 503);
+    answer_expect(call(&harness, "GET", "/healthz", NULL, NULL, 0), 200);
     answer = put_update(&harness, 2, 1, 1, body, len);
     expect_halted(&answer);
     answer_free(&answer);
@@ -264,9 +251,7 @@ TEST(test_damaged_update_halts_the_service)
 
     repair();
     harness_start(&harness);
-    answer = put_update(&harness, 2, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 2, 1, 1, body, len), 200);
     free(body);
     expect_replayed(1, 2);
     assert_int_equal(tern_db_version_get(harness.db, 1, &version), TERN_OK);
@@ -278,9 +263,7 @@ TEST(test_missing_update_halts_the_service)
     uint8_t *body;
     char why[256] = "";
     harness.config.federation.strategy_memory = 1;
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     do_round(&harness, 1, NULL, 1.0F);
     tern_CheckinReply next = checkin(&harness, 2, NULL);
     size_t len = encode_update(&harness, &next.task, 3.0F, 10, &body);
@@ -300,9 +283,7 @@ TEST(test_damage_does_not_reach_what_was_summed)
     struct tern_replay_report report;
     struct tern_db_round round;
     char why[256] = "";
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     do_round(&harness, 1, NULL, 1.0F);
     damage();
     do_round(&harness, 2, NULL, 3.0F);
@@ -321,9 +302,7 @@ TEST(test_damage_does_not_reach_what_was_summed)
 TEST(test_round_of_an_unknown_strategy)
 {
     char why[256] = "";
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     do_round(&harness, 1, NULL, 1.0F);
     harness_stop(&harness);
     run_sql(harness.path, "update rounds set strategy = 'fedfuture'");

@@ -106,10 +106,7 @@ static void start(uint64_t memory)
     federation->codec_up = (struct tern_codec){
         .id = TERN_CODEC_3LC, .sparsity = 1.0F, .clip = 4.0F, .coder = TERN_CODER_RANGE};
     federation->strategy_memory = memory;
-    harness_start(&harness);
-    for (int i = 0; i < CLIENTS; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, CLIENTS);
 }
 
 // Plays a round to its commit, whose merge has ended when this returns. Where steps are unequal, each
@@ -129,10 +126,9 @@ static void play(bool unequal)
     atomic_store(&counting, true);
     for (uint64_t client = 1; client <= CLIENTS; client++) {
         const struct sent *update = &sent[client - 1];
-        struct answer answer = put_update(&harness, client, tasks[client].task.round, 1,
-                                          update->body, update->body_len);
-        assert_int_equal(answer.status, 200);
-        answer_free(&answer);
+        answer_expect(put_update(&harness, client, tasks[client].task.round, 1, update->body,
+                                 update->body_len),
+                      200);
     }
     harness_stop(&harness);
     assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);

@@ -41,9 +41,7 @@ static void test_acknowledged_after_the_commit(void **state)
 {
     (void)state;
     uint8_t *body;
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     tern_CheckinReply next = checkin(&harness, 1, NULL);
     size_t len = encode_update(&harness, &next.task, 1.0F, 10, &body);
 
@@ -60,9 +58,7 @@ static void test_acknowledged_after_the_commit(void **state)
     assert_false(is_stored(1, 1));
     tern_db_rollback(other);
     tern_db_close(other);
-    struct answer answer = call_end(exchange);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(call_end(exchange), 200);
     assert_true(was_stored);
     free(body);
 }
@@ -108,9 +104,7 @@ static void test_a_thread_that_hangs_is_noticed(void **state)
     const bool hangs = !tern_service_can_store(harness.service, why);
     const int ready = status_of("/readyz");
     pthread_mutex_unlock(&gate);
-    struct answer answer = call_end(exchange);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(call_end(exchange), 200);
     assert_true(early);
     assert_true(hangs);
     assert_non_null(strstr(why, "the present transaction has taken "));
@@ -127,9 +121,7 @@ static void test_batch_that_fails_is_taken_back(void **state)
     uint8_t *body;
     struct tern_db *other;
     char why[256];
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     tern_CheckinReply next = checkin(&harness, 1, NULL);
     size_t len = encode_update(&harness, &next.task, 1.0F, 10, &body);
     assert_int_equal(tern_db_open(harness.path, 0, &other, why), TERN_OK);
@@ -185,8 +177,7 @@ static void test_not_ready_until_something_is_written(void **state)
     const int alive = status_of("/healthz");
     const bool stores = tern_service_can_store(harness.service, why);
     fill_disk(false);
-    assert_int_equal(answer.status, 503);
-    answer_free(&answer);
+    answer_expect(answer, 503);
     assert_int_equal(question, 503);
     assert_int_equal(ready, 503);
     assert_int_equal(alive, 200);
@@ -229,9 +220,7 @@ static void test_commit_of_a_round_that_fails(void **state)
     struct tern_db_version version;
     struct tern_db_round round;
     char why[256];
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     do_round(&harness, 1, NULL, 1.0F);
     tern_CheckinReply next = checkin(&harness, 2, NULL);
     size_t len = encode_update(&harness, &next.task, 3.0F, 10, &body);
@@ -298,9 +287,7 @@ static int checkin_status(uint64_t client, uint64_t budget_left)
 static void test_a_row_that_cannot_be_stored_is_given_up(void **state)
 {
     (void)state;
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     assert_int_equal(checkin_status(1, 6), 200);
     assert_int_equal(checkin_status(2, 6), 200);
     refuse_writes(harness.path, "BEFORE UPDATE ON clients", "WHEN (NEW.budget_left = 7)");
@@ -322,9 +309,7 @@ static void test_a_budget_beyond_the_stores_numbers_is_refused(void **state)
     // budget_left = 2^64 - 1, budgeted; the encoder would refuse it.
     static const uint8_t body[] = {0x40, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
                                    0xff, 0xff, 0xff, 0x01, 0x48, 0x01};
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     for (int i = 0; i < 3; i++) {
         struct answer answer =
             call(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[1], body, sizeof body);
@@ -356,9 +341,7 @@ static void *work(void *arg)
         }
         uint8_t *body;
         size_t len = encode_update(&harness, &next.task, 0.01F * (float)client, 10, &body);
-        struct answer answer = put_update(&harness, client, next.task.round, done, body, len);
-        assert_int_equal(answer.status, 200);
-        answer_free(&answer);
+        answer_expect(put_update(&harness, client, next.task.round, done, body, len), 200);
         free(body);
         done++;
     }
@@ -374,10 +357,7 @@ static void test_many_clients_at_once(void **state)
     harness.config.federation.round.cohort = THREADS;
     harness.config.federation.min_clients = THREADS;
     harness.config.federation.round.rounds = ROUNDS;
-    harness_start(&harness);
-    for (int i = 0; i < THREADS; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, THREADS);
     for (uintptr_t i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)(i + 1)), 0);
     }
@@ -398,10 +378,7 @@ static void run_in_order(const uint64_t order[3], uint8_t sha256[TERN_SHA256_SIZ
     char why[256];
     harness.config.federation.round.cohort = 3;
     harness.config.federation.min_clients = 3;
-    harness_start(&harness);
-    for (int i = 0; i < 3; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 3);
     for (int i = 0; i < 3; i++) {
         do_round(&harness, order[i], NULL, 0.1F * (float)(order[i] * order[i]));
     }

@@ -90,9 +90,7 @@ TEST(test_examples_weigh)
     uint64_t two = enroll(&harness, false);
     tern_CheckinReply task = checkin(&harness, one, NULL);
     size_t len = encode_update(&harness, &task.task, 4.0F, 30, &body);
-    struct answer answer = put_update(&harness, one, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, one, 1, 1, body, len), 200);
     free(body);
     do_round(&harness, two, NULL, 0.0F); // 10 examples
 
@@ -163,8 +161,7 @@ TEST(test_restart_anywhere_changes_nothing)
     assert_int_equal(again.task.local_steps, task.task.local_steps);
     size_t len = encode_update(&harness, &task.task, 0.5F, 10, &body);
     struct answer answer = put_update(&harness, clients[0], 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(answer, 200);
     harness_restart(&harness);
     // Its update is still there, once.
     tern_UpdateReply reply;
@@ -180,9 +177,7 @@ TEST(test_restart_anywhere_changes_nothing)
     assert_int_equal(task.task.round, 2);
     assert_int_equal(task.task.base_version, 1);
     // After the commit too, the same bytes are a duplicate.
-    answer = put_update(&harness, clients[0], 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, clients[0], 1, 1, body, len), 200);
     free(body);
 }
 
@@ -412,9 +407,7 @@ TEST(test_an_update_that_comes_again_tells_what_is_held)
     apply_downloads(&harness, &mine.task, weights, replica, harness.tokens[clients[0]]);
     assert_int_equal(mine.task.round, 3);
     const size_t len = encode_update(&harness, &mine.task, 0.5F, 10, &body);
-    struct answer answer = put_update(&harness, clients[0], 3, 3, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, clients[0], 3, 3, body, len), 200);
     (void)do_round(&harness, clients[1], NULL, 0.25F);
     for (int asks = 0; asks < 2; asks++) {
         forget_what_is_held(clients[0]);
@@ -694,22 +687,17 @@ TEST(test_held_checkin_is_let_go)
     enroll(&harness, true); // answered in order: the check-in is held by now
     test_advance(20001);    // its time is up
     struct answer answer = call_end(held);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(answer, 200);
     // A newer check-in of the same client takes the place of an older one.
     held = call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[one], body, len);
     enroll(&harness, true);
     checkin(&harness, one, NULL);
-    answer = call_end(held);
-    assert_int_equal(answer.status, 409);
-    answer_free(&answer);
+    answer_expect(call_end(held), 409);
     // Stopping answers what is held.
     held = call_begin(&harness, "POST", TERN_PATH_CHECKIN, harness.tokens[one], body, len);
     enroll(&harness, true);
     tern_service_quiesce(harness.service);
-    answer = call_end(held);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(call_end(held), 200);
 }
 
 // Whoever enrols and never comes is not waited for, and who is invited and does not come is replaced
@@ -718,10 +706,7 @@ TEST(test_silent_clients_are_not_waited_for)
 {
     uint64_t silent = 0;
     harness.config.federation.round.quorum = 1;
-    harness_start(&harness);
-    for (int i = 0; i < 3; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 3);
     for (uint64_t id = 1; id <= 3; id++) {
         silent = checkin(&harness, id, NULL).has_task ? silent : id;
     }
@@ -754,10 +739,7 @@ TEST(test_missing_clients_are_replaced_at_the_deadline)
 {
     harness.config.federation.min_clients = 4;
     harness.config.federation.round.quorum = 2;
-    harness_start(&harness);
-    for (int i = 0; i < 4; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 4);
     unsigned first = 0;
     for (uint64_t id = 1; id <= 4; id++) {
         first += checkin(&harness, id, NULL).has_task;

@@ -32,9 +32,7 @@ static struct tern_db_counts counts_of_store(void)
 static uint64_t bytes_of_round(void)
 {
     uint8_t *body;
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     tern_CheckinReply next = checkin(&harness, 1, NULL);
     const size_t len = encode_update(&harness, &next.task, 1.0F, 10, &body);
     free(body);
@@ -187,9 +185,7 @@ static void begin_with_small_updates(void)
 {
     assert_int_equal(tern_codec_parse("3lc:s=1", &harness.config.federation.codec_up, NULL),
                      TERN_OK);
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
 }
 
 // Loads the newest version as a start does.
@@ -246,9 +242,7 @@ TEST(test_few_bytes_of_updates_need_no_checkpoint)
 {
     harness_free(&harness);
     harness_make_model(&harness, "softmax:1024-10");
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     do_rounds(3);
     open_store();
     assert_int_equal(checkpoint(), 0);

@@ -64,13 +64,10 @@ CASE_WITH(test_the_manifest_goes_by_its_hash, setup, teardown)
     assert_memory_equal(answer.body->data, manifest, manifest_len);
     answer_free(&answer);
     answer = get(harness.model.hash, 0); // a stranger
-    assert_int_equal(answer.status, 401);
-    answer_free(&answer);
+    answer_expect(answer, 401);
     memcpy(other, harness.model.hash, sizeof other);
     other[0] ^= 1;
-    answer = get(other, one);
-    assert_int_equal(answer.status, 404);
-    answer_free(&answer);
+    answer_expect(get(other, one), 404);
 }
 
 // Brings a client that holds nothing to its first task, and checks what it is then.
@@ -119,9 +116,7 @@ CASE_WITH(test_nobody_moves_what_is_frozen, setup, teardown)
     free(body);
     harness.thaws = false;
     len = encode_update(&harness, &reply.task, 0.5F, 10, &body);
-    answer = put_update(&harness, one, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, one, 1, 1, body, len), 200);
     free(body);
 }
 
@@ -178,9 +173,7 @@ static float moved_dense(const struct tern_strategy *strategy)
         tern_CheckinReply reply = checkin(&harness, client, NULL);
         size_t len = encode_update(&harness, &reply.task, values[client - 1],
                                    client == 2 ? 10000 : 10, &body);
-        struct answer answer = put_update(&harness, client, 1, 1, body, len);
-        assert_int_equal(answer.status, 200);
-        answer_free(&answer);
+        answer_expect(put_update(&harness, client, 1, 1, body, len), 200);
         free(body);
     }
     check_replay(1);
@@ -247,9 +240,7 @@ CASE_WITH(test_statistics_have_no_part_in_what_a_download_leaves, setup, teardow
             values[i] = i < CODED ? 0.001F * (float)(i * (i + 37 * round) % 1000) : 1000.0F;
         }
         const size_t len = encode_values(&harness, &reply.task, values, 10, &body);
-        struct answer answer = put_update(&harness, busy, reply.task.round, 1, body, len);
-        assert_int_equal(answer.status, 200);
-        answer_free(&answer);
+        answer_expect(put_update(&harness, busy, reply.task.round, 1, body, len), 200);
         free(body);
     }
     tern_CheckinReply reply = checkin(&harness, one, replica);
@@ -269,17 +260,12 @@ CASE_WITH(test_old_statistics_weigh_less, setup, teardown)
     harness.config.federation.strategy_parameters[TERN_STRATEGY_STALENESS_MAX] = 10.0F;
     harness.config.federation.min_clients = 3;
     harness.config.federation.round.over_selection = 0.5;
-    harness_start(&harness);
-    for (int i = 0; i < 3; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 3);
     tern_CheckinReply late = checkin(&harness, 1, NULL);
     size_t len = encode_update(&harness, &late.task, 2.0F, 10, &body);
     do_round(&harness, 2, NULL, 1.0F);
     do_round(&harness, 3, NULL, 1.0F);
-    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 1, 1, 1, body, len), 200);
     free(body);
     do_round(&harness, 2, NULL, 3.0F); // the buffer of two is full
     check_replay(2);

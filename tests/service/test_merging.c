@@ -74,10 +74,7 @@ static void start(void)
     harness.config.federation.strategy = &slow;
     harness.config.federation.round.over_selection = 0.5;
     harness.config.federation.min_clients = 3;
-    harness_start(&harness);
-    for (int i = 0; i < 3; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 3);
 }
 
 static struct update train(uint64_t client, float value)
@@ -99,9 +96,7 @@ static struct tern_http_exchange *begin_update(uint64_t client, const struct upd
 // Sends the two that the round wants, and returns once it is being merged; the second's answer is due.
 static struct tern_http_exchange *complete(const struct update updates[3])
 {
-    struct answer answer = put_update(&harness, 1, 1, 1, updates[0].body, updates[0].len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 1, 1, 1, updates[0].body, updates[0].len), 200);
     struct tern_http_exchange *last = begin_update(2, &updates[1]);
     wait_for_merge();
     return last;
@@ -169,9 +164,7 @@ static void test_others_are_answered(void **state)
     assert_int_equal(enroll(&harness, false), 4); // by a batch that began after the merge
     assert_true(is_merging());
     tern_path_download(nowhere, path);
-    struct answer answer = call(&harness, "GET", path, harness.tokens[1], NULL, 0);
-    assert_int_equal(answer.status, 404);
-    answer_free(&answer);
+    answer_expect(call(&harness, "GET", path, harness.tokens[1], NULL, 0), 404);
     assert_false(call_is_done(last));
     open_gate();
     assert_int_equal(end_update(last).status, tern_UpdateStatus_UPDATE_ACCEPTED);
@@ -209,9 +202,7 @@ static void test_check_ins_wait_for_a_second(void **state)
     assert_int_equal(enroll(&harness, false), 6);
     assert_false(call_is_done(late));
     open_gate();
-    answer = call_end(late);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(call_end(late), 200);
     expect_round(TERN_ROUND_COMMITTED, 1);
     end_update(last);
     free_updates(updates);
@@ -229,9 +220,7 @@ static void test_an_update_waits(void **state)
     assert_false(call_is_done(other));
     open_gate();
     assert_int_equal(end_update(last).status, tern_UpdateStatus_UPDATE_ACCEPTED);
-    struct answer answer = call_end(other);
-    assert_int_equal(answer.status, 410);
-    answer_free(&answer);
+    answer_expect(call_end(other), 410);
     assert_int_equal(end_update(again).status, tern_UpdateStatus_UPDATE_DUPLICATE);
     free_updates(updates);
 }
@@ -302,9 +291,7 @@ static void test_a_stop(void **state)
     harness_stop(&harness);
     pthread_join(opener, NULL);
     assert_int_equal(end_update(last).status, tern_UpdateStatus_UPDATE_ACCEPTED);
-    struct answer answer = call_end(other);
-    assert_int_equal(answer.status, 410);
-    answer_free(&answer);
+    answer_expect(call_end(other), 410);
     expect_round(TERN_ROUND_COMMITTED, 1);
     free_updates(updates);
 }

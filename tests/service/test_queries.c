@@ -231,9 +231,7 @@ CASE_WITH(test_rounds_read_no_history, setup, teardown)
         take_part(i % 6 == 5 && i / 12 != 1 ? &seldom : &often); // away until its rows are old
         test_advance(1000);
     }
-    struct answer answer = put_update(&harness, slow, late.task.round, 1, body, len);
-    assert_int_equal(answer.status, 410);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, slow, late.task.round, 1, body, len), 410);
     free(body);
     harness_stop(&harness);
     watching = false;

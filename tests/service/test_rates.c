@@ -90,9 +90,7 @@ TEST(test_what_was_rolled_back_does_not_count)
         assert_true(task.learning_rate == rates[i]);
         refuse_writes(harness.path, "BEFORE INSERT ON rounds", "");
         report(1, &task, &what);
-        struct answer failed = put_checkin(&harness, 1, &plain);
-        assert_int_equal(failed.status, 503);
-        answer_free(&failed);
+        answer_expect(put_checkin(&harness, 1, &plain), 503);
         take_writes(harness.path);
         harness_await_store(&harness);
         assert_int_equal(report(1, &task, &what), 200);

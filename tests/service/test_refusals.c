@@ -14,9 +14,7 @@
 static void expect_status(const char *method, const char *path, size_t len, int status)
 {
     uint8_t *body = calloc(1, len + 1);
-    struct answer answer = call(&harness, method, path, harness.tokens[1], body, len);
-    assert_int_equal(answer.status, status);
-    answer_free(&answer);
+    answer_expect(call(&harness, method, path, harness.tokens[1], body, len), status);
     free(body);
 }
 
@@ -55,9 +53,7 @@ static void expect_left(const char *path, uint64_t from, size_t left)
 TEST(test_ranges)
 {
     char path[TERN_PATH_MAX];
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     do_round(&harness, 1, NULL, 1.0F);
     tern_UpdateReply reply = do_round(&harness, 2, NULL, 1.0F);
     tern_path_download(reply.next.task.downloads[0].sha256.bytes, path);
@@ -150,9 +146,7 @@ TEST(test_client_is_told_which_codec_it_lacks)
     static const uint32_t enough[] = {up | down, 0}; // 0: all
     for (size_t i = 0; i < sizeof enough / sizeof enough[0]; i++) {
         request.codecs = enough[i];
-        struct answer answer = put_checkin(&harness, 1, &request);
-        assert_int_equal(answer.status, 200);
-        answer_free(&answer);
+        answer_expect(put_checkin(&harness, 1, &request), 200);
     }
 }
 

@@ -145,9 +145,7 @@ TEST(test_bad_updates_are_named_and_change_nothing)
     expect_refused(body, len, 422, TERN_ERR_NORM_LIMIT);
     // After all that the right one is accepted, at the limits of both numbers.
     tern_put_f32(body + len - 4, 1.0F);
-    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 1, 1, 1, body, len), 200);
     free(body);
 }
 
@@ -165,9 +163,7 @@ static void put_good_update(uint64_t client, const tern_Task *task)
 {
     uint8_t *body;
     const size_t len = encode_update(&harness, task, 1.0F, 10, &body);
-    struct answer answer = put_update(&harness, client, task->round, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, client, task->round, 1, body, len), 200);
     free(body);
 }
 
@@ -184,9 +180,7 @@ TEST(test_lines_of_the_log_name_the_request)
     expect_line("round-opened", harness.request_id, "round=1 version=0 invited=2 ");
     const tern_Task one = checkin(&harness, 1, NULL).task;
     const tern_Task two = checkin(&harness, 2, NULL).task;
-    struct answer answer = put_update(&harness, 1, 1, 1, (const uint8_t *)"x", 1);
-    assert_int_equal(answer.status, 422);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 1, 1, 1, (const uint8_t *)"x", 1), 422);
     expect_line("update-rejected", harness.request_id, "round=1 client=1 ");
     put_good_update(1, &one);
     put_good_update(2, &two);
@@ -244,9 +238,7 @@ TEST(test_norm_limit)
     expect_refused(body, len, 422, TERN_ERR_NORM_LIMIT);
     free(body);
     len = encode_update(&harness, &next.task, 1.0F, 10, &body);
-    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 1, 1, 1, body, len), 200);
     free(body);
 }
 
@@ -264,9 +256,7 @@ TEST(test_norm_limit_of_what_is_scaled_up)
     expect_refused(body, len, 422, TERN_ERR_NORM_LIMIT);
     free(body);
     len = encode_update(&harness, &task, 1.0F, 10, &body);
-    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 1, 1, 1, body, len), 200);
     free(body);
 }
 
@@ -398,9 +388,7 @@ TEST(test_an_update_in_another_codec_counts)
     strcpy(task.codec, "3lc:s=1");
     size_t len = encode_update(&harness, &task, 1.0F, 10, &body);
     assert_in_range(len, 1, harness.model.count);
-    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 1, 1, 1, body, len), 200);
     tern_UpdateReply reply = do_round(&harness, 2, NULL, 1.0F);
     seed_replica(&harness, replica, seed);
     memcpy(weights, seed, harness.model.count * sizeof *weights);
@@ -421,8 +409,7 @@ TEST(test_other_bytes_under_the_same_key)
     tern_CheckinReply next = task_of_one();
     size_t len = encode_update(&harness, &next.task, 1.0F, 10, &body);
     struct answer answer = put_update(&harness, 1, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(answer, 200);
     size_t other_len = encode_update(&harness, &next.task, 2.0F, 10, &other);
     expect_refused(other, other_len, 409, TERN_ERR_CONFLICT);
     assert_int_equal(put_as(2, other, other_len), 409); // the number is not part of the key
@@ -434,9 +421,7 @@ TEST(test_other_bytes_under_the_same_key)
     uint8_t before[TERN_SHA256_SIZE];
     uint8_t after[TERN_SHA256_SIZE];
     store_digest(&harness, before);
-    answer = put_update(&harness, 1, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 1, 1, 1, body, len), 200);
     store_digest(&harness, after);
     assert_memory_equal(before, after, TERN_SHA256_SIZE);
     free(body);
@@ -448,10 +433,7 @@ TEST(test_late_and_unknown_rounds)
     uint8_t *body;
     harness.config.federation.round.over_selection = 0.5; // three are invited for two updates
     harness.config.federation.min_clients = 3;
-    harness_start(&harness);
-    for (int i = 0; i < 3; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 3);
     tern_CheckinReply next = checkin(&harness, 1, NULL);
     size_t len = encode_update(&harness, &next.task, 1.0F, 10, &body);
     do_round(&harness, 2, NULL, 1.0F);
@@ -482,9 +464,7 @@ TEST(test_evaluators_do_not_train)
 TEST(test_silent_members_are_logged)
 {
     harness.config.federation.round.quorum = 2;
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     tern_CheckinReply reply = checkin(&harness, 1, NULL);
     assert_true(reply.has_task);
     assert_int_equal(send_value(1, &reply.task, 1.0F), 200);

@@ -269,9 +269,7 @@ static void report(uint64_t id, const tern_Task *task)
         values[i] = tern_prng_float(&rng) - 0.5F;
     }
     size_t len = encode_values(&harness, task, values, 10, &body);
-    struct answer answer = put_update(&harness, id, task->round, ++holder->sequence, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, id, task->round, ++holder->sequence, body, len), 200);
     free(body);
     memcpy(holder->told, holder->replica, TERN_SHA256_SIZE);
     memcpy(holder->told_weights, holder->weights, sizeof holder->told_weights);

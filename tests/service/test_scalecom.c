@@ -41,10 +41,7 @@ static int setup(void **state)
                      TERN_OK);
     config->federation.min_clients = CLIENTS;
     config->federation.round.cohort = CLIENTS;
-    harness_start(&harness);
-    for (int i = 0; i < CLIENTS; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, CLIENTS);
     return 0;
 }
 

@@ -41,9 +41,7 @@ static struct tern_http_exchange *begin_unknown_round(void)
 
 static void expect(struct tern_http_exchange *exchange, int status)
 {
-    struct answer answer = call_end(exchange);
-    assert_int_equal(answer.status, status);
-    answer_free(&answer);
+    answer_expect(call_end(exchange), status);
 }
 
 static const char new_token[] = "AAAAAAAAAAAAAAAAAAAAAA"; // 16 bytes 0

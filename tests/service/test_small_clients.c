@@ -140,8 +140,7 @@ static void expect_next_after_restart(uint32_t downloads_max, unsigned downloads
     tern_CheckinReply task = checkin_as((tern_CheckinRequest){.downloads_max = downloads_max});
     size_t len = encode_update(&harness, &task.task, 0.5F, 10, &body);
     struct answer answer = put_update(&harness, one, task.task.round, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(answer, 200);
     run_rounds(3);
     harness_restart(&harness);
     answer = put_update(&harness, one, task.task.round, 1, body, len);

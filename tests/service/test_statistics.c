@@ -411,11 +411,8 @@ TEST(test_who_looks_at_a_federation_without_is_told_so)
     assert_int_equal(reply.statistics, tern_StatisticsState_STATISTICS_NONE);
     assert_false(reply.has_scaling);
     struct answer answer = call(&harness, "GET", TERN_PATH_STATISTICS, NULL, NULL, 0);
-    assert_int_equal(answer.status, 401);
-    answer_free(&answer);
-    answer = call(&harness, "POST", TERN_PATH_STATISTICS, NULL, NULL, 0);
-    assert_int_equal(answer.status, 405);
-    answer_free(&answer);
+    answer_expect(answer, 401);
+    answer_expect(call(&harness, "POST", TERN_PATH_STATISTICS, NULL, NULL, 0), 405);
 }
 
 // --- Waiting
@@ -443,10 +440,7 @@ static void expect_update(uint64_t client, const tern_CheckinRequest *request)
     const tern_CheckinReply reply = checkin_with(&harness, client, request);
     assert_true(reply.has_task);
     const size_t len = encode_update(&harness, &reply.task, 0.1F, 10, &body);
-    struct answer answer =
-        put_update(&harness, client, reply.task.round, reply.task.round, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, client, reply.task.round, reply.task.round, body, len), 200);
     free(body);
 }
 
@@ -590,10 +584,7 @@ TEST(test_one_of_three_moves_it_within_bounds)
     struct tern_column_pair pairs[COLUMNS];
     tern_Scaling scaling;
     harness.config.federation.statistics.min_clients = 3;
-    harness_start(&harness);
-    for (int i = 0; i < 3; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 3);
     report_usual(1);
     assert_int_equal(tell(2, 1000000, hostile, COLUMNS), TERN_OK);
     report_usual(3);

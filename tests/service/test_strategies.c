@@ -85,10 +85,7 @@ static struct late come_late(const struct tern_strategy *strategy, float value)
     harness.config.federation.round.over_selection = 0.5;
     harness.config.federation.min_clients = 3;
     use(strategy);
-    harness_start(&harness);
-    for (int i = 0; i < 3; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 3);
     late.task = checkin(&harness, 1, NULL).task;
     assert_int_equal(late.task.round, 1);
     late.len = encode_update(&harness, &late.task, value, 10, &late.body);
@@ -299,9 +296,7 @@ TEST(test_late_without_a_task)
 {
     struct late late = come_late(&tern_strategy_fedbuff, 2.0F);
     enroll(&harness, false);
-    struct answer answer = put_update(&harness, 4, 1, 1, late.body, late.len);
-    assert_int_equal(answer.status, 410);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 4, 1, 1, late.body, late.len), 410);
     free(late.body);
 }
 
@@ -329,9 +324,7 @@ static void run_rounds(const struct tern_strategy *strategy, bool restarts,
         harness.config.federation.round.cohort = 3;
         harness.config.federation.round.quorum = 3;
     }
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     for (int i = 1; i <= 4; i++) {
         one_round(0.1F * (float)i, -0.02F * (float)(i * i));
         if (restarts) {
@@ -369,9 +362,7 @@ TEST(test_krum_says_when_updates_are_too_few)
     harness.config.federation.round.cohort = 3;
     harness.config.federation.round.quorum = 3;
     harness.config.federation.min_clients = 2;
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     watch_log();
     one_round(0.25F, 5.0F);
     const unsigned few =
@@ -392,9 +383,7 @@ TEST(test_krum_says_when_updates_are_too_few)
 TEST(test_change_of_strategy_starts_anew)
 {
     use(&tern_strategy_fedavgm);
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     one_round(1.0F, 1.0F);
     use(&tern_strategy_fednova); // from round 3 on; round 2 is open under the old one
     harness_restart(&harness);
@@ -438,9 +427,7 @@ static void descend(float weights[COUNT], uint8_t replica[TERN_SHA256_SIZE])
         change[i] = -0.2F * weights[i];
     }
     size_t len = encode_values(&harness, &next.task, change, 10, &body);
-    struct answer answer = put_update(&harness, 1, next.task.round, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 1, next.task.round, 1, body, len), 200);
     free(body);
 }
 
@@ -476,9 +463,7 @@ TEST(test_state_that_differs_is_found)
     char why[256] = "";
     float m[COUNT];
     use(&tern_strategy_fedavgm);
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     one_round(1.0F, 1.0F);
     open_store();
     assert_int_equal(tern_db_state_get(harness.db, "m", 1, m, COUNT), TERN_OK);
@@ -507,9 +492,7 @@ TEST(test_averaged_model)
 {
     use(&tern_strategy_fedavg);
     harness.config.federation.average_versions = 3;
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     static const float expected[] = {1.0F, 1.5F, 2.0F, 2.0F + 2.0F / 3.0F};
     for (uint32_t i = 0; i < 4; i++) {
         one_round(1.0F, 1.0F);
@@ -540,9 +523,7 @@ TEST(test_averaged_model_that_differs_is_found)
     float average[COUNT];
     use(&tern_strategy_fedavg);
     harness.config.federation.average_versions = 2;
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     one_round(1.0F, 1.0F);
     open_store();
     assert_int_equal(tern_db_state_get(harness.db, "average", 1, average, COUNT), TERN_OK);
@@ -559,9 +540,7 @@ TEST(test_state_that_is_missing_stops_the_start)
     struct tern_service *service = NULL;
     char why[256] = "";
     use(&tern_strategy_fedadam);
-    harness_start(&harness);
-    enroll(&harness, false);
-    enroll(&harness, false);
+    harness_start_with(&harness, 2);
     one_round(1.0F, 1.0F);
     open_store();
     run_sql(harness.path, "delete from weights where name = 'v'");
@@ -580,18 +559,13 @@ static void unequal_round(float scale_max, float few)
     harness.config.federation.round.quorum = 3;
     harness.config.federation.min_clients = 3;
     harness.config.federation.strategy_parameters[TERN_STRATEGY_SCALE_MAX] = scale_max;
-    harness_start(&harness);
-    for (int i = 0; i < 3; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 3);
     uint8_t *body;
     tern_Task task = checkin(&harness, 1, NULL).task;
     assert_int_equal(task.local_steps, 5);
     task.local_steps = 1;
     size_t len = encode_update(&harness, &task, few, 10, &body);
-    struct answer answer = put_update(&harness, 1, 1, 1, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, 1, 1, 1, body, len), 200);
     free(body);
     do_round(&harness, 2, NULL, 1.0F);
     do_round(&harness, 3, NULL, 1.0F);
@@ -644,9 +618,7 @@ static void claim(uint64_t client, uint32_t num_examples, float value)
     uint8_t *body;
     const tern_Task task = checkin(&harness, client, NULL).task;
     size_t len = encode_update(&harness, &task, value, num_examples, &body);
-    struct answer answer = put_update(&harness, client, task.round, task.round, body, len);
-    assert_int_equal(answer.status, 200);
-    answer_free(&answer);
+    answer_expect(put_update(&harness, client, task.round, task.round, body, len), 200);
     free(body);
 }
 
@@ -659,10 +631,7 @@ static void send_a_large_claim(float bound)
     harness.config.federation.round.cohort = 4;
     harness.config.federation.round.quorum = 4;
     harness.config.federation.min_clients = 4;
-    harness_start(&harness);
-    for (int i = 0; i < 4; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 4);
     for (int round = 1; round <= 2; round++) {
         for (uint64_t client = 1; client <= 4; client++) {
             claim(client, client == 4 ? 10000000 : 10, client == 4 ? -1.0F : 1.0F);
@@ -709,10 +678,7 @@ static void send_a_large_one(bool restarts)
     harness.config.federation.round.cohort = 3;
     harness.config.federation.round.quorum = 3;
     harness.config.federation.min_clients = 3;
-    harness_start(&harness);
-    for (int i = 0; i < 3; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, 3);
     for (int round = 1; round <= 3; round++) {
         do_round(&harness, 3, NULL, 100.0F);
         if (restarts) {

@@ -34,10 +34,7 @@ static void make(const struct course *course)
     federation->strategy_memory = course->memory;
     const char *folders[] = {NULL, harness.folder, "/nowhere"};
     federation->vectors.folder = folders[course->vectors];
-    harness_start(&harness);
-    for (int i = 0; i < CLIENTS; i++) {
-        enroll(&harness, false);
-    }
+    harness_start_with(&harness, CLIENTS);
 }
 
 static void play(const struct course *course, uint8_t model_sha256[TERN_SHA256_SIZE])
