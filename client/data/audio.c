@@ -52,21 +52,21 @@ enum sound {
     BAND,
 };
 
-// A speaker and its room.
+// A speaker, and the room in which the speaker is.
 struct speaker {
     float mix[TERN_AUDIO_CLASSES];
     float pitch;    // band of a tone's middle
-    float pace;     // factor on every rate
+    float pace;     // factor by which all rates are multiplied
     float overtone; // power of the octave above a tone, as a fraction of the tone's
     float tilt;     // the microphone's change of log power per band
     float echo;     // fraction of a frame's power in the next frame
-    float hum;      // band
+    float hum;      // band of the room's hum
     float hum_power;
     float noise; // power in the lowest band
     float fall;  // decrease of the noise's log power per band
 };
 
-// One sound.
+// The properties of one sound.
 struct sound_drawing {
     enum sound sound;
     float power;
@@ -75,8 +75,8 @@ struct sound_drawing {
     float pitch;  // band at the middle of the sound
     float sweep;  // bands from begin to end of a chirp or drift
     float swing;  // depth: bands for vibrato and warble, fraction of the power for tremolo
-    float rate;   // turns per frame
-    float phase;  // turns
+    float rate;   // periods per frame
+    float phase;  // periods
     float second; // bands from the first tone to the second
     float width;  // bands of a line or of noise
 };

@@ -14,35 +14,35 @@
 #define CLASSES 10
 #define BATCHES 5
 
-// A part of the data set while its files are read. Its arrays may be longer than count.
-struct growing {
+// The training or test images while their files are read.
+struct images {
     uint8_t *bytes;
     uint16_t *labels;
     uint32_t count;
-    uint32_t room;
+    uint32_t room; // number of images for which the arrays have memory
 };
 
 static enum tern_result grow(const struct tern_input *input, const struct tern_data_limits *limits,
-                             struct growing *part)
+                             struct images *images)
 {
-    if (part->labels != NULL && part->count < part->room) {
+    if (images->labels != NULL && images->count < images->room) {
         return TERN_OK;
     }
-    uint64_t room = part->room == 0 ? 2048 : (uint64_t)part->room * 2;
+    uint64_t room = images->room == 0 ? 2048 : (uint64_t)images->room * 2;
     room = room < limits->max_examples ? room : limits->max_examples;
     uint64_t most = limits->max_bytes / RECORD;
     room = room < most ? room : most;
-    if (room <= part->count || PIXELS > limits->max_features) {
+    if (room <= images->count || PIXELS > limits->max_features) {
         return tern_input_refuse(input, TERN_ERR_TOO_LARGE,
-                                 "holds more images than the limits allow (%u)", part->count);
+                                 "holds more images than the limits allow (%u)", images->count);
     }
-    uint8_t *bytes = realloc(part->bytes, (size_t)room * PIXELS);
+    uint8_t *bytes = realloc(images->bytes, (size_t)room * PIXELS);
     if (bytes != NULL) {
-        part->bytes = bytes;
-        uint16_t *labels = realloc(part->labels, (size_t)room * sizeof *labels);
+        images->bytes = bytes;
+        uint16_t *labels = realloc(images->labels, (size_t)room * sizeof *labels);
         if (labels != NULL) {
-            part->labels = labels;
-            part->room = (uint32_t)room;
+            images->labels = labels;
+            images->room = (uint32_t)room;
             return TERN_OK;
         }
     }
@@ -61,7 +61,7 @@ static void interleave(const uint8_t *planes, uint8_t *image)
 }
 
 static enum tern_result read_records(struct tern_input *input,
-                                     const struct tern_data_limits *limits, struct growing *part)
+                                     const struct tern_data_limits *limits, struct images *images)
 {
     uint8_t record[RECORD];
     for (uint32_t number = 0;; number++) {
@@ -79,28 +79,29 @@ static enum tern_result read_records(struct tern_input *input,
                                      "image %u has the label %u; labels are 0 to %d", number,
                                      record[0], CLASSES - 1);
         }
-        TERN_TRY(grow(input, limits, part));
-        part->labels[part->count] = record[0]; // NOLINT(*-core.NullDereference): grow() made room
-        interleave(record + 1, part->bytes + (size_t)part->count * PIXELS);
-        part->count++;
+        TERN_TRY(grow(input, limits, images));
+        // NOLINTNEXTLINE(*-core.NullDereference): grow() allocated the array
+        images->labels[images->count] = record[0];
+        interleave(record + 1, images->bytes + (size_t)images->count * PIXELS);
+        images->count++;
     }
 }
 
 static enum tern_result read_file(const char *path, const struct tern_data_limits *limits,
-                                  struct growing *part, char *why)
+                                  struct images *images, char *why)
 {
     struct tern_input input;
     TERN_TRY(tern_input_open(&input, path, limits->max_bytes, why));
-    enum tern_result result = read_records(&input, limits, part);
+    enum tern_result result = read_records(&input, limits, images);
     tern_input_close(&input);
     return result;
 }
 
-static void fill(struct tern_dataset *data, const struct growing *part)
+static void fill(struct tern_dataset *data, const struct images *images)
 {
-    data->bytes = part->bytes;
-    data->labels = part->labels;
-    data->count = part->count;
+    data->bytes = images->bytes;
+    data->labels = images->labels;
+    data->count = images->count;
     data->height = SIDE;
     data->width = SIDE;
     data->channels = 3;
@@ -109,15 +110,15 @@ static void fill(struct tern_dataset *data, const struct growing *part)
 }
 
 static enum tern_result read_train(const struct tern_data_spec *spec,
-                                   const struct tern_data_limits *limits, struct growing *part)
+                                   const struct tern_data_limits *limits, struct images *images)
 {
     char path[TERN_DATA_SPEC_MAX + 32];
     for (int batch = 1; batch <= BATCHES; batch++) {
         snprintf(path, sizeof path, "%s/data_batch_%d.bin", spec->path, batch);
         if (batch > 1 && access(path, F_OK) != 0) {
-            break; // a folder may have only the first batches
+            break; // the later batches may be missing
         }
-        TERN_TRY(read_file(path, limits, part, spec->why));
+        TERN_TRY(read_file(path, limits, images, spec->why));
     }
     return TERN_OK;
 }
@@ -126,8 +127,8 @@ enum tern_result tern_read_cifar10(struct tern_data_spec *spec,
                                    const struct tern_data_limits *limits, struct tern_data *data)
 {
     char path[TERN_DATA_SPEC_MAX + 32];
-    struct growing train = {0};
-    struct growing test = {0};
+    struct images train = {0};
+    struct images test = {0};
     TERN_TRY(tern_spec_scaling(spec, data));
     TERN_TRY(tern_spec_done(spec, "mean, std"));
     enum tern_result result = read_train(spec, limits, &train);

@@ -31,8 +31,8 @@ static double value_of(const struct tern_dataset *part, uint32_t example, uint32
                : (double)part->targets[example];
 }
 
-// Whether the value was missing and is now its column's mean.
-static bool is_filled(const struct tern_dataset *part, uint32_t example, uint32_t column)
+// Returns whether the value was missing, and its column's mean replaces it.
+static bool is_imputed(const struct tern_dataset *part, uint32_t example, uint32_t column)
 {
     const size_t width = ((size_t)part->feature_count + 7) / 8;
     return part->imputed != NULL && column < part->feature_count &&
@@ -44,9 +44,9 @@ static uint32_t example_of(const struct tern_view *view, uint32_t position)
     return view->indices != NULL ? view->indices[position] : position;
 }
 
-static bool is_there(const struct tern_view *view, uint32_t position, uint32_t column)
+static bool is_present(const struct tern_view *view, uint32_t position, uint32_t column)
 {
-    return !is_filled(view->dataset, example_of(view, position), column);
+    return !is_imputed(view->dataset, example_of(view, position), column);
 }
 
 static double value_in(const struct tern_view *view, uint32_t position, uint32_t column)
@@ -59,20 +59,20 @@ static enum tern_result measure_column(const struct tern_view *view, uint32_t co
 {
     double mean = 0.0;
     double variance = 0.0;
-    uint32_t there = 0;
+    uint32_t present = 0;
     for (uint32_t i = 0; i < view->count; i++) {
-        if (is_there(view, i, column)) {
+        if (is_present(view, i, column)) {
             mean += value_in(view, i, column);
-            there++;
+            present++;
         }
     }
-    // A column without any value contributes the value that it was filled with, without variance.
-    mean = there > 0 ? mean / (double)there : value_in(view, 0, column);
+    // A column whose values were all missing contributes the value that replaces them, without variance.
+    mean = present > 0 ? mean / (double)present : value_in(view, 0, column);
     for (uint32_t i = 0; i < view->count; i++) {
-        const double off = is_there(view, i, column) ? value_in(view, i, column) - mean : 0.0;
+        const double off = is_present(view, i, column) ? value_in(view, i, column) - mean : 0.0;
         variance += off * off;
     }
-    variance /= there > 0 ? (double)there : 1.0;
+    variance /= present > 0 ? (double)present : 1.0;
     if (!(variance <= (double)FLT_MAX)) {
         return TERN_ERR_NON_FINITE;
     }
@@ -165,7 +165,8 @@ static enum tern_result check_part(const struct tern_dataset *part, struct tern_
     return TERN_OK;
 }
 
-// Scales every step-th of `count` values. The readers allocated them; the data set shows them as const.
+// Scales the values first[0], first[step], ..., `count` in number. The data set's pointers to them are const, but the readers
+// allocated the values.
 static void scale_column(const float *first, size_t step, uint32_t count,
                          struct tern_column_pair pair)
 {
@@ -176,19 +177,19 @@ static void scale_column(const float *first, size_t step, uint32_t count,
     }
 }
 
-// Sets missing values to the mean of all clients, which is 0 after scaling.
-static void fill_column(const struct tern_dataset *part, uint32_t column)
+// Sets values that were missing to the mean of all clients, which is 0 after scaling.
+static void impute_column(const struct tern_dataset *part, uint32_t column)
 {
     float *values;
     memcpy(&values, &part->values, sizeof values);
     for (uint32_t i = 0; part->imputed != NULL && i < part->count; i++) {
-        if (is_filled(part, i, column)) {
+        if (is_imputed(part, i, column)) {
             values[(size_t)i * part->feature_count + column] = 0.0f;
         }
     }
 }
 
-// Composes the scaling with the one that the reader has applied, and stores the result.
+// Scales the targets, and combines the scaling with that of the reader in target_mean and target_deviation.
 static void scale_targets(struct tern_dataset *part, struct tern_column_pair pair)
 {
     scale_column(part->targets, 1, part->count, pair);
@@ -201,7 +202,7 @@ static void scale_part(struct tern_dataset *part, struct tern_span columns)
     const uint32_t features = part->feature_count;
     for (uint32_t c = 0; part->values != NULL && c < features; c++) {
         scale_column(part->values + c, features, part->count, tern_column_get(columns, c));
-        fill_column(part, c);
+        impute_column(part, c);
     }
     if (part->values != NULL && part->targets != NULL) {
         scale_targets(part, tern_column_get(columns, features));

@@ -14,9 +14,9 @@
 
 // --- Reading a table
 
-#define FIRST_ROOM 256
-#define NAMED 5 // most columns that one note names
-#define NAMED_BYTES 240
+#define FIRST_ROWS 256  // rows of the first allocation
+#define NAMED 5         // a note names at most so many columns
+#define NAMED_BYTES 240 // bytes of their names in the note
 
 struct reading {
     struct tern_csv csv;
@@ -25,11 +25,11 @@ struct reading {
     const struct tern_csv_choice *choice;
     struct tern_csv_profile profile;
     const struct tern_csv_columns *columns; // the profile's
-    enum tern_result problem;               // the first one
-    uint32_t labelled;                      // rows with a label or target
-    uint32_t room;                          // rows that fit into the table's memory
-    bool closed;                            // only labels of config->choice.classes may occur
-    bool numbers;                           // the table has targets, not labels
+    enum tern_result problem; // the first problem that the judging found; TERN_OK: none
+    uint32_t labelled;        // rows with a label or target
+    uint32_t room;            // number of rows for which the table's arrays have memory
+    bool closed;              // choice->classes is set: other labels are refused
+    bool numbers;             // the table has targets, not labels
 };
 
 void tern_table_free(struct tern_table *table)
@@ -73,7 +73,7 @@ static enum tern_result keep_names(struct reading *reading)
     return TERN_OK;
 }
 
-// Adds a note. Without memory it adds none, since the rows are more important.
+// Adds a sentence to the notes. If there is no memory for it, the note is left out, and reading goes on.
 static void add_note(struct tern_table *table, const char *sentence)
 {
     const size_t used = table->notes != NULL ? strlen(table->notes) : 0;
@@ -84,7 +84,7 @@ static void add_note(struct tern_table *table, const char *sentence)
     }
 }
 
-// Notes which columns of new data the model was not trained on.
+// Adds a note that lists the columns of new data that the model was not trained on.
 static void note_extra_columns(struct reading *reading)
 {
     const struct tern_csv_columns *columns = reading->columns;
@@ -114,7 +114,7 @@ static void note_extra_columns(struct reading *reading)
     }
 }
 
-// Keeps the first problem as the reason, and warnings as notes.
+// The callback of tern_csv_judge(): the first problem becomes the reading's error, and every warning a note.
 static void record_problem(void *ctx, enum tern_csv_level level, enum tern_result result,
                            const char *area, const char *sentence)
 {
@@ -144,7 +144,7 @@ static enum tern_result profile_table(struct reading *reading, struct tern_input
     return tern_input_rewind(input);
 }
 
-// Uses the columns that the profile has chosen.
+// Sets up the table for the columns that the profile has selected.
 static enum tern_result take_columns(struct reading *reading)
 {
     const struct tern_csv_columns *columns = reading->columns;
@@ -179,51 +179,35 @@ static enum tern_result list_classes(struct reading *reading, const char *classe
     return TERN_OK;
 }
 
-static bool resize_targets(struct tern_rows *rows, size_t room)
+// Resizes a malloc'ed array. Without memory the array stays as it is, and *enough becomes false.
+static void *resize(void *array, size_t size, bool *enough)
 {
-    float *targets = realloc(rows->targets, room * sizeof *targets);
-    rows->targets = targets != NULL ? targets : rows->targets;
-    return targets != NULL;
+    void *larger = realloc(array, size);
+    *enough = *enough && larger != NULL;
+    return larger != NULL ? larger : array;
 }
 
-static bool resize(struct tern_rows *rows, size_t room, bool groups, bool targets)
+// Resizes the arrays of the table to `count` rows. Returns false without memory.
+static bool resize_table(struct reading *reading, size_t count)
 {
-    float *values = realloc(rows->values, room * rows->features * sizeof *values);
-    if (values == NULL) {
-        return false;
+    struct tern_table *table = reading->table;
+    struct tern_rows *rows = &table->rows;
+    bool enough = true;
+    rows->values = resize(rows->values, count * rows->features * sizeof *rows->values, &enough);
+    rows->labels = resize(rows->labels, count * sizeof *rows->labels, &enough);
+    if (reading->numbers) {
+        rows->targets = resize(rows->targets, count * sizeof *rows->targets, &enough);
     }
-    rows->values = values;
-    uint16_t *labels = realloc(rows->labels, room * sizeof *labels);
-    if (labels == NULL) {
-        return false;
+    if (reading->columns->group != TERN_CSV_NO_COLUMN) {
+        rows->groups = resize(rows->groups, count * sizeof *rows->groups, &enough);
     }
-    rows->labels = labels;
-    if (targets && !resize_targets(rows, room)) {
-        return false;
+    if (reading->choice->features_only) {
+        table->labelled = resize(table->labelled, count, &enough);
     }
-    if (!groups) {
-        return true;
-    }
-    uint32_t *numbers = realloc(rows->groups, room * sizeof *numbers);
-    if (numbers == NULL) {
-        return false;
-    }
-    rows->groups = numbers;
-    return true;
+    return enough;
 }
 
-// Resizes table->labelled to `room` entries.
-static bool resize_labelled(struct reading *reading, size_t room)
-{
-    if (!reading->choice->features_only) {
-        return true;
-    }
-    uint8_t *labelled = realloc(reading->table->labelled, room);
-    reading->table->labelled = labelled != NULL ? labelled : reading->table->labelled;
-    return labelled != NULL;
-}
-
-// Makes room for one more row.
+// Makes sure that the table has memory for another row.
 static enum tern_result grow(struct reading *reading)
 {
     struct tern_rows *rows = &reading->table->rows;
@@ -234,15 +218,14 @@ static enum tern_result grow(struct reading *reading)
     const bool groups = reading->columns->group != TERN_CSV_NO_COLUMN;
     const uint64_t row = rows->features * sizeof(float) + sizeof(uint16_t) +
                          (reading->numbers ? sizeof(float) : 0) + (groups ? sizeof(uint32_t) : 0);
-    uint64_t room = reading->room == 0 ? FIRST_ROOM : (uint64_t)reading->room * 2;
+    uint64_t room = reading->room == 0 ? FIRST_ROWS : (uint64_t)reading->room * 2;
     room = room < limits->max_examples ? room : limits->max_examples;
     room = room < limits->max_bytes / row ? room : limits->max_bytes / row;
     if (room <= rows->count) {
         return tern_input_refuse(reading->csv.input, TERN_ERR_TOO_LARGE,
                                  "has more rows than the limits allow (%u)", rows->count);
     }
-    if (!resize(rows, (size_t)room, groups, reading->numbers) ||
-        !resize_labelled(reading, (size_t)room)) {
+    if (!resize_table(reading, (size_t)room)) {
         return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY,
                                  "needs memory for %llu rows", (unsigned long long)room);
     }
@@ -250,15 +233,15 @@ static enum tern_result grow(struct reading *reading)
     return TERN_OK;
 }
 
-// Sets *class to the class of all labels that the list does not name.
-static bool class_of_others(const struct reading *reading, uint32_t *class)
+// Sets *class to the last class, and returns whether that is the class of all labels that choice->classes does not list.
+static bool get_class_of_others(const struct reading *reading, uint32_t *class)
 {
     *class = reading->table->classes.count - 1;
     return tern_csv_list_has_others(reading->choice->classes);
 }
 
-// A class is a number in the file or an index into config->choice.classes. Numbering texts by first occurrence would differ
-// between clients with different files.
+// Reads the label: a class number in the file, or a text whose index in choice->classes is the class. Texts are not numbered by
+// their first occurrence, because clients with different files would number them differently.
 static enum tern_result read_label(struct reading *reading, uint16_t *label)
 {
     struct tern_csv *csv = &reading->csv;
@@ -278,7 +261,7 @@ static enum tern_result read_label(struct reading *reading, uint16_t *label)
     }
     if (reading->closed &&
         tern_name_set_find(&reading->table->classes, text, false, &class) != TERN_OK &&
-        !class_of_others(reading, &class)) {
+        !get_class_of_others(reading, &class)) {
         return tern_input_refuse(csv->input, TERN_ERR_NOT_FOUND,
                                  "line %llu: the label '%.40s' is not one of those in classes",
                                  (unsigned long long)csv->line, text);
@@ -306,12 +289,12 @@ static void read_target(struct reading *reading, float *target)
 {
     *target = 0;
     if (!reading->table->unlabelled) {
-        // New data may have no target column.
+        // A target that is missing in new data stays 0.
         (void)tern_csv_number(tern_csv_field(&reading->csv, reading->columns->label), target);
     }
 }
 
-// Every text is missing or a number; the profile refuses others.
+// Reads the features of a row; a missing value becomes NAN. The profile has already refused texts that are no numbers.
 static void read_values(struct reading *reading, float *values)
 {
     uint32_t feature = 0;
@@ -336,7 +319,7 @@ static bool lacks_label(const struct reading *reading)
            tern_csv_lacks_label(reading->choice, tern_csv_field(&reading->csv, label));
 }
 
-// Whether the row lacks a feature, or the label or target, which new data may lack.
+// Returns whether the row lacks a feature, or its label or target unless the data are new ones, which may lack these.
 static bool is_incomplete(const struct reading *reading)
 {
     bool lacks = !reading->choice->features_only && lacks_label(reading);
@@ -372,7 +355,7 @@ static enum tern_result read_row(struct reading *reading, const struct tern_tabl
     return TERN_OK;
 }
 
-// Reads a record unless it is no row, or incomplete and only complete rows are wanted.
+// Reads a record of the file as a row, unless the record is no row, or is incomplete and missing=skip is set.
 static enum tern_result read_record(struct reading *reading, const struct tern_table_config *config)
 {
     if (tern_csv_profile_line(&reading->profile, &reading->csv) != TERN_CSV_ROW) {
@@ -447,7 +430,7 @@ struct csv_options {
     const char *test_file;
 };
 
-// The training and test tables of one spec. Without a test file the test table is empty.
+// The training and test tables of a spec. Without the option test_file the test table is empty.
 struct tables {
     struct tern_table train;
     struct tern_table test;
@@ -459,7 +442,8 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct csv_opt
     TERN_TRY(tern_csv_choose(spec, &options->table.choice));
     options->table.choice.features_only = spec->part->whole;
     if (spec->part->whole && options->table.choice.missing == TERN_CSV_MISSING_SKIP) {
-        options->table.choice.missing = TERN_CSV_MISSING_MEAN; // new data keeps all rows
+        options->table.choice.missing =
+            TERN_CSV_MISSING_MEAN; // every row of new data gets a prediction
     }
     options->table.choice.trained = spec->part->trained;
     options->test_file = tern_spec_option(spec, "test_file");
@@ -483,7 +467,8 @@ static enum tern_result read_table(const struct tern_data_spec *spec, const char
     return result;
 }
 
-// Refuses a test file with other columns, or another order: the model would read each value as another column's.
+// Refuses a test file whose columns differ from the training file's or are in another order: the model would take the values of
+// one column for those of another.
 static enum tern_result compare_columns(const struct tern_data_spec *spec, const char *test_file,
                                         const struct tern_table *train,
                                         const struct tern_table *test)
@@ -493,17 +478,17 @@ static enum tern_result compare_columns(const struct tern_data_spec *spec, const
                                 "test_file %.80s has %u features, the training file %u", test_file,
                                 test->rows.features, train->rows.features);
     }
-    const char *ours = train->names;
-    const char *theirs = test->names;
-    for (uint32_t i = 0; ours != NULL && theirs != NULL && i < train->rows.features; i++) {
-        if (strcmp(ours, theirs) != 0) {
+    const char *train_name = train->names;
+    const char *test_name = test->names;
+    for (uint32_t i = 0; train_name != NULL && test_name != NULL && i < train->rows.features; i++) {
+        if (strcmp(train_name, test_name) != 0) {
             return tern_spec_refuse(spec, TERN_ERR_CORRUPT,
                                     "feature %u of test_file %.60s is '%.30s', that of the "
                                     "training file '%.30s'",
-                                    i + 1, test_file, theirs, ours);
+                                    i + 1, test_file, test_name, train_name);
         }
-        ours += strlen(ours) + 1;
-        theirs += strlen(theirs) + 1;
+        train_name += strlen(train_name) + 1;
+        test_name += strlen(test_name) + 1;
     }
     return TERN_OK;
 }
@@ -520,8 +505,8 @@ static enum tern_result read_test(const struct tern_data_spec *spec,
     return compare_columns(spec, options->test_file, &tables->train, &tables->test);
 }
 
-static enum tern_result keep_only(const struct tern_data_spec *spec,
-                                  const struct csv_options *options, struct tables *tables)
+static enum tern_result select_group(const struct tern_data_spec *spec,
+                                     const struct csv_options *options, struct tables *tables)
 {
     uint32_t group;
     if (options->split.only == NULL || spec->part->whole) {
@@ -536,8 +521,9 @@ static enum tern_result keep_only(const struct tern_data_spec *spec,
 }
 
 // Replaces missing values by the training rows' means, which are 0 for scaled values.
-static enum tern_result fill_missing(const struct tern_data_spec *spec,
-                                     const struct tern_split_options *split, struct tables *tables)
+static enum tern_result impute_missing(const struct tern_data_spec *spec,
+                                       const struct tern_split_options *split,
+                                       struct tables *tables)
 {
     if (tables->train.missing + tables->test.missing == 0) {
         return TERN_OK;
@@ -549,8 +535,8 @@ static enum tern_result fill_missing(const struct tern_data_spec *spec,
         if (!tern_split_scales(split)) {
             tern_rows_means(train, means);
         }
-        result = tern_rows_fill(train, means);
-        result = result == TERN_OK ? tern_rows_fill(&tables->test.rows, means) : result;
+        result = tern_rows_impute(train, means);
+        result = result == TERN_OK ? tern_rows_impute(&tables->test.rows, means) : result;
     }
     free(means);
     return result == TERN_OK
@@ -558,14 +544,14 @@ static enum tern_result fill_missing(const struct tern_data_spec *spec,
                : tern_spec_refuse(spec, result, "no memory to fill its missing values");
 }
 
-static enum tern_result make_parts(const struct tern_data_spec *spec,
-                                   const struct tern_data_limits *limits,
-                                   const struct csv_options *options, struct tables *tables,
-                                   struct tern_data *data)
+static enum tern_result read_train_and_test(const struct tern_data_spec *spec,
+                                            const struct tern_data_limits *limits,
+                                            const struct csv_options *options,
+                                            struct tables *tables, struct tern_data *data)
 {
     TERN_TRY(read_table(spec, spec->path, &options->table, limits, &tables->train));
-    // test_file may add groups that no training row has, so this comes first.
-    TERN_TRY(keep_only(spec, options, tables));
+    // The group is selected before the test file is read, which may add groups that no training row has.
+    TERN_TRY(select_group(spec, options, tables));
     TERN_TRY(read_test(spec, limits, options, tables));
     TERN_TRY(tern_split_rows(spec, &options->split, &tables->train.rows, &tables->test.rows));
     if (options->split.scaling != NULL) {
@@ -574,7 +560,7 @@ static enum tern_result make_parts(const struct tern_data_spec *spec,
                                                                        : NULL,
                                          &tables->train.rows, &tables->test.rows));
     }
-    TERN_TRY(fill_missing(spec, &options->split, tables));
+    TERN_TRY(impute_missing(spec, &options->split, tables));
     data->unlabelled = tables->train.unlabelled;
     data->labelled = tables->train.labelled;
     tables->train.labelled = NULL;
@@ -600,7 +586,7 @@ enum tern_result tern_read_csv(struct tern_data_spec *spec, const struct tern_da
     TERN_TRY(read_options(spec, &options));
     tern_name_set_init(&data->groups, limits->max_examples);
     options.table.groups = &data->groups;
-    const enum tern_result result = make_parts(spec, limits, &options, &tables, data);
+    const enum tern_result result = read_train_and_test(spec, limits, &options, &tables, data);
     tern_table_free(&tables.train);
     tern_table_free(&tables.test);
     return result;

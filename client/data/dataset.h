@@ -1,6 +1,6 @@
-// Labelled examples in memory, and selections of them. Images stay bytes until a batch is gathered, which takes a quarter of
-// their size as float32. No malloc, no files: a microcontroller fills the struct itself; data/source.h reads files into it.
-// Pure; reentrant. A filled data set does not change, so threads may share it.
+// Labelled examples in memory, and selections of them. Images are stored as bytes, a quarter of their size as float32, until a
+// batch is gathered. Uses neither malloc nor files: a microcontroller's program fills struct tern_dataset itself, and
+// data/source.h reads files into it. Pure; reentrant. A filled data set does not change, so threads may share it.
 #ifndef TERN_DATASET_H
 #define TERN_DATASET_H
 
@@ -16,29 +16,32 @@ struct tern_dataset {
     uint32_t count;         // examples
     uint32_t feature_count; // values per example: height * width * channels
     uint32_t class_count;   // labels are 0..class_count-1
-    uint32_t height;        // images: rows, columns and channels of [height][width][channels];
-    uint32_t width;         // tables: height 1, width feature_count, channels 1
+    // shape of an example, [height][width][channels]; for tables height is 1, width is feature_count and channels is 1
+    uint32_t height;
+    uint32_t width;
     uint32_t channels;
     const uint8_t *bytes;   // [count][feature_count], or NULL when values are given
     const float *values;    // [count][feature_count], or NULL when bytes are given
     const uint16_t *labels; // [count]; all 0 in a data set with targets
     const uint32_t *groups; // [count] the example's device, speaker or site; NULL: unknown
     uint32_t group_count;   // groups are 0..group_count-1
-    // [count][(feature_count + 7) / 8] bits: the value was missing and is now its column's mean; NULL: none was missing
+    // [count][(feature_count + 7) / 8] bits: 1 for a value that was missing and is replaced by its column's mean; NULL: none
+    // was
     const uint8_t *imputed;
-    float scale; // a byte's feature is byte * scale + offset
+    float scale; // the feature of a byte is byte * scale + offset
     float offset;
     const float *targets; // [count] numbers to predict; NULL: the data set has labels
-    float target_mean;    // in original units a target is target * target_deviation + target_mean
+    float target_mean;    // a target in original units is target * target_deviation + target_mean
     float target_deviation;
 };
 
+// Returns the targets; NULL in builds whose models have no targets.
 static inline const float *tern_dataset_targets(const struct tern_dataset *data)
 {
     return TERN_LOSSES ? data->targets : NULL;
 }
 
-// Some examples of a data set, e.g. a client's shard.
+// A selection of a data set's examples, e.g. one client's shard.
 struct tern_view {
     const struct tern_dataset *dataset; // NULL: an empty view
     const uint32_t *indices;            // [count] positions in the data set; NULL: 0 to count - 1
@@ -53,7 +56,7 @@ struct tern_view tern_view_all(const struct tern_dataset *dataset);
 void tern_view_gather(const struct tern_view *view, const uint32_t *positions, uint32_t first,
                       uint32_t count, float *features, uint16_t *labels);
 
-// Writes the targets of the same examples; the data set must have targets.
+// Writes the targets of the examples that tern_view_gather() selects to targets[count]; the data set must have targets.
 void tern_view_gather_targets(const struct tern_view *view, const uint32_t *positions,
                               uint32_t first, uint32_t count, float *targets);
 

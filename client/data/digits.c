@@ -17,7 +17,8 @@ struct tern_glyph {
     uint8_t segments[TERN_GLYPH_MAX_SEGMENTS][4]; // x0, y0, x1, y1
 };
 
-// One shape of a digit: points of two decimal digits each for x and y, joined in order; '/' lifts the pen.
+// A shape of a digit: a list of points, each with two decimal digits for x and two for y. Strokes connect successive points,
+// except across a '/'.
 struct writing {
     unsigned digit;
     const char *points;
@@ -68,8 +69,8 @@ static uint8_t coordinate(const char *text)
     return (uint8_t)((text[0] - '0') * 10 + (text[1] - '0'));
 }
 
-// Sets *glyph to a digit's shape number `variant`, modulo the number of its shapes.
-static void glyph_get(unsigned digit, unsigned variant, struct tern_glyph *glyph)
+// Sets *glyph to shape `variant` of a digit; shapes are numbered modulo their count.
+static void get_glyph(unsigned digit, unsigned variant, struct tern_glyph *glyph)
 {
     digit %= 10;
     bool down = false;
@@ -143,8 +144,9 @@ struct segment {
 
 struct drawing {
     struct segment segments[TERN_GLYPH_MAX_SEGMENTS + STRAYS];
-    unsigned glyph_count; // the first strokes are the glyph's, in its box
-    unsigned count;       // the others are strays, in the image
+    // the first glyph_count segments are the glyph's, in coordinates of the glyph's box
+    unsigned glyph_count;
+    unsigned count;       // the other segments are stray strokes, in coordinates of the image
     float xx, xy, yx, yy; // maps the image to the glyph
     float shift_x, shift_y;
     float bend_x[GRID][GRID];
@@ -170,7 +172,7 @@ static struct segment make_segment(float x0, float y0, float x1, float y1, float
 static void make_strokes(struct drawing *drawing, struct tern_prng *rng, unsigned digit)
 {
     struct tern_glyph glyph;
-    glyph_get(digit, tern_prng_u32(rng), &glyph);
+    get_glyph(digit, tern_prng_u32(rng), &glyph);
     float radius = tern_random_between(rng, 0.035f, 0.085f);
     for (unsigned i = 0; i < glyph.segment_count; i++) {
         const uint8_t *s = glyph.segments[i];
@@ -181,7 +183,7 @@ static void make_strokes(struct drawing *drawing, struct tern_prng *rng, unsigne
     drawing->count = glyph.segment_count;
 }
 
-// Adds short strokes at the edge that belong to no digit.
+// Adds short strokes near the edge of the image that are no part of the digit.
 static void make_strays(struct drawing *drawing, struct tern_prng *rng)
 {
     unsigned strays = tern_prng_below(rng, STRAYS + 1);

@@ -27,7 +27,7 @@ static double decode_element(const struct tern_elements *type, const uint8_t *by
         return value;
     }
     if (type->kind == 'i' && (bits & sign) != 0) {
-        // Two's complement: 2 * sign less than the unsigned number.
+        // In two's complement the value is the unsigned number minus 2 * sign.
         return -(double)(sign - (bits - sign));
     }
     return (double)bits;
@@ -38,7 +38,9 @@ typedef bool store(void *values, uint64_t index, double value);
 static bool store_float(void *values, uint64_t index, double value)
 {
     const float rounded = (float)value;
-    ((float *)values)[index] = rounded;
+    if (values != NULL) {
+        ((float *)values)[index] = rounded;
+    }
     return tern_is_finite(rounded);
 }
 
@@ -65,14 +67,14 @@ static enum tern_result read_range(struct tern_input *input, const struct tern_e
     const uint64_t in_block = sizeof block / type->width;
     for (uint64_t done = 0; done < range->count;) {
         const uint64_t left = range->count - done;
-        const size_t part = (size_t)(left < in_block ? left : in_block);
-        TERN_TRY(tern_input_read_exact(input, block, part * type->width, range->what));
-        for (size_t i = 0; i < part; i++) {
+        const size_t block_count = (size_t)(left < in_block ? left : in_block);
+        TERN_TRY(tern_input_read_exact(input, block, block_count * type->width, range->what));
+        for (size_t i = 0; i < block_count; i++) {
             if (!store_one(values, done + i, decode_element(type, block + i * type->width))) {
                 return refuse(input, range, done + i);
             }
         }
-        done += part;
+        done += block_count;
     }
     return TERN_OK;
 }

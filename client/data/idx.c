@@ -67,18 +67,19 @@ static enum tern_result read_header(struct tern_input *input, struct header *hea
     return TERN_OK;
 }
 
-// Checks that `count` examples of `features` values, each `kept` bytes in memory, are within the limits, and that the file
-// is long enough for them.
+// Checks that the header's examples of `features` values, each of `value_size` bytes in memory, are within the limits, and that
+// the file is long enough for them.
 static enum tern_result check_size(const struct tern_input *input,
                                    const struct tern_data_limits *limits,
-                                   const struct header *header, uint64_t features, uint64_t kept)
+                                   const struct header *header, uint64_t features,
+                                   uint64_t value_size)
 {
     const uint32_t count = header->dims[0];
     if (count > limits->max_examples) {
         return tern_input_refuse(input, TERN_ERR_TOO_LARGE, "has %u examples, over the limit of %u",
                                  count, limits->max_examples);
     }
-    const unsigned long long bytes = count * features * kept;
+    const unsigned long long bytes = count * features * value_size;
     if (bytes > limits->max_bytes) {
         return tern_input_refuse(input, TERN_ERR_TOO_LARGE,
                                  "unpacks to %llu bytes, over the limit of %llu", bytes,
@@ -91,7 +92,7 @@ static enum tern_result check_size(const struct tern_input *input,
     return TERN_OK;
 }
 
-// Treats a table's rows as images of one row.
+// Sets the shape; a row of a table becomes an image of height 1.
 static void set_shape(const struct header *header, struct tern_dataset *data)
 {
     const uint32_t *dims = header->dims;
@@ -116,7 +117,7 @@ enum tern_result tern_idx_read_shape(struct tern_input *input,
                                  "holds no images: its header says %u dimensions, %u x %u x %u",
                                  header.dim_count, header.dims[0], header.dims[1], header.dims[2]);
     }
-    // A side is checked before it is multiplied, so that the product cannot overflow.
+    // Each factor is checked before the multiplication, so that the product cannot overflow.
     const uint64_t most = limits->max_features;
     if (height > most || width > most / height || channels > most / height / width) {
         return tern_input_refuse(input, TERN_ERR_TOO_LARGE,
@@ -132,7 +133,7 @@ enum tern_result tern_idx_read_shape(struct tern_input *input,
 // --- Labels
 
 static enum tern_result convert_label(const struct tern_input *input, uint32_t number, double label,
-                                      uint16_t *taken)
+                                      uint16_t *class)
 {
     if (label < 0 || label > UINT16_MAX) {
         return tern_input_refuse(
@@ -140,7 +141,7 @@ static enum tern_result convert_label(const struct tern_input *input, uint32_t n
             "example %u (from 0): the label %g is no class number from 0 to %u", number, label,
             UINT16_MAX);
     }
-    *taken = (uint16_t)label;
+    *class = (uint16_t)label;
     return TERN_OK;
 }
 
@@ -216,7 +217,7 @@ enum tern_result tern_idx_read_labels(struct tern_input *input,
 
 // --- Images
 
-// The destination of images: either bytes or values.
+// The destination of images: either bytes or values is set.
 struct images {
     const struct tern_elements *type;
     uint32_t features; // values of an image
@@ -224,18 +225,7 @@ struct images {
     float *values;
 };
 
-static enum tern_result skip_bytes(struct tern_input *input, size_t size)
-{
-    uint8_t block[4096];
-    while (size > 0) {
-        size_t part = size < sizeof block ? size : sizeof block;
-        TERN_TRY(tern_input_read_exact(input, block, part, "the images"));
-        size -= part;
-    }
-    return TERN_OK;
-}
-
-// Reads `count` images, from image `first` of the file on, to index `place` of the destination.
+// Reads the images first..first+count of the file, which come next in input, into the destination from index `place` on.
 static enum tern_result read_run(struct tern_input *input, const struct images *images,
                                  uint32_t first, uint32_t count, uint32_t place)
 {
@@ -254,54 +244,34 @@ static enum tern_result read_run(struct tern_input *input, const struct images *
                                      images->values + place * features);
 }
 
-// Reads and checks image number `number`, which is not kept.
-static enum tern_result skip_numbers(struct tern_input *input, const struct images *images,
-                                     uint32_t number)
-{
-    float block[1024];
-    const uint64_t most = sizeof block / sizeof block[0];
-    const uint64_t features = images->features;
-    for (uint64_t done = 0; done < features;) {
-        const uint64_t part = features - done < most ? features - done : most;
-        const struct tern_elements_range range = {"the images", number * features + done, part,
-                                                  features};
-        TERN_TRY(tern_elements_read_floats(input, images->type, &range, block));
-        done += part;
-    }
-    return TERN_OK;
-}
+#define NOT_SELECTED UINT32_MAX
 
-static enum tern_result skip(struct tern_input *input, const struct images *images, uint32_t number)
-{
-    return images->bytes != NULL ? skip_bytes(input, images->features)
-                                 : skip_numbers(input, images, number);
-}
-
-#define NOT_KEPT UINT32_MAX
-
-// places[i]: destination index of image i of the file, or NOT_KEPT.
+// Reads all `total` images of the file. places[i] is the destination index of image i; an image with NOT_SELECTED is only
+// checked.
 static enum tern_result read_places(struct tern_input *input, uint32_t total,
                                     const uint32_t *places, const struct images *images)
 {
+    const uint64_t features = images->features;
     for (uint32_t i = 0; i < total; i++) {
-        TERN_TRY(places[i] == NOT_KEPT ? skip(input, images, i)
-                                       : read_run(input, images, i, 1, places[i]));
+        const struct tern_elements_range image = {"the images", i * features, features, features};
+        TERN_TRY(places[i] == NOT_SELECTED
+                     ? tern_elements_read_floats(input, images->type, &image, NULL)
+                     : read_run(input, images, i, 1, places[i]));
     }
     return TERN_OK;
 }
 
-static enum tern_result read_kept(struct tern_input *input, uint32_t total, const uint32_t *kept,
-                                  uint32_t count, const struct images *images)
+static enum tern_result read_selected(struct tern_input *input, uint32_t total,
+                                      const uint32_t *selected, uint32_t count,
+                                      const struct images *images)
 {
     uint32_t *places = malloc(total * sizeof *places);
     if (places == NULL) {
         return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "needs memory for %u numbers", total);
     }
-    for (uint32_t i = 0; i < total; i++) {
-        places[i] = NOT_KEPT;
-    }
+    memset(places, 0xff, total * sizeof *places); // NOT_SELECTED
     for (uint32_t i = 0; i < count; i++) {
-        places[kept[i]] = i;
+        places[selected[i]] = i;
     }
     enum tern_result result = read_places(input, total, places, images);
     free(places);
@@ -310,7 +280,7 @@ static enum tern_result read_kept(struct tern_input *input, uint32_t total, cons
 
 enum tern_result tern_idx_read_images(struct tern_input *input, const struct tern_elements *type,
                                       const struct tern_scaling *scaling, uint32_t total,
-                                      const uint32_t *kept, struct tern_dataset *data)
+                                      const uint32_t *selected, struct tern_dataset *data)
 {
     const bool bytes = tern_elements_are_bytes(type);
     size_t size = bytes ? 1 : sizeof(float);
@@ -325,8 +295,9 @@ enum tern_result tern_idx_read_images(struct tern_input *input, const struct ter
                                   .features = data->feature_count,
                                   .bytes = bytes ? memory : NULL,
                                   .values = bytes ? NULL : memory};
-    enum tern_result result = kept != NULL ? read_kept(input, total, kept, data->count, &images)
-                                           : read_run(input, &images, 0, total, 0);
+    enum tern_result result = selected != NULL
+                                  ? read_selected(input, total, selected, data->count, &images)
+                                  : read_run(input, &images, 0, total, 0);
     if (result == TERN_OK) {
         result = tern_input_expect_end(input);
     }
@@ -352,7 +323,7 @@ struct source {
     struct tern_scaling scaling;
 };
 
-// Accepted parts of file names. The file's header decides about dimensions and type.
+// Words in the names of accepted files. The dimensions and the type are those of the file's header, whatever its name says.
 static const char *const image_names[] = {"idx3", "idx4", "idx2", NULL};
 static const char *const label_names[] = {"idx1", NULL};
 static const char *const type_names[] = {"ubyte", "float", "double", "byte", "short", "int", NULL};
@@ -370,8 +341,9 @@ static enum tern_result open_named(struct tern_input *input, const char *folder,
     return result;
 }
 
-// what: "train-images"; dims: the accepted names of its dimensions.
-static enum tern_result open_part(struct tern_input *input, const struct tern_data_spec *spec,
+// Opens the first file that exists of those named WHAT-DIMS-TYPE, with one of dims and one of type_names. what: e.g.
+// "train-images".
+static enum tern_result open_kind(struct tern_input *input, const struct tern_data_spec *spec,
                                   const char *what, const char *const *dims, char path[PATH_SIZE])
 {
     for (const char *const *dim = dims; *dim != NULL; dim++) {
@@ -399,7 +371,7 @@ static enum tern_result read_labels(const struct source *source, const char *pre
     char what[32];
     struct tern_input input;
     snprintf(what, sizeof what, "%s-labels", prefix);
-    TERN_TRY(open_part(&input, source->spec, what, label_names, path));
+    TERN_TRY(open_kind(&input, source->spec, what, label_names, path));
     enum tern_result result = tern_idx_read_labels(&input, source->limits, data);
     tern_input_close(&input);
     return result;
@@ -410,7 +382,7 @@ static enum tern_result open_images(struct tern_input *images, const struct tern
 {
     char what[32];
     snprintf(what, sizeof what, "%s-images", prefix);
-    return open_part(images, spec, what, image_names, path);
+    return open_kind(images, spec, what, image_names, path);
 }
 
 static enum tern_result read_images(const struct source *source, const char *prefix,
@@ -435,18 +407,20 @@ static enum tern_result read_all(const struct source *source, const char *prefix
     return read_labels(source, prefix, data);
 }
 
-// The shard's images depend on the labels, so these are read between the images' header and the images.
-static enum tern_result read_chosen(const struct source *source, struct tern_input *images,
-                                    struct tern_partition *partition, struct tern_dataset *data)
+// Reads the shard's images. Which images these are depends on the labels, so the labels are read between the header and the
+// values of the images' file.
+static enum tern_result read_shard_images(const struct source *source, struct tern_input *images,
+                                          struct tern_partition *partition,
+                                          struct tern_dataset *data)
 {
-    struct tern_view kept;
+    struct tern_view shard;
     struct tern_elements type;
     TERN_TRY(tern_idx_read_shape(images, source->limits, &type, data));
     TERN_TRY(read_labels(source, "train", data));
     const uint32_t total = data->count;
-    TERN_TRY(tern_shard_choose(source->spec, data, partition, &kept));
-    TERN_TRY(tern_shard_keep(source->spec, &kept, data));
-    return tern_idx_read_images(images, &type, &source->scaling, total, kept.indices, data);
+    TERN_TRY(tern_shard_choose(source->spec, data, partition, &shard));
+    TERN_TRY(tern_shard_keep(source->spec, &shard, data));
+    return tern_idx_read_images(images, &type, &source->scaling, total, shard.indices, data);
 }
 
 static enum tern_result read_shard(const struct source *source, struct tern_dataset *data)
@@ -455,7 +429,7 @@ static enum tern_result read_shard(const struct source *source, struct tern_data
     struct tern_input images;
     struct tern_partition partition = {0};
     TERN_TRY(open_images(&images, source->spec, "train", path));
-    enum tern_result result = read_chosen(source, &images, &partition, data);
+    enum tern_result result = read_shard_images(source, &images, &partition, data);
     tern_partition_free(&partition);
     tern_input_close(&images);
     return result;

@@ -1,5 +1,5 @@
-// Reads NumPy arrays: "npz:FILE,x=NAME,y=NAME,group=NAME" and "npy:FOLDER,...", with the same names for files as for the
-// archive's members. NAME_train and NAME_test are the two parts; if only NAME exists, a fraction of it becomes the test part.
+// Reads NumPy arrays: "npz:FILE,x=NAME,y=NAME,group=NAME" and "npy:FOLDER,...". The files of a folder have the same names as
+// the members of an archive: NAME_train.npy and NAME_test.npy; or NAME.npy alone, a fraction of whose rows become test rows.
 #include "data/npy.h"
 #include "data/rows.h"
 #include "hosted/name_set.h"
@@ -21,7 +21,7 @@ static enum tern_result refuse_header(const struct tern_input *input, const char
     return tern_input_refuse(input, TERN_ERR_CORRUPT, "the NPY header %s", what);
 }
 
-// Reads the text of the header, with a NUL.
+// Reads the text of the header, and appends a NUL.
 static enum tern_result read_text(struct tern_input *input, char text[HEADER_MAX + 1])
 {
     uint8_t start[12];
@@ -51,7 +51,7 @@ static const char *skip_spaces(const char *text)
     return text + strspn(text, " \n");
 }
 
-// Returns the value of a key of the dict, or NULL. Keys may be in any order.
+// Returns the value of a key of the header's dict; NULL: the dict has no such key. Keys may be in any order.
 static const char *find(const char *text, const char *key)
 {
     const char *found = strstr(text, key);
@@ -74,12 +74,12 @@ static enum tern_result read_type(const struct tern_input *input, const char *te
     const uint32_t width =
         quoted && type[3] >= '1' && type[3] <= '8' ? (uint32_t)(type[3] - '0') : 0;
     const bool order = quoted && (type[1] == '<' || type[1] == '|' || type[1] == '=');
-    const bool whole =
+    const bool integer =
         (kind == 'i' || kind == 'u') && (width == 1 || width == 2 || width == 4 || width == 8);
     const bool real = kind == 'f' && (width == 4 || width == 8);
-    const bool truth = kind == 'b' && width == 1;
+    const bool boolean = kind == 'b' && width == 1;
     npy->type = (struct tern_elements){.kind = kind, .width = width};
-    if (order && (whole || real || truth)) {
+    if (order && (integer || real || boolean)) {
         return TERN_OK;
     }
     return tern_input_refuse(input, TERN_ERR_UNKNOWN,
@@ -91,13 +91,13 @@ static enum tern_result read_type(const struct tern_input *input, const char *te
 static enum tern_result read_dims(const struct tern_input *input, const char *text,
                                   struct tern_npy *npy)
 {
-    const char *whole = find(text, "'shape'");
-    if (whole == NULL || *whole != '(') {
+    const char *tuple = find(text, "'shape'");
+    if (tuple == NULL || *tuple != '(') {
         return refuse_header(input, "names no shape");
     }
     npy->dim_count = 0;
     npy->count = 1;
-    for (const char *shape = skip_spaces(whole + 1); *shape != ')'; shape = skip_spaces(shape)) {
+    for (const char *shape = skip_spaces(tuple + 1); *shape != ')'; shape = skip_spaces(shape)) {
         uint64_t size;
         const char *end = tern_get_decimal(shape, &size);
         if (end == shape || strchr(",)", *skip_spaces(end)) == NULL || size < 1 ||
@@ -105,7 +105,7 @@ static enum tern_result read_dims(const struct tern_input *input, const char *te
             return tern_input_refuse(input, TERN_ERR_UNKNOWN,
                                      "is of the shape %.*s); arrays have 1 to %d dimensions, none "
                                      "of them empty",
-                                     (int)strcspn(whole, ")"), whole, TERN_NPY_MAX_DIMS);
+                                     (int)strcspn(tuple, ")"), tuple, TERN_NPY_MAX_DIMS);
         }
         npy->dims[npy->dim_count++] = (uint32_t)size;
         if (__builtin_mul_overflow(npy->count, size, &npy->count)) {
@@ -183,7 +183,7 @@ static enum tern_result npy_read_bytes(struct tern_input *input, const struct te
 // --- Members of a ZIP archive
 
 #define END_SIZE 22u       // end of central directory record, without its comment
-#define END64_SIZE 56u     // the same in ZIP64
+#define END64_SIZE 56u     // ZIP64's end of central directory record
 #define LOCATOR_SIZE 20u   // locator of the ZIP64 record
 #define ENTRY_SIZE 46u     // directory entry, without name, extra field and comment
 #define LOCAL_SIZE 30u     // local header before a member's bytes, without name and extra field
@@ -194,7 +194,7 @@ static enum tern_result npy_read_bytes(struct tern_input *input, const struct te
 #define STORED 0u    // compression methods
 #define DEFLATED 8u
 
-// One entry of the directory.
+// An entry of the ZIP directory.
 struct entry {
     unsigned flags;
     unsigned method;
@@ -258,7 +258,7 @@ static enum tern_result find_directory64(struct archive *archive, uint64_t end)
     return TERN_OK;
 }
 
-// Searches for the end record from the end of the file backwards; a comment may follow it.
+// Searches tail, the last `len` bytes of the file, backwards for the end record, which a comment may follow.
 static enum tern_result find_directory_in(struct archive *archive, uint8_t *tail, size_t len)
 {
     TERN_TRY(read_at(archive, archive->size - len, tail, len));
@@ -302,7 +302,7 @@ static enum tern_result find_directory(struct archive *archive)
     return result;
 }
 
-// Reads the next 64-bit number of the ZIP64 extra field, if *value refers to that field.
+// If *value is IN_ZIP64, replaces it by the next 64-bit number of the ZIP64 extra field. Returns false at the end of the field.
 static bool read_zip64(const uint8_t **extra, size_t *len, uint64_t *value)
 {
     if (*value != IN_ZIP64) {
@@ -320,24 +320,24 @@ static bool read_zip64(const uint8_t **extra, size_t *len, uint64_t *value)
 static bool read_extra(const uint8_t *extra, size_t len, struct entry *entry)
 {
     while (len >= 4) {
-        const size_t part = tern_get_le16(extra + 2);
-        if (part > len - 4) {
+        const size_t field_len = tern_get_le16(extra + 2);
+        if (field_len > len - 4) {
             return false;
         }
         if (tern_get_le16(extra) == 1) {
             const uint8_t *numbers = extra + 4;
-            size_t left = part;
+            size_t left = field_len;
             return read_zip64(&numbers, &left, &entry->size) &&
                    read_zip64(&numbers, &left, &entry->packed) &&
                    read_zip64(&numbers, &left, &entry->offset);
         }
-        extra += 4 + part;
-        len -= 4 + part;
+        extra += 4 + field_len;
+        len -= 4 + field_len;
     }
     return true;
 }
 
-// TERN_ERR_NOT_FOUND: no entry has that name.
+// Searches the directory for an entry. TERN_ERR_NOT_FOUND: no entry has the name `name`
 static enum tern_result find_entry(const struct archive *archive, const uint8_t *directory,
                                    const char *name, struct entry *entry)
 {
@@ -389,7 +389,7 @@ static enum tern_result find_member(const struct archive *archive, const char *n
     return result;
 }
 
-// Seeks to the member's first byte.
+// Sets the file's position to the first byte of the member's contents.
 static enum tern_result seek_member(const struct archive *archive, const struct entry *entry)
 {
     uint8_t local[LOCAL_SIZE];
@@ -468,8 +468,8 @@ static enum tern_result read_member(struct tern_input *input, void *dst, size_t 
     return TERN_OK;
 }
 
-static enum tern_result begin(struct tern_zip_member *member, const struct archive *archive,
-                              const struct entry *entry)
+static enum tern_result begin_member(struct tern_zip_member *member, const struct archive *archive,
+                                     const struct entry *entry)
 {
     if ((entry->flags & ENCRYPTED) != 0 || (entry->method != STORED && entry->method != DEFLATED)) {
         return tern_input_refuse(archive->input, TERN_ERR_UNKNOWN,
@@ -506,7 +506,7 @@ enum tern_result tern_zip_open(struct tern_zip_member *member, FILE *file, const
     *input = (struct tern_input){.name = input_name, .limit = limit, .why = why};
     TERN_TRY(find_directory(&archive));
     TERN_TRY(find_member(&archive, name, &entry));
-    TERN_TRY(begin(member, &archive, &entry));
+    TERN_TRY(begin_member(member, &archive, &entry));
     const uint64_t most = entry.packed < UINT64_MAX / TERN_DEFLATE_MOST
                               ? entry.packed * TERN_DEFLATE_MOST
                               : UINT64_MAX;
@@ -527,18 +527,19 @@ void tern_zip_close(struct tern_zip_member *member)
 // --- The readers of npy and npz
 
 #define PATH_SIZE (TERN_DATA_SPEC_MAX + 128)
-#define LARGEST_GROUP 9007199254740992.0 // 2^53: a double cannot hold all whole numbers above it
+#define LARGEST_GROUP                                                                              \
+    9007199254740992.0 // 2^53: a double represents every integer up to it, but not every larger one
 
 struct options {
     const char *x;
     const char *y; // labels or targets
     bool targets;
     const char *group;
-    bool needs_group;
+    bool group_required; // the spec names the array of groups
     struct tern_split_options split;
 };
 
-// The context for all arrays of a data set.
+// What all arrays of a data set have in common.
 struct arrays {
     const struct tern_data_spec *spec;
     const struct tern_data_limits *limits;
@@ -546,7 +547,7 @@ struct arrays {
     struct options options;
     struct tern_name_set *groups;
     struct tern_scaling scaling;
-    bool unlabelled; // labels are missing
+    bool unlabelled; // the data set has no array of labels
 };
 
 // An open array.
@@ -584,7 +585,7 @@ static enum tern_result open_member(const struct arrays *arrays, const char *fil
     return result;
 }
 
-// Opens NAME + suffix and reads its header. TERN_ERR_NOT_FOUND: no such array; why may be unset.
+// Opens the array NAME + suffix and reads its header. TERN_ERR_NOT_FOUND: there is no such array; why may be unset
 static enum tern_result open_array(const struct arrays *arrays, const char *name,
                                    const char *suffix, struct array *array)
 {
@@ -603,7 +604,7 @@ static enum tern_result open_array(const struct arrays *arrays, const char *name
     return result;
 }
 
-// Like open_array(), but reports a missing array as an error.
+// Like open_array(), but sets why for TERN_ERR_NOT_FOUND.
 static enum tern_result open_required_array(const struct arrays *arrays, const char *name,
                                             const char *suffix, struct array *array)
 {
@@ -688,12 +689,12 @@ static enum tern_result read_numbers(struct array *array, uint32_t count, double
     return npy_read_doubles(&array->input, npy, *numbers);
 }
 
-static bool is_whole(double x)
+static bool is_integer(double x)
 {
     return x >= -LARGEST_GROUP && x <= LARGEST_GROUP && (double)(int64_t)x == x;
 }
 
-static enum tern_result take_labels(const struct arrays *arrays, const struct array *array,
+static enum tern_result take_labels(struct arrays *arrays, const struct array *array,
                                     const double *numbers, uint32_t count, struct tern_rows *rows)
 {
     const uint32_t most = arrays->limits->max_classes;
@@ -703,7 +704,7 @@ static enum tern_result take_labels(const struct arrays *arrays, const struct ar
                                  count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (!is_whole(numbers[i]) || numbers[i] < 0.0 || numbers[i] >= (double)most) {
+        if (!is_integer(numbers[i]) || numbers[i] < 0.0 || numbers[i] >= (double)most) {
             return tern_input_refuse(&array->input, TERN_ERR_CORRUPT,
                                      "row %u (from 0): the label %g is no class number from 0 to "
                                      "%u",
@@ -725,7 +726,7 @@ static enum tern_result take_groups(struct arrays *arrays, const struct array *a
     }
     for (uint32_t i = 0; i < count; i++) {
         char name[32];
-        if (!is_whole(numbers[i])) {
+        if (!is_integer(numbers[i])) {
             return tern_input_refuse(&array->input, TERN_ERR_CORRUPT,
                                      "row %u (from 0): the group %g is no whole number", i,
                                      numbers[i]);
@@ -741,9 +742,10 @@ static enum tern_result take_groups(struct arrays *arrays, const struct array *a
     return TERN_OK;
 }
 
-static enum tern_result take_targets(const struct array *array, const double *numbers,
-                                     uint32_t count, struct tern_rows *rows)
+static enum tern_result take_targets(struct arrays *arrays, const struct array *array,
+                                     const double *numbers, uint32_t count, struct tern_rows *rows)
 {
+    (void)arrays;
     rows->labels = calloc(count, sizeof *rows->labels);
     rows->targets = malloc(count * sizeof *rows->targets);
     if (rows->labels == NULL || rows->targets == NULL) {
@@ -763,34 +765,26 @@ static enum tern_result take_targets(const struct array *array, const double *nu
     return TERN_OK;
 }
 
-static enum tern_result read_labels(const struct arrays *arrays, struct array *array,
-                                    uint32_t count, struct tern_rows *rows)
+// Reads one number for each of `count` examples, and stores the numbers in rows by `take`.
+typedef enum tern_result take_fn(struct arrays *arrays, const struct array *array,
+                                 const double *numbers, uint32_t count, struct tern_rows *rows);
+
+static enum tern_result read_and_take(struct arrays *arrays, struct array *array, uint32_t count,
+                                      struct tern_rows *rows, take_fn *take)
 {
     double *numbers = NULL;
     enum tern_result result = read_numbers(array, count, &numbers);
     if (result == TERN_OK) {
-        result = arrays->options.targets ? take_targets(array, numbers, count, rows)
-                                         : take_labels(arrays, array, numbers, count, rows);
+        result = take(arrays, array, numbers, count, rows);
     }
     free(numbers);
+    close_array(array);
     return result;
 }
 
-static enum tern_result read_groups(struct arrays *arrays, struct array *array, uint32_t count,
-                                    struct tern_rows *rows)
-{
-    double *numbers = NULL;
-    enum tern_result result = read_numbers(array, count, &numbers);
-    if (result == TERN_OK) {
-        result = take_groups(arrays, array, numbers, count, rows);
-    }
-    free(numbers);
-    return result;
-}
+// --- Training and test rows
 
-// --- Parts
-
-// New data may have no labels; they are then 0.
+// Reads the labels or targets. New data may have none; they are then set to 0.
 static enum tern_result read_or_make_labels(struct arrays *arrays, const char *suffix,
                                             uint32_t count, struct tern_rows *rows)
 {
@@ -805,9 +799,8 @@ static enum tern_result read_or_make_labels(struct arrays *arrays, const char *s
                    : tern_spec_refuse(arrays->spec, TERN_ERR_NO_MEMORY, "no memory for its labels");
     }
     TERN_TRY(result);
-    result = read_labels(arrays, &array, count, rows);
-    close_array(&array);
-    return result;
+    return read_and_take(arrays, &array, count, rows,
+                         arrays->options.targets ? take_targets : take_labels);
 }
 
 static enum tern_result read_labels_and_groups(struct arrays *arrays, const char *suffix,
@@ -815,22 +808,16 @@ static enum tern_result read_labels_and_groups(struct arrays *arrays, const char
 {
     struct array array;
     TERN_TRY(read_or_make_labels(arrays, suffix, count, rows));
-    enum tern_result result = open_array(arrays, arrays->options.group, suffix, &array);
-    if (result == TERN_ERR_NOT_FOUND && !arrays->options.needs_group) {
+    enum tern_result result = open_required_array(arrays, arrays->options.group, suffix, &array);
+    if (result == TERN_ERR_NOT_FOUND && !arrays->options.group_required) {
         return TERN_OK;
     }
-    if (result == TERN_ERR_NOT_FOUND) {
-        return tern_spec_refuse(arrays->spec, result, "holds no array '%.60s%s'",
-                                arrays->options.group, suffix);
-    }
     TERN_TRY(result);
-    result = read_groups(arrays, &array, count, rows);
-    close_array(&array);
-    return result;
+    return read_and_take(arrays, &array, count, rows, take_groups);
 }
 
-// Closes x, which the caller opened.
-static enum tern_result read_part(struct arrays *arrays, struct array *x, const char *suffix,
+// Reads the rows of the arrays with `suffix`. x: the open array of features, which the function closes.
+static enum tern_result read_rows(struct arrays *arrays, struct array *x, const char *suffix,
                                   struct tern_dataset *shape, struct tern_rows *rows)
 {
     const enum tern_result result = read_features(arrays, x, shape, rows);
@@ -848,10 +835,10 @@ static enum tern_result read_test(struct arrays *arrays, const struct tern_datas
     struct tern_dataset shape = {0};
     const enum tern_result result = open_array(arrays, arrays->options.x, "_test", &x);
     if (result == TERN_ERR_NOT_FOUND) {
-        return TERN_OK; // a fraction of the training part becomes the test part
+        return TERN_OK; // tern_split_rows() makes a fraction of the training rows test rows
     }
     TERN_TRY(result);
-    TERN_TRY(read_part(arrays, &x, "_test", &shape, test));
+    TERN_TRY(read_rows(arrays, &x, "_test", &shape, test));
     if (shape.height != train_shape->height || shape.width != train_shape->width ||
         shape.channels != train_shape->channels ||
         (train->bytes == NULL) != (test->bytes == NULL) ||
@@ -882,8 +869,8 @@ static enum tern_result keep_group(struct arrays *arrays, struct tern_rows *trai
                                                "no training example is of group '%.40s'", only);
 }
 
-static enum tern_result read_parts(struct arrays *arrays, struct tern_dataset *shape,
-                                   struct tern_rows *train, struct tern_rows *test)
+static enum tern_result read_train_and_test(struct arrays *arrays, struct tern_dataset *shape,
+                                            struct tern_rows *train, struct tern_rows *test)
 {
     struct array x;
     const char *suffix = "_train";
@@ -899,7 +886,7 @@ static enum tern_result read_parts(struct arrays *arrays, struct tern_dataset *s
                                 arrays->options.x, arrays->options.x);
     }
     TERN_TRY(result);
-    TERN_TRY(read_part(arrays, &x, suffix, shape, train));
+    TERN_TRY(read_rows(arrays, &x, suffix, shape, train));
     TERN_TRY(read_test(arrays, shape, train, test));
     TERN_TRY(keep_group(arrays, train));
     return tern_split_rows(arrays->spec, &arrays->options.split, train, test);
@@ -910,7 +897,7 @@ static enum tern_result make_data(struct arrays *arrays, struct tern_data *data)
     struct tern_dataset shape = {0};
     struct tern_rows train = {0};
     struct tern_rows test = {0};
-    const enum tern_result result = read_parts(arrays, &shape, &train, &test);
+    const enum tern_result result = read_train_and_test(arrays, &shape, &train, &test);
     if (result == TERN_OK) {
         tern_rows_move_to_dataset(&train, shape.height, shape.width, shape.channels, &data->train);
         tern_rows_move_to_dataset(&test, shape.height, shape.width, shape.channels, &data->test);
@@ -941,7 +928,7 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct arrays 
     }
     options->y = options->targets ? target : y != NULL ? y : "y";
     options->group = group != NULL ? group : "group";
-    options->needs_group = group != NULL;
+    options->group_required = group != NULL;
     TERN_TRY(tern_split_read(spec, NULL, &options->split));
     if (options->split.scaling != NULL) {
         return tern_spec_refuse(spec, TERN_ERR_CONFIG,

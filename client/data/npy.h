@@ -1,6 +1,6 @@
 // Reads NumPy arrays: the NPY format, versions 1 to 3 (numpy.lib.format: a Python dict as text, then the array), and members
-// of npz archives. Accepts little-endian or single-byte numbers in C order, never pickled objects. Called by the readers
-// tern_read_npy() and tern_read_npz() and a fuzzer. Reentrant.
+// of npz archives. Accepts little-endian or single-byte numbers in C order, and refuses pickled objects. Called by the readers
+// tern_read_npy() and tern_read_npz() and by a fuzzer. Reentrant.
 #ifndef TERN_NPY_H
 #define TERN_NPY_H
 
@@ -49,10 +49,10 @@ struct tern_zip_member {
     uint8_t buffer[16384];
 };
 
-// Opens the member `name` of the archive in `file`, which is borrowed and stays open; *input then reads the member.
-// input_name: borrowed, names it in messages. The caller closes the member.
+// Opens the member `name` of the archive in `file`, which is borrowed and stays open; *input then reads the member. input_name:
+// the member's name in messages, borrowed. The caller closes the member.
 // TERN_ERR_NOT_FOUND  the archive has no such member; why is unchanged
-// TERN_ERR_CORRUPT    it is no ZIP archive, or damaged
+// TERN_ERR_CORRUPT    the file is no ZIP archive, or is damaged
 // TERN_ERR_UNKNOWN    the member is encrypted or uses another compression method
 // TERN_ERR_TOO_LARGE, TERN_ERR_IO, TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_zip_open(struct tern_zip_member *member, FILE *file,

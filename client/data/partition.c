@@ -12,13 +12,13 @@ static void shuffle(struct tern_prng *rng, uint32_t *values, uint32_t count)
 {
     for (uint32_t i = count; i > 1; i--) {
         uint32_t j = tern_prng_below(rng, i);
-        uint32_t kept = values[i - 1];
+        uint32_t last = values[i - 1];
         values[i - 1] = values[j];
-        values[j] = kept;
+        values[j] = last;
     }
 }
 
-// Even sizes: the first count % clients clients get one more.
+// Gives all clients the same number of examples; the first count % clients clients get one more.
 static void set_even_starts(struct tern_partition *partition, uint32_t count)
 {
     uint32_t clients = partition->client_count;
@@ -36,7 +36,7 @@ static void deal_iid(struct tern_partition *partition, struct tern_prng *rng, ui
     shuffle(rng, partition->indices, count);
 }
 
-// The examples sorted by class and shuffled within each, for dirichlet and shards.
+// The examples sorted by class, and shuffled within each class, for dirichlet and shards.
 struct pools {
     uint32_t class_count;
     uint32_t *order; // [count] numbers of examples
@@ -95,7 +95,7 @@ static enum tern_result make_pools(struct pools *pools, struct tern_prng *rng,
 }
 
 // Draws share ~ Dirichlet(alpha * prior) as gamma draws divided by their sum; a class of mean size has prior 1. Gamma draws
-// of a small shape underflow float32, so they are kept as logarithms and scaled by the largest.
+// of a small shape underflow float32, so the shares are computed from their logarithms, relative to the largest.
 static void draw_shares(struct pools *pools, const float *prior, struct tern_prng *rng, float alpha)
 {
     float most = 0.0f;
@@ -112,8 +112,8 @@ static void draw_shares(struct pools *pools, const float *prior, struct tern_prn
     }
 }
 
-// Draws a class that still has examples, with probabilities by share. If all of these have share 0, returns the one with most
-// examples.
+// Draws one of the classes that still have examples in the pools, with probabilities proportional to share[]. If the shares of
+// these classes are all 0, returns the class with most remaining examples.
 static uint32_t draw_class(const struct pools *pools, struct tern_prng *rng)
 {
     float sum = 0.0f;
@@ -171,24 +171,25 @@ static enum tern_result deal_shards(struct tern_partition *partition, struct ter
     struct pools pools;
     TERN_TRY(make_pools(&pools, rng, labels, count));
     uint32_t shards = partition->client_count * SHARDS_PER_CLIENT;
-    uint32_t *cards = malloc(shards * sizeof *cards);
-    if (cards == NULL) {
+    uint32_t *shard_order = malloc(shards * sizeof *shard_order);
+    if (shard_order == NULL) {
         free_pools(&pools);
         return TERN_ERR_NO_MEMORY;
     }
     for (uint32_t s = 0; s < shards; s++) {
-        cards[s] = s;
+        shard_order[s] = s;
     }
-    shuffle(rng, cards, shards);
+    shuffle(rng, shard_order, shards);
     uint32_t dealt = 0;
     for (uint32_t s = 0; s < shards; s++) {
-        uint32_t first = (uint32_t)((uint64_t)count * cards[s] / shards);
-        uint32_t end = (uint32_t)((uint64_t)count * (cards[s] + 1u) / shards);
-        memcpy(partition->indices + dealt, pools.order + first, (end - first) * sizeof *cards);
+        uint32_t first = (uint32_t)((uint64_t)count * shard_order[s] / shards);
+        uint32_t end = (uint32_t)((uint64_t)count * (shard_order[s] + 1u) / shards);
+        memcpy(partition->indices + dealt, pools.order + first,
+               (end - first) * sizeof *shard_order);
         dealt += end - first;
         partition->starts[s / SHARDS_PER_CLIENT + 1] = dealt;
     }
-    free(cards);
+    free(shard_order);
     free_pools(&pools);
     return TERN_OK;
 }
@@ -205,7 +206,7 @@ static uint32_t count_groups(const struct tern_dataset *data, uint32_t *sizes)
     return present;
 }
 
-// Sets owners[group] for the groups with examples. order: scratch memory for all groups.
+// Sets owners[group] to the index of a client, for each group with examples. order: scratch memory, [group_count].
 static void deal_groups(struct tern_prng *rng, const uint32_t *sizes, uint32_t group_count,
                         uint32_t clients, uint32_t *order, uint32_t *owners)
 {

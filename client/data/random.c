@@ -57,7 +57,7 @@ float tern_random_exponential(struct tern_prng *rng)
     return -tern_logf(above_zero(rng));
 }
 
-// Gamma draws of a small shape underflow float32, so they are compared as logarithms.
+// Gamma draws of a small shape underflow float32, so the shares are computed from the draws' logarithms.
 void tern_random_shares(struct tern_prng *rng, float alpha, float *share, uint32_t count)
 {
     float most = 0.0f;

@@ -1,10 +1,10 @@
-// Draws from several distributions with the seeded generator; the same bits on every machine. Pure.
+// Draws random numbers of several distributions from the seeded generator, with the same bits on every machine. Pure.
 #ifndef TERN_DATA_RANDOM_H
 #define TERN_DATA_RANDOM_H
 
 #include "util/prng.h"
 
-// Numbers the streams of TERN_PRNG_DATA, so that no two uses share draws.
+// The numbers of the random streams of TERN_PRNG_DATA. Each use has a stream of its own, so that no draws are used twice.
 enum tern_data_stream {
     TERN_DATA_DIGITS_TRAIN = 0,
     TERN_DATA_DIGITS_TEST = 1,

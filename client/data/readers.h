@@ -1,5 +1,5 @@
-// Shared by source.c and the readers: one function per kind of data, scaling by a spec's options, elements of arrays, IDX
-// files, and the choice of one client's shard. Called inside client/data, and by fuzzers. Hosted; reentrant.
+// The interface between source.c and the readers: a function for each kind of data, scaling by a spec's options, elements of
+// arrays, IDX files, and the selection of one client's shard. Called inside client/data, and by fuzzers. Hosted; reentrant.
 #ifndef TERN_READERS_H
 #define TERN_READERS_H
 
@@ -9,19 +9,19 @@
 #include "hosted/input.h"
 #include <stdbool.h>
 
-// Sets scale and offset of both parts from the options mean and std (0 and 1 when not given).
+// Sets scale and offset of the training and test data from the options mean (default 0) and std (default 1).
 TERN_MUST_USE enum tern_result tern_spec_scaling(struct tern_data_spec *spec,
                                                  struct tern_data *data);
 
-// The options mean and std; 0 and 1 when not given.
+// The options mean and std.
 struct tern_scaling {
-    float mean;
-    float deviation;
-    bool given; // either
+    float mean;      // 0 if not given
+    float deviation; // 1 if not given
+    bool given;      // mean, std or both are given
 };
 
-// Does the same for kinds of data whose numbers may be no bytes. Those are not divided by 255, so mean and std may be of any
-// size.
+// Like tern_spec_scaling(), for kinds of data whose numbers may be other than bytes. Such numbers are not divided by 255, so
+// mean and std may be of any size; *scaling is for tern_scale_numbers().
 TERN_MUST_USE enum tern_result tern_spec_scaling_of_numbers(struct tern_data_spec *spec,
                                                             struct tern_data *data,
                                                             struct tern_scaling *scaling);
@@ -32,8 +32,8 @@ void tern_scale_numbers(const struct tern_scaling *scaling, float *values, size_
 // Frees the data set's arrays; *data is then empty.
 void tern_dataset_release(struct tern_dataset *data);
 
-// Each function reads one kind of data into *data; on error source.c frees it. tern_read_idx() reads only spec->part; from
-// the other results source.c keeps that part.
+// Each function reads one kind of data into *data; after an error source.c frees *data. tern_read_idx() reads only the examples
+// that spec->part selects; the results of the others are reduced by source.c.
 typedef enum tern_result tern_reader_fn(struct tern_data_spec *spec,
                                         const struct tern_data_limits *limits,
                                         struct tern_data *data);
@@ -48,7 +48,7 @@ tern_reader_fn tern_read_npz;
 
 // --- Elements of arrays
 
-// Reads numbers of several types and byte orders from a file, as NPY and IDX arrays have them.
+// Reads numbers of the types and byte orders of NPY and IDX files.
 
 struct tern_elements {
     char kind;       // 'b' (bool), 'i', 'u' or 'f'
@@ -56,21 +56,21 @@ struct tern_elements {
     bool big_endian; // false: little-endian
 };
 
-// Whether the elements are unsigned bytes, which a data set does not convert.
+// Returns whether the elements are unsigned bytes, which a data set stores unconverted.
 static inline bool tern_elements_are_bytes(const struct tern_elements *type)
 {
     return type->kind == 'u' && type->width == 1;
 }
 
-// A part of an array, for reading and for messages.
+// Consecutive elements of an array.
 struct tern_elements_range {
-    const char *what; // "the array"
-    uint64_t first;   // index of the part's first element in the array
-    uint64_t count;   // elements of the part
-    uint64_t row;     // elements per row
+    const char *what; // the array's name in messages, e.g. "the array"
+    uint64_t first;   // index in the array of the first element, for messages
+    uint64_t count;   // elements
+    uint64_t row;     // elements per row of the array, for messages
 };
 
-// Reads the range into values[range->count].
+// Reads the range into values[range->count]. tern_elements_read_floats() with values NULL only checks the numbers.
 // TERN_ERR_CORRUPT  a number is not finite or exceeds float32, or the input is too short
 // TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_elements_read_floats(struct tern_input *input,
@@ -85,30 +85,32 @@ TERN_MUST_USE enum tern_result tern_elements_read_doubles(struct tern_input *inp
 // --- IDX files
 
 // Reads the IDX format of MNIST (LeCun, Cortes and Burges): a big-endian header with a type and sizes, then the values,
-// big-endian. Images have three or four dimensions [n][height][width]([channels]), tables two, of any of the format's types.
-// Labels have one dimension of whole numbers.
+// big-endian. Images have three or four dimensions [n][height][width]([channels]), tables have two; both may be of any type of
+// the format. Labels have one dimension, and are integers.
 
-// Reads the header of images and sets count, height, width, channels and feature_count, and *type.
+// Reads the header of images. Sets data's count, height, width, channels and feature_count, and *type.
 // TERN_ERR_CORRUPT, TERN_ERR_TOO_LARGE, TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_idx_read_shape(struct tern_input *input,
                                                    const struct tern_data_limits *limits,
                                                    struct tern_elements *type,
                                                    struct tern_dataset *data);
 
-// Reads data->count labels into malloc'ed data->labels, and raises data->class_count to the largest label + 1. On error
-// nothing is allocated. Errors as above, TERN_ERR_NO_MEMORY, and TERN_ERR_CORRUPT for a count that differs from the images'.
+// Reads data->count labels into malloc'ed data->labels, and raises data->class_count to the largest label + 1. On error nothing
+// is allocated. Errors as of tern_idx_read_shape(); TERN_ERR_NO_MEMORY; TERN_ERR_CORRUPT for a count that differs from
+// data->count.
 TERN_MUST_USE enum tern_result tern_idx_read_labels(struct tern_input *input,
                                                     const struct tern_data_limits *limits,
                                                     struct tern_dataset *data);
 
-// Reads the `total` images that follow the header, and keeps data->count of them, in the order of their indices
-// kept[0..data->count), all different. kept NULL: keeps all; data->count is total. Unsigned bytes go to malloc'ed
-// data->bytes, other numbers, scaled, to malloc'ed data->values. Images that are not kept are read, too, to detect a damaged
-// file. Errors as above, and TERN_ERR_CORRUPT for a number that is not finite as float32.
+// Reads the `total` images that follow the header, and stores data->count of them: those with the indices
+// selected[0..data->count), which must be different, in that order. selected NULL: stores all; data->count is total. Unsigned
+// bytes are stored in malloc'ed data->bytes; other numbers are scaled and stored in malloc'ed data->values. The other images
+// are read, too, to detect a damaged file. Errors as of tern_idx_read_labels(), and TERN_ERR_CORRUPT for a number that is not
+// finite as float32.
 TERN_MUST_USE enum tern_result tern_idx_read_images(struct tern_input *input,
                                                     const struct tern_elements *type,
                                                     const struct tern_scaling *scaling,
-                                                    uint32_t total, const uint32_t *kept,
+                                                    uint32_t total, const uint32_t *selected,
                                                     struct tern_dataset *data);
 
 // --- One client's shard
@@ -116,19 +118,19 @@ TERN_MUST_USE enum tern_result tern_idx_read_images(struct tern_input *input,
 // Reduces a data set to one shard of a partition of its training examples, for one client of an experiment. Called by idx.c
 // and source.c.
 
-// Partitions data by its count and labels as spec->part specifies. The caller frees the partition. *kept: the shard's
-// examples in their order.
-// TERN_ERR_ARGUMENT  the examples cannot be partitioned so
+// Partitions data by its count and labels as spec->part specifies. The caller frees the partition. *shard: a view of the
+// shard's examples in the partition's order.
+// TERN_ERR_ARGUMENT  the examples cannot be partitioned as spec->part specifies
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_shard_choose(const struct tern_data_spec *spec,
                                                  const struct tern_dataset *data,
                                                  struct tern_partition *partition,
-                                                 struct tern_view *kept);
+                                                 struct tern_view *shard);
 
-// Reduces data to the examples of kept, a view of it: labels, and bytes or values if present. TERN_ERR_NO_MEMORY: data can
-// then only be released.
+// Reduces data to the examples of `shard`, a view of data. TERN_ERR_NO_MEMORY: data is incomplete, and the caller must release
+// it.
 TERN_MUST_USE enum tern_result tern_shard_keep(const struct tern_data_spec *spec,
-                                               const struct tern_view *kept,
+                                               const struct tern_view *shard,
                                                struct tern_dataset *data);
 
 #endif

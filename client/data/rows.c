@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// --- The test part
+// --- The test rows
 
 #define TEST_SHARE 0.2f
 
@@ -46,9 +46,9 @@ enum tern_result tern_split_rows(const struct tern_data_spec *spec,
         tern_rows_shuffle(train, options->seed);
     }
     if (test->count == 0 && !spec->part->whole) {
-        uint32_t share = (uint32_t)((double)train->count * (double)options->test + 0.5);
-        share = share < train->count ? share : train->count - 1;
-        if (tern_rows_split(train, share, test) != TERN_OK) {
+        uint32_t test_count = (uint32_t)((double)train->count * (double)options->test + 0.5);
+        test_count = test_count < train->count ? test_count : train->count - 1;
+        if (tern_rows_split(train, test_count, test) != TERN_OK) {
             return tern_spec_refuse(spec, TERN_ERR_NO_MEMORY, "no memory for its test rows");
         }
     }
@@ -72,11 +72,12 @@ enum tern_result tern_split_rows(const struct tern_data_spec *spec,
 
 struct scaling {
     struct tern_csv csv;
-    const char *name; // name of the next feature; NULL: features have no names
+    const char *name; // name of the feature whose line is read next; NULL: features have no names
     struct tern_rows *train;
     struct tern_rows *test;
-    uint32_t feature;   // the next one
-    const char *target; // the target's column until its line was read; NULL: no line expected
+    uint32_t feature; // index of the feature whose line is read next
+    // name of the target's column, until its line has been read; NULL: no such line is expected
+    const char *target;
 };
 
 static bool read_number(const struct tern_csv *csv, uint32_t field, double *value)
@@ -84,17 +85,18 @@ static bool read_number(const struct tern_csv *csv, uint32_t field, double *valu
     return tern_csv_double(tern_csv_field(csv, field), value);
 }
 
-// Applies the last line, the target's. A target that is chosen by its index may have any name.
+// Applies the last line, which is the target's. For a target that the spec names by its index, the line may have any name.
 static enum tern_result take_target(struct scaling *scaling, double mean, double deviation)
 {
     const struct tern_csv *csv = &scaling->csv;
     const char *name = tern_csv_field(csv, 0);
-    const char *due = scaling->target;
-    if (due[strspn(due, "-0123456789")] != '\0' && strcmp(due, name) != 0) {
+    const char *name_of_target = scaling->target;
+    if (name_of_target[strspn(name_of_target, "-0123456789")] != '\0' &&
+        strcmp(name_of_target, name) != 0) {
         return tern_input_refuse(
             csv->input, TERN_ERR_CORRUPT,
             "line %llu: column '%.40s', but the target '%.40s' must be in this line",
-            (unsigned long long)csv->line, name, due);
+            (unsigned long long)csv->line, name, name_of_target);
     }
     scaling->target = NULL;
     tern_rows_scale_targets(scaling->train, mean, deviation);
@@ -206,76 +208,65 @@ void tern_rows_free(struct tern_rows *rows)
     memset(rows, 0, sizeof *rows);
 }
 
+// One array of the rows.
+struct row_array {
+    uint8_t *first; // NULL: the rows have no such array
+    size_t size;    // bytes of a row
+};
+
+#define ROW_ARRAYS 5
+
+static void list_arrays(const struct tern_rows *rows, struct row_array arrays[ROW_ARRAYS])
+{
+    arrays[0] = (struct row_array){rows->bytes, rows->features};
+    arrays[1] = (struct row_array){(uint8_t *)rows->values, rows->features * sizeof *rows->values};
+    arrays[2] = (struct row_array){(uint8_t *)rows->labels, sizeof *rows->labels};
+    arrays[3] = (struct row_array){(uint8_t *)rows->targets, sizeof *rows->targets};
+    arrays[4] = (struct row_array){(uint8_t *)rows->groups, sizeof *rows->groups};
+}
+
 static void swap_bytes(uint8_t *x, uint8_t *y, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        const uint8_t kept = x[i];
+        const uint8_t byte = x[i];
         x[i] = y[i];
-        y[i] = kept;
-    }
-}
-
-// Returns the array's row; size: bytes of a row. NULL stays NULL.
-static uint8_t *row_at(void *array, size_t size, uint32_t row)
-{
-    return array != NULL ? (uint8_t *)array + size * row : NULL;
-}
-
-static void swap_rows(void *array, size_t size, uint32_t a, uint32_t b)
-{
-    if (array != NULL) {
-        swap_bytes(row_at(array, size, a), row_at(array, size, b), size);
+        y[i] = byte;
     }
 }
 
 void tern_rows_shuffle(struct tern_rows *rows, uint64_t seed)
 {
     struct tern_prng rng;
+    struct row_array arrays[ROW_ARRAYS];
+    list_arrays(rows, arrays);
     tern_prng_init(&rng, seed, TERN_PRNG_DATA, TERN_DATA_SPLIT, 0);
     for (uint32_t i = rows->count; i > 1; i--) {
-        const uint32_t j = tern_prng_below(&rng, i);
-        swap_rows(rows->bytes, rows->features, i - 1, j);
-        swap_rows(rows->values, rows->features * sizeof *rows->values, i - 1, j);
-        swap_rows(rows->labels, sizeof *rows->labels, i - 1, j);
-        swap_rows(rows->targets, sizeof *rows->targets, i - 1, j);
-        swap_rows(rows->groups, sizeof *rows->groups, i - 1, j);
-    }
-}
-
-static void move_row(void *array, size_t size, uint32_t from, uint32_t to)
-{
-    if (array != NULL) {
-        memmove(row_at(array, size, to), row_at(array, size, from), size);
+        const size_t j = tern_prng_below(&rng, i);
+        for (const struct row_array *a = arrays; a < arrays + ROW_ARRAYS; a++) {
+            if (a->first != NULL) {
+                swap_bytes(a->first + a->size * (i - 1), a->first + a->size * j, a->size);
+            }
+        }
     }
 }
 
 void tern_rows_keep_group(struct tern_rows *rows, uint32_t group)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < rows->count; i++) {
-        if (rows->groups[i] == group) {
-            move_row(rows->bytes, rows->features, i, kept);
-            move_row(rows->values, rows->features * sizeof *rows->values, i, kept);
-            move_row(rows->labels, sizeof *rows->labels, i, kept);
-            move_row(rows->targets, sizeof *rows->targets, i, kept);
-            rows->groups[kept++] = group;
+    struct row_array arrays[ROW_ARRAYS];
+    size_t kept = 0;
+    list_arrays(rows, arrays);
+    for (size_t i = 0; i < rows->count; i++) {
+        if (rows->groups[i] != group) {
+            continue;
         }
+        for (const struct row_array *a = arrays; a < arrays + ROW_ARRAYS; a++) {
+            if (a->first != NULL) {
+                memmove(a->first + a->size * kept, a->first + a->size * i, a->size);
+            }
+        }
+        kept++;
     }
-    rows->count = kept;
-}
-
-// Copies the rows from `first` on; NULL stays NULL. Returns false without memory.
-static bool copy_last(void **copy, void *array, size_t size, uint32_t first, uint32_t count)
-{
-    if (array == NULL) {
-        return true;
-    }
-    *copy = malloc(size * count);
-    if (*copy == NULL) {
-        return false;
-    }
-    memcpy(*copy, row_at(array, size, first), size * count);
-    return true;
+    rows->count = (uint32_t)kept;
 }
 
 enum tern_result tern_rows_split(struct tern_rows *rows, uint32_t count, struct tern_rows *last)
@@ -284,25 +275,30 @@ enum tern_result tern_rows_split(struct tern_rows *rows, uint32_t count, struct 
     if (count == 0) {
         return TERN_OK;
     }
-    const uint32_t first = rows->count - count;
-    void *copies[5] = {NULL, NULL, NULL, NULL, NULL};
-    const bool copied =
-        copy_last(&copies[0], rows->bytes, rows->features, first, count) &&
-        copy_last(&copies[1], rows->values, rows->features * sizeof *rows->values, first, count) &&
-        copy_last(&copies[2], rows->labels, sizeof *rows->labels, first, count) &&
-        copy_last(&copies[3], rows->groups, sizeof *rows->groups, first, count) &&
-        copy_last(&copies[4], rows->targets, sizeof *rows->targets, first, count);
+    const size_t first = rows->count - count;
+    struct row_array arrays[ROW_ARRAYS];
+    void *copies[ROW_ARRAYS];
+    bool enough = true;
+    list_arrays(rows, arrays);
+    for (unsigned i = 0; i < ROW_ARRAYS; i++) {
+        const struct row_array *array = &arrays[i];
+        copies[i] = array->first != NULL ? malloc(array->size * count) : NULL;
+        if (copies[i] != NULL) {
+            memcpy(copies[i], array->first + array->size * first, array->size * count);
+        }
+        enough = enough && (copies[i] != NULL || array->first == NULL);
+    }
     last->bytes = copies[0];
     last->values = copies[1];
     last->labels = copies[2];
-    last->groups = copies[3];
-    last->targets = copies[4];
-    if (!copied) {
+    last->targets = copies[3];
+    last->groups = copies[4];
+    if (!enough) {
         tern_rows_free(last);
         return TERN_ERR_NO_MEMORY;
     }
     last->count = count;
-    rows->count = first;
+    rows->count = (uint32_t)first;
     return TERN_OK;
 }
 
@@ -328,26 +324,26 @@ struct statistics {
     double deviation; // 1 for a constant
 };
 
-// Measures every step-th value and skips missing ones.
+// Returns the statistics of the values values[0], values[step], ..., `count` in number, except for missing ones.
 static struct statistics measure(const float *values, size_t step, uint32_t count)
 {
     double mean = 0.0;
     double variance = 0.0;
-    uint32_t there = 0;
+    uint32_t present = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (!isnan(values[i * step])) {
             mean += (double)values[i * step];
-            there++;
+            present++;
         }
     }
-    mean = there > 0 ? mean / (double)there : 0.0;
+    mean = present > 0 ? mean / (double)present : 0.0;
     for (uint32_t i = 0; i < count; i++) {
         if (!isnan(values[i * step])) {
-            const double off = (double)values[i * step] - mean;
-            variance += off * off;
+            const double difference = (double)values[i * step] - mean;
+            variance += difference * difference;
         }
     }
-    const double deviation = there > 0 ? tern_sqrt(variance / (double)there) : 0.0;
+    const double deviation = present > 0 ? tern_sqrt(variance / (double)present) : 0.0;
     return (struct statistics){mean, deviation > 0.0 ? deviation : 1.0};
 }
 
@@ -358,7 +354,7 @@ void tern_rows_means(const struct tern_rows *rows, double *means)
     }
 }
 
-enum tern_result tern_rows_fill(struct tern_rows *rows, const double *values)
+enum tern_result tern_rows_impute(struct tern_rows *rows, const double *values)
 {
     const size_t width = ((size_t)rows->features + 7) / 8;
     if (rows->count == 0) {

@@ -16,7 +16,7 @@
 struct sensors_options {
     uint64_t target; // NO_TARGET: the label is the machine's state
     float anomalies; // fraction of the test examples
-    bool faults;     // the label is whether the example is an anomaly
+    bool faults;     // the label is 1 for an anomaly and 0 for a normal example
 };
 
 static enum tern_result read_options(struct tern_data_spec *spec, struct sensors_options *options)
@@ -30,7 +30,8 @@ static enum tern_result read_options(struct tern_data_spec *spec, struct sensors
                : TERN_OK;
 }
 
-// Shifts a few readings of an anomaly up or down. The choice depends on the example alone.
+// Makes the example an anomaly with probability `share`, by shifting a few readings up or down. Returns the label: 1 for an
+// anomaly, otherwise 0. The result depends only on the machine's seed and the index.
 static uint16_t make_fault(const struct tern_sensors_machine *machine, uint32_t index, float share,
                            float *values)
 {
@@ -41,18 +42,18 @@ static uint16_t make_fault(const struct tern_sensors_machine *machine, uint32_t 
     }
     for (unsigned i = 0; i < FAULTY; i++) {
         const uint32_t column = tern_prng_below(&rng, TERN_SENSORS_COLUMNS);
-        const float way = tern_prng_below(&rng, 2) == 0 ? -FAULT : FAULT;
-        values[column] += way * machine->scale[column];
+        const float shift = tern_prng_below(&rng, 2) == 0 ? -FAULT : FAULT;
+        values[column] += shift * machine->scale[column];
     }
     return 1;
 }
 
-// Removes the target from the readings.
-static float take_target(float readings[TERN_SENSORS_COLUMNS], uint64_t column)
+// Removes the reading of a column, which becomes the target, and returns it.
+static float remove_target(float readings[TERN_SENSORS_COLUMNS], uint64_t column)
 {
     const float target = readings[column];
-    const size_t behind = TERN_SENSORS_COLUMNS - 1 - (size_t)column;
-    memmove(readings + column, readings + column + 1, behind * sizeof *readings);
+    const size_t following = TERN_SENSORS_COLUMNS - 1 - (size_t)column;
+    memmove(readings + column, readings + column + 1, following * sizeof *readings);
     return target;
 }
 
@@ -68,7 +69,7 @@ static void draw(const struct tern_sensors_machine *machine, const struct sensor
     }
     if (target) {
         part->labels[i] = 0;
-        part->targets[i] = take_target(readings, options->target);
+        part->targets[i] = remove_target(readings, options->target);
     }
     memcpy(part->values + i * features, readings, features * sizeof *readings);
 }
@@ -115,7 +116,7 @@ enum tern_result tern_read_sensors(struct tern_data_spec *spec,
 #define OF_DEVICE 0.25f   // deviation of a device's centre, offset and logarithm of gain
 #define MIX_ALPHA 1.0f    // Dirichlet parameter of a device's mix of states
 
-// One device's own properties.
+// The properties in which devices differ.
 struct device {
     float mix[CLASSES];
     float shift[HIDDEN];
@@ -196,20 +197,20 @@ uint16_t tern_sensors_draw(const struct tern_sensors_machine *machine, bool test
                            uint32_t devices, float *values, uint32_t *device)
 {
     struct tern_prng rng;
-    struct device own;
+    struct device properties;
     float hidden[HIDDEN];
     tern_prng_init(&rng, machine->seed, TERN_PRNG_DATA,
                    test ? TERN_DATA_SENSORS_TEST : TERN_DATA_SENSORS_TRAIN, index);
     *device = tern_generated_group(&rng, machine->seed, TERN_DATA_SENSORS_DEVICE, devices, index);
-    make_device(machine->seed, *device, &own);
-    const uint32_t state = tern_random_index(&rng, own.mix, CLASSES);
+    make_device(machine->seed, *device, &properties);
+    const uint32_t state = tern_random_index(&rng, properties.mix, CLASSES);
     const uint32_t mode = tern_prng_below(&rng, TERN_SENSORS_MODES);
     for (unsigned h = 0; h < HIDDEN; h++) {
-        hidden[h] = machine->states[state][mode][h] + own.shift[h] +
+        hidden[h] = machine->states[state][mode][h] + properties.shift[h] +
                     WITHIN_STATE * tern_random_normal(&rng);
     }
     for (unsigned c = 0; c < COLUMNS; c++) {
-        values[c] = read_sensor(machine, &own, c, hidden, &rng);
+        values[c] = read_sensor(machine, &properties, c, hidden, &rng);
     }
     return (uint16_t)state;
 }

@@ -29,8 +29,8 @@ static struct tern_data_limits apply_default_limits(const struct tern_data_limit
 
 static const struct {
     const char *name;
-    bool file;  // a file or folder follows the colon
-    bool parts; // the reader reads only spec->part
+    bool file;    // the name of a file or folder follows the colon
+    bool selects; // the reader reads only the examples that spec->part selects
     tern_reader_fn *open;
 } kinds[] = {
     {"digits", false, false, tern_read_digits},  {"sensors", false, false, tern_read_sensors},
@@ -39,24 +39,24 @@ static const struct {
     {"npy", true, false, tern_read_npy},         {"npz", true, false, tern_read_npz},
 };
 
-// Reduces a whole data set to spec->part.
-static enum tern_result keep_part(const struct tern_data_spec *spec, struct tern_data *data)
+// Removes the examples that spec->part does not select.
+static enum tern_result reduce(const struct tern_data_spec *spec, struct tern_data *data)
 {
     struct tern_partition partition = {0};
-    struct tern_view kept;
+    struct tern_view shard;
     if (!spec->part->test) {
         tern_dataset_release(&data->test);
     }
     if (spec->part->partition == NULL) {
         return TERN_OK;
     }
-    TERN_TRY(tern_shard_choose(spec, &data->train, &partition, &kept));
-    enum tern_result result = tern_shard_keep(spec, &kept, &data->train);
+    TERN_TRY(tern_shard_choose(spec, &data->train, &partition, &shard));
+    enum tern_result result = tern_shard_keep(spec, &shard, &data->train);
     tern_partition_free(&partition);
     return result;
 }
 
-// Reports a spec without its file or folder, or with a file or folder that its kind does not take.
+// Refuses a spec that lacks the file or folder that its kind needs, or that has one although its kind reads none.
 static enum tern_result refuse_path(const struct tern_data_spec *spec, const char *kind, bool file,
                                     const char *options)
 {
@@ -99,7 +99,7 @@ static enum tern_result open_kind(struct tern_data_spec *spec,
             return refuse_path(spec, spec->kind, kinds[i].file, "");
         }
         TERN_TRY(kinds[i].open(spec, limits, data));
-        return kinds[i].parts ? TERN_OK : keep_part(spec, data);
+        return kinds[i].selects ? TERN_OK : reduce(spec, data);
     }
     return refuse_kind(spec);
 }
@@ -118,7 +118,7 @@ enum tern_result tern_dataset_open_part(const char *text, const struct tern_data
     if (result != TERN_OK) {
         tern_data_close(data);
     } else {
-        why[0] = '\0'; // a file name that was tried in vain is no error
+        why[0] = '\0'; // deletes messages about file names that were tried and do not exist
     }
     return result;
 }

@@ -1,6 +1,6 @@
-// Reads the data set that a spec string names, or a part of it, into memory. Called at the start of tern-client and
-// tern-fleet. Hosted: reads files (plain or gzip) with zlib, and uses malloc. An opened data set does not change, so threads
-// may share it.
+// Reads the data set that a spec string names, or one client's share of the data set, into memory. Called at the start of
+// tern-client and tern-fleet. Hosted: reads files (plain or gzip) with zlib, and uses malloc. An opened data set does not
+// change, so threads may share it.
 //
 //   digits[:train=6000,test=2000,size=16,seed=1]   generated digits, size 16 to 64 (data/generated.h)
 //   sensors[:train=6000,test=2000,devices=50,seed=1]  a table of 24 readings (data/generated.h)
@@ -13,11 +13,11 @@
 //   npz:FILE, npy:FOLDER[,x=x][,y=y][,target=NAME][,group=group][,only=VALUE][,test=0.2][,seed=1]
 //       [,scale=standard][,mean=M,std=S]           NumPy arrays (data/npy.c)
 //
-// csv: the label is the last column by default. Labels that are not class numbers from 0 need `classes`: every label in
-// class order, the same on every client. `target` names a column of numbers to predict in place of a label. With label=none
-// every column is a feature. `group` names the column with the row's device or person; `only` keeps the training rows of one
-// group. `missing` chooses how to treat missing values. `header` declares whether the first line names the columns, if that
-// is not clear.
+// csv: the label is the last column by default. Labels that are not class numbers from 0 need `classes`: a list of every label
+// in class order, which must be the same on every client. `target` names a column of numbers to predict instead of a label.
+// With label=none every column is a feature. `group` names the column with the row's device or person; `only` selects the
+// training rows of one group. `missing` selects how missing values are treated. `header` declares whether the first line
+// contains the columns' names, for files in which that is ambiguous.
 //
 // A file name or value in double quotes may contain commas; "" stands for a quote. Bytes of images become
 // (byte / 255 - mean) / std.
@@ -34,7 +34,7 @@
 
 #define TERN_DATA_WHY_MAX TERN_INPUT_WHY_MAX
 
-// Checked before memory is taken. A field of 0 means its default.
+// The limits of a data set, checked before memory is allocated. 0 means the default that follows each comment's semicolon.
 struct tern_data_limits {
     uint64_t max_bytes;    // memory of one data set, and one file after gunzip; 4 GiB
     uint32_t max_examples; // train and test each; 16,777,216
@@ -42,15 +42,16 @@ struct tern_data_limits {
     uint32_t max_classes;  // 4,096; never above 65,536
 };
 
-// Both parts of a data set. test.count may be 0 (csv with test=0).
+// A data set: training and test examples. test.count may be 0 (csv with test=0).
 struct tern_data {
     struct tern_dataset train;
     struct tern_dataset test; // train and test own their malloc'ed arrays
-    bool unlabelled;          // part->whole: all labels were missing, and are 0
-    uint8_t *labelled; // part->whole: whether each row of train has its label or target; NULL: all
-                       // do, or none does
-    bool scaled;       // the option scale has scaled the columns
-    char *notes;       // warnings for the user, one sentence a line, malloc'ed; NULL: none
+    bool unlabelled;          // with part->whole: every label was missing in the file, and is 0
+    // with part->whole: [train.count] 1 for a row with a label or target, 0 for one without; NULL: all rows have one, or none
+    // has
+    uint8_t *labelled;
+    bool scaled;           // the columns have been scaled because of the option scale
+    char *notes;           // warnings for the user, one sentence a line, malloc'ed; NULL: none
     uint32_t column_names; // tag of the features' names (tern_column_names_tag()); 0: no names
     struct tern_name_set groups;  // group names of both parts, by number; empty for generated data
     struct tern_name_set classes; // class names, by number; empty if labels are numbers
@@ -74,33 +75,34 @@ TERN_MUST_USE enum tern_result tern_dataset_open(const char *spec,
 // long is cut; opening it then fails.
 void tern_data_spec_join(const char *source, const char *directory, char spec[TERN_DATA_SPEC_MAX]);
 
-// Replaces the file or folder in `source` by `place`; kind and options stay. Cuts a spec that is too long.
+// Copies `source` to spec with `place` instead of its file or folder; the kind and the options stay. Truncates a spec that is
+// too long.
 void tern_data_spec_move(const char *source, const char *place, char spec[TERN_DATA_SPEC_MAX]);
 
-// The part of a data set that a client keeps.
+// Selects the examples that a client reads from a data set.
 struct tern_data_part {
-    // splits the training examples; NULL: keep them all
+    // how the training examples are split among clients; NULL: all are read
     const struct tern_partition_config *partition;
-    uint32_t client; // keep this client's shard, < partition->clients
-    bool test;       // keep the test examples
-    // New data to predict: rows keep their order, none is moved to a test part, and labels may be missing. Sources with a
-    // test part of their own still have it.
+    uint32_t client; // index of the client whose shard is read, < partition->clients
+    bool test;       // the test examples are read, too
+    // The data are new ones to predict: rows keep their order, no rows become test rows, and labels may be missing. Sources
+    // with separate test files still read these.
     bool whole;
-    // with whole: selects a table's columns by these names; NULL: by index
+    // with whole: names by which the columns of a table are selected; NULL: they are selected by index
     struct tern_csv_names *trained;
 };
 
-// Like tern_dataset_open(), but keeps only the part's training examples, in the partition's order; without part->test, test
-// is empty. IDX images outside the part never take memory, and without part->test their test files need not exist. Other
-// kinds of data are first read whole.
-// TERN_ERR_ARGUMENT   the training examples cannot be partitioned so
+// Like tern_dataset_open(), but reads only the training examples that `part` selects, in the partition's order. Without
+// part->test, data->test is empty. For IDX files, memory is allocated only for the selected images, and without part->test the
+// test files need not exist. Data of other kinds are first read completely, then reduced.
+// TERN_ERR_ARGUMENT   the training examples cannot be partitioned as part->partition specifies
 TERN_MUST_USE enum tern_result tern_dataset_open_part(const char *spec,
                                                       const struct tern_data_limits *limits,
                                                       const struct tern_data_part *part,
                                                       struct tern_data *data,
                                                       char why[TERN_DATA_WHY_MAX]);
 
-// Copies the next sentence of data->notes, cut to the buffer, and moves *rest behind it. Returns false at the end.
+// Copies the next sentence of data->notes to `note`, truncated to the buffer, and advances *rest. Returns false at the end.
 bool tern_data_next_note(const char **rest, char note[TERN_DATA_WHY_MAX]);
 
 // Frees the data set, which may be empty; *data is then empty.

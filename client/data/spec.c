@@ -1,14 +1,14 @@
 #include "data/readers.h"
 #include <string.h>
 
-// Appends text to spec; cuts it if it does not fit.
+// Appends text to spec, truncated to the space left.
 static void append(char spec[TERN_DATA_SPEC_MAX], const char *text, size_t len)
 {
     const size_t used = strlen(spec);
     const size_t room = TERN_DATA_SPEC_MAX - 1 - used;
-    const size_t part = len < room ? len : room;
-    memcpy(spec + used, text, part);
-    spec[used + part] = '\0';
+    const size_t copied = len < room ? len : room;
+    memcpy(spec + used, text, copied);
+    spec[used + copied] = '\0';
 }
 
 static void append_quoted(char spec[TERN_DATA_SPEC_MAX], const char *text)
@@ -39,7 +39,7 @@ void tern_data_spec_join(const char *source, const char *directory, char spec[TE
     append(spec, source + kind, strlen(source + kind));
 }
 
-// Returns the length of the path that begins after a source's colon; 0: no path.
+// Returns the length of the path at `text`, the characters after a source's colon; 0: options follow the colon, no path.
 static size_t path_len(const char *text)
 {
     size_t len = strcspn(text, ",=\"");
@@ -70,34 +70,33 @@ void tern_data_spec_move(const char *source, const char *place, char spec[TERN_D
     append(spec, options, strlen(options));
 }
 
-// Sets the scaling of bytes, which batches apply.
-static void scale_bytes(const struct tern_scaling *scaling, struct tern_data *data)
+// Reads mean, of at least `least`, and std, of at least `least_std`; both at most `most`.
+static enum tern_result read_scaling(struct tern_data_spec *spec, float least, float least_std,
+                                     float most, struct tern_data *data,
+                                     struct tern_scaling *scaling)
 {
+    *scaling = (struct tern_scaling){.deviation = 1.0f};
+    TERN_TRY(tern_spec_fraction(spec, "mean", least, most, &scaling->mean));
+    TERN_TRY(tern_spec_fraction(spec, "std", least_std, most, &scaling->deviation));
+    scaling->given =
+        tern_spec_option(spec, "mean") != NULL || tern_spec_option(spec, "std") != NULL;
     data->train.scale = 1.0f / 255.0f / scaling->deviation;
     data->train.offset = -scaling->mean / scaling->deviation;
     data->test.scale = data->train.scale;
     data->test.offset = data->train.offset;
+    return TERN_OK;
 }
 
 enum tern_result tern_spec_scaling(struct tern_data_spec *spec, struct tern_data *data)
 {
-    struct tern_scaling scaling = {.deviation = 1.0f};
-    TERN_TRY(tern_spec_fraction(spec, "mean", 0.0f, 1.0f, &scaling.mean));
-    TERN_TRY(tern_spec_fraction(spec, "std", 0.001f, 1.0f, &scaling.deviation));
-    scale_bytes(&scaling, data);
-    return TERN_OK;
+    struct tern_scaling scaling;
+    return read_scaling(spec, 0.0f, 0.001f, 1.0f, data, &scaling);
 }
 
 enum tern_result tern_spec_scaling_of_numbers(struct tern_data_spec *spec, struct tern_data *data,
                                               struct tern_scaling *scaling)
 {
-    *scaling = (struct tern_scaling){.deviation = 1.0f};
-    TERN_TRY(tern_spec_fraction(spec, "mean", -1e9f, 1e9f, &scaling->mean));
-    TERN_TRY(tern_spec_fraction(spec, "std", 1e-6f, 1e9f, &scaling->deviation));
-    scaling->given =
-        tern_spec_option(spec, "mean") != NULL || tern_spec_option(spec, "std") != NULL;
-    scale_bytes(scaling, data);
-    return TERN_OK;
+    return read_scaling(spec, -1e9f, 1e-6f, 1e9f, data, scaling);
 }
 
 void tern_scale_numbers(const struct tern_scaling *scaling, float *values, size_t count)

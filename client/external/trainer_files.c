@@ -1,5 +1,6 @@
 #define _GNU_SOURCE // mkdtemp, asprintf
 #include "external/trainer_files.h"
+#include "codec/kernels/kernels.h"
 #include "hosted/files.h"
 #include "hosted/safetensors.h"
 #include "hosted/terminal.h"
@@ -680,16 +681,6 @@ static const struct tern_safetensors_entry *find_entry(const struct tern_safeten
     return NULL;
 }
 
-static bool all_finite(const float *values, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (!isfinite(values[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool has_shape(const struct tern_safetensors_entry *entry, const struct tern_tensor *tensor)
 {
     uint32_t dims[TERN_TENSOR_MAX_DIMS];
@@ -735,7 +726,7 @@ static enum tern_result read_values(int fd, const struct tern_safetensors_entry 
             return fail_reading(why);
         }
         tern_safetensors_convert(entry->kind, bytes, n, chunk);
-        if (!all_finite(chunk, n)) {
+        if (tern_kernel_peak(chunk, (uint32_t)n) >= TERN_INFINITY_BITS) {
             return tern_external_fail(why, TERN_ERR_NON_FINITE,
                                       "tensor '%s' holds NaN or infinity: training diverged",
                                       entry->name);

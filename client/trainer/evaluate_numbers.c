@@ -33,19 +33,7 @@ void tern_numbers_order(struct tern_builtin_trainer *trainer)
     }
 }
 
-// --- All outputs
-
-// Computes the network's outputs for examples of the view from `first` on. Returns their number.
-static uint32_t forward(struct tern_builtin_trainer *trainer, const float *weights,
-                        const struct tern_view *view, uint32_t first)
-{
-    struct tern_network *network = &trainer->network;
-    const uint32_t left = view->count - first;
-    const uint32_t part = left < network->chunk ? left : network->chunk;
-    tern_trainer_gather(trainer, view, NULL, first, part);
-    tern_network_forward(network, weights, part);
-    return part;
-}
+// --- Errors
 
 // Writes the error of each example, or of each normal one, to trainer->errors, in the view's order. Returns their number.
 static uint32_t find_errors(struct tern_builtin_trainer *trainer, const float *weights,
@@ -53,7 +41,7 @@ static uint32_t find_errors(struct tern_builtin_trainer *trainer, const float *w
 {
     uint32_t count = 0;
     for (uint32_t done = 0; done < view->count;) {
-        const uint32_t part = forward(trainer, weights, view, done);
+        const uint32_t part = tern_trainer_forward(trainer, weights, view, done);
         for (uint32_t i = 0; i < part; i++) {
             const bool anomaly = trainer->network.labels[i] != 0;
             if (!anomaly || !normal_alone) {
@@ -158,19 +146,6 @@ static double area_under_curve(const struct tern_example_error *errors, uint32_t
     return pairs / ((double)found->anomalies * (double)found->normal);
 }
 
-// Leaves out a value that is not finite: messages cannot hold it.
-static void add_metric(struct tern_evaluate_result *result, const char *name, double value)
-{
-    struct tern_metric *metric = &result->metrics[result->metric_count];
-    if (!TERN_HELD_OUT || !tern_is_finite((float)value)) {
-        return;
-    }
-    memset(metric, 0, sizeof *metric);
-    memcpy(metric->name, name, strlen(name));
-    metric->value = (float)value;
-    result->metric_count++;
-}
-
 static enum tern_result evaluate_errors(struct tern_builtin_trainer *trainer, const float *weights,
                                         struct tern_evaluate_result *result)
 {
@@ -188,12 +163,12 @@ static enum tern_result evaluate_errors(struct tern_builtin_trainer *trainer, co
     // NaN errors cannot be sorted; the loss is then NaN, too.
     if (found.anomalies > 0 && found.normal > 0 && tern_is_finite(result->loss)) {
         sort(trainer->errors, count);
-        add_metric(result, "auc", area_under_curve(trainer->errors, count, &found));
-        add_metric(result, "f1",
-                   2.0 * (double)found.found / (double)(found.flagged + found.anomalies));
+        tern_trainer_add_metric(result, "auc", area_under_curve(trainer->errors, count, &found));
+        tern_trainer_add_metric(
+            result, "f1", 2.0 * (double)found.found / (double)(found.flagged + found.anomalies));
     }
-    add_metric(result, "threshold", (double)threshold);
-    add_metric(result, "flagged", (double)found.flagged / (double)count);
+    tern_trainer_add_metric(result, "threshold", (double)threshold);
+    tern_trainer_add_metric(result, "flagged", (double)found.flagged / (double)count);
     return TERN_OK;
 }
 
@@ -224,7 +199,7 @@ static enum tern_result evaluate_targets(struct tern_builtin_trainer *trainer, c
     struct deviations sums = {0};
     double loss = 0.0;
     for (uint32_t done = 0; done < trainer->test.count;) {
-        const uint32_t part = forward(trainer, weights, &trainer->test, done);
+        const uint32_t part = tern_trainer_forward(trainer, weights, &trainer->test, done);
         for (uint32_t i = 0; i < part; i++) {
             loss += tern_numbers_loss(network, i);
             add_deviation(&sums, (double)tern_numbers_output(network, i),
@@ -235,10 +210,10 @@ static enum tern_result evaluate_targets(struct tern_builtin_trainer *trainer, c
     result->loss = (float)(loss / sums.count);
     const double unit = (double)trainer->test.dataset->target_deviation;
     if (sums.spread > 0.0) {
-        add_metric(result, "r2", 1.0 - sums.squares / sums.spread);
+        tern_trainer_add_metric(result, "r2", 1.0 - sums.squares / sums.spread);
     }
-    add_metric(result, "mae", sums.distances / sums.count * unit);
-    add_metric(result, "mse", sums.squares / sums.count * unit * unit);
+    tern_trainer_add_metric(result, "mae", sums.distances / sums.count * unit);
+    tern_trainer_add_metric(result, "mse", sums.squares / sums.count * unit * unit);
     return TERN_OK;
 }
 
@@ -259,7 +234,7 @@ static void write_targets(struct tern_builtin_trainer *trainer, const float *wei
 {
     const struct tern_dataset *data = trainer->test.dataset;
     for (uint32_t done = 0; done < trainer->test.count;) {
-        const uint32_t part = forward(trainer, weights, &trainer->test, done);
+        const uint32_t part = tern_trainer_forward(trainer, weights, &trainer->test, done);
         for (uint32_t i = 0; i < part; i++) {
             numbers[done + i] = tern_numbers_output(&trainer->network, i) * data->target_deviation +
                                 data->target_mean;

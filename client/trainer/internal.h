@@ -3,6 +3,8 @@
 #define TERN_TRAINER_INTERNAL_H
 
 #include "trainer/trainer.h"
+#include "util/math.h"
+#include <string.h>
 
 // Puts examples of the view into the network's buffers, as tern_view_gather() does, with their targets.
 static inline void tern_trainer_gather(struct tern_builtin_trainer *trainer,
@@ -16,7 +18,36 @@ static inline void tern_trainer_gather(struct tern_builtin_trainer *trainer,
     }
 }
 
-// Counts the examples to train on, all except an autoencoder's anomalies, and writes their positions to order[].
+// Computes the network's outputs for examples of the view, as many as fit into the buffers, from index `first` on. Returns
+// their number.
+static inline uint32_t tern_trainer_forward(struct tern_builtin_trainer *trainer,
+                                            const float *weights, const struct tern_view *view,
+                                            uint32_t first)
+{
+    struct tern_network *network = &trainer->network;
+    const uint32_t left = view->count - first;
+    const uint32_t count = left < network->chunk ? left : network->chunk;
+    tern_trainer_gather(trainer, view, NULL, first, count);
+    tern_network_forward(network, weights, count);
+    return count;
+}
+
+// Appends a metric to the result, except for a value that is not finite, which a message cannot contain.
+static inline void tern_trainer_add_metric(struct tern_evaluate_result *result, const char *name,
+                                           double value)
+{
+    struct tern_metric *metric = &result->metrics[result->metric_count];
+    if (!TERN_HELD_OUT || !tern_is_finite((float)value)) {
+        return;
+    }
+    memset(metric, 0, sizeof *metric);
+    memcpy(metric->name, name, strlen(name));
+    metric->value = (float)value;
+    result->metric_count++;
+}
+
+// tern_numbers_normal() returns the number of examples to train on: all, or, for an autoencoder, those of class 0.
+// tern_numbers_order() writes their positions to trainer->order[].
 uint32_t tern_numbers_normal(const struct tern_builtin_trainer *trainer);
 void tern_numbers_order(struct tern_builtin_trainer *trainer);
 

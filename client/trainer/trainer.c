@@ -1,4 +1,5 @@
 #include "trainer/trainer.h"
+#include "codec/kernels/kernels.h"
 #include "trainer/internal.h"
 #include "util/math.h"
 #include <string.h>
@@ -173,16 +174,6 @@ static double train_batch(struct tern_builtin_trainer *trainer, uint32_t batch)
     return loss / (double)batch;
 }
 
-static bool all_finite(const float *values, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (!tern_is_finite(values[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static enum tern_result step(void *ctx, float **weights, struct tern_train_result *result)
 {
     struct tern_builtin_trainer *trainer = ctx;
@@ -203,7 +194,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
         return TERN_AGAIN;
     }
     trainer->training = false;
-    if (!all_finite(trainer->weights, trainer->count)) {
+    if (tern_kernel_peak(trainer->weights, trainer->count) >= TERN_INFINITY_BITS) {
         return TERN_ERR_NON_FINITE;
     }
     *weights = trainer->weights;
@@ -213,18 +204,6 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
         .loss = (float)(trainer->loss / (double)trainer->steps_done),
     };
     return TERN_OK;
-}
-
-// Computes the network's outputs for test examples from `first` on. Returns their number.
-static uint32_t forward_test(struct tern_builtin_trainer *trainer, const float *weights,
-                             uint32_t first)
-{
-    struct tern_network *network = &trainer->network;
-    const uint32_t left = trainer->test.count - first;
-    const uint32_t part = left < network->chunk ? left : network->chunk;
-    tern_trainer_gather(trainer, &trainer->test, NULL, first, part);
-    tern_network_forward(network, weights, part);
-    return part;
 }
 
 static void begin_counting(struct tern_builtin_trainer *trainer)
@@ -261,14 +240,6 @@ static void add_macro_f1(const struct tern_builtin_trainer *trainer,
     result->metric_count = 1;
 }
 
-static void add_metric(struct tern_evaluate_result *result, const char *name, double value)
-{
-    struct tern_metric *metric = &result->metrics[result->metric_count++];
-    memset(metric, 0, sizeof *metric);
-    memcpy(metric->name, name, strlen(name));
-    metric->value = (float)value;
-}
-
 static double recall_of(const struct tern_class_counts *class)
 {
     return (double)class->right / (double)class->labelled;
@@ -298,10 +269,11 @@ static void add_extremes(const struct tern_builtin_trainer *trainer,
             worst = i;
         }
     }
-    add_metric(result, "largest", (double)counts[largest].labelled / trainer->test.count);
+    tern_trainer_add_metric(result, "largest",
+                            (double)counts[largest].labelled / trainer->test.count);
     if (worst != none) {
-        add_metric(result, "recall_worst", recall_of(&counts[worst]));
-        add_metric(result, "class_worst", worst);
+        tern_trainer_add_metric(result, "recall_worst", recall_of(&counts[worst]));
+        tern_trainer_add_metric(result, "class_worst", worst);
     }
 }
 
@@ -325,7 +297,7 @@ static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count
         begin_counting(trainer);
     }
     for (uint32_t done = 0; done < trainer->test.count;) {
-        const uint32_t part = forward_test(trainer, weights, done);
+        const uint32_t part = tern_trainer_forward(trainer, weights, &trainer->test, done);
         tern_network_score(network, part, &loss, &right);
         if (TERN_HELD_OUT) {
             count_answers(trainer, part);
@@ -353,7 +325,7 @@ enum tern_result tern_builtin_trainer_predict(struct tern_builtin_trainer *train
         return TERN_ERR_MODEL_MISMATCH;
     }
     for (uint32_t done = 0; done < trainer->test.count;) {
-        const uint32_t part = forward_test(trainer, weights, done);
+        const uint32_t part = tern_trainer_forward(trainer, weights, &trainer->test, done);
         for (uint32_t i = 0; i < part; i++) {
             const uint16_t label = tern_network_answer(network, i);
             predictions[done + i] = (struct tern_prediction){
@@ -373,7 +345,7 @@ enum tern_result tern_builtin_trainer_answer(struct tern_builtin_trainer *traine
         return TERN_ERR_MODEL_MISMATCH;
     }
     for (uint32_t done = 0; done < trainer->test.count;) {
-        const uint32_t part = forward_test(trainer, weights, done);
+        const uint32_t part = tern_trainer_forward(trainer, weights, &trainer->test, done);
         for (uint32_t i = 0; i < part; i++) {
             answers[done + i] = tern_network_answer(network, i);
         }
