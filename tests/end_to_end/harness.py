@@ -40,6 +40,15 @@ def check(condition, message):
         raise Failure(message)
 
 
+def wait_until(what, condition, seconds=PATIENCE):
+    """Returns the first true value of the condition; `what` is the failure once the seconds have passed."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        check(time.monotonic() < deadline, what)
+        time.sleep(0.02)
+    return value
+
+
 def run(*command, timeout=PATIENCE, ok=(0,)):
     """Runs a program to its end; returns its standard output."""
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True,

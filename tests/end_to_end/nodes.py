@@ -5,25 +5,17 @@ import pathlib
 import signal
 import socket
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
 import between  # noqa: E402, F401
 import cluster  # noqa: E402, F401
 
-from harness import BIN, PATIENCE, check  # noqa: E402
+from harness import BIN, PATIENCE, wait_until  # noqa: E402, F401
 from ports import port_to_keep  # noqa: E402, F401
 
 # The lock that the one that leads has (SERVICE of postgres.c), as PostgreSQL lists it.
 LEADING = "FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.granted" \
           " AND l.objsubid = 1 AND l.classid = 2" # 10000000000 and the number of a table, which is small
-
-
-def wait_until(what, condition, seconds=PATIENCE):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        check(time.monotonic() < deadline, what)
-        time.sleep(0.05)
 
 
 def ask_ready(admin):

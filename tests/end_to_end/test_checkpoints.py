@@ -5,9 +5,8 @@ goes on from what is whole, and ends with one checkpoint."""
 import signal
 import sqlite3
 import subprocess
-import time
 
-from harness import BIN, PATIENCE, Aggregator, Workspace, check, main
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, wait_until
 
 KILLS = 3
 ROUNDS = KILLS + 1
@@ -28,13 +27,6 @@ def stored(aggregator):
     """Whose vectors are in the database: each version, and its parts."""
     with sqlite3.connect(f"file:{aggregator.state}/tern.db?mode=ro", uri=True) as database:
         return database.execute("select version, count(*) from weights group by version order by version").fetchall()
-
-
-def wait_until(what, condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        check(time.monotonic() < deadline, what)
-        time.sleep(0.005)
 
 
 def test():

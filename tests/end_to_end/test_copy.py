@@ -18,7 +18,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
 import cluster  # noqa: E402
 
-from harness import BIN, HELPERS, LONG, PATIENCE, Aggregator, Workspace, check, main, run, skip  # noqa: E402
+from harness import BIN, HELPERS, LONG, PATIENCE, Aggregator, Workspace, check, main, run, skip, wait_until  # noqa: E402
 
 CLIENTS = 3
 ROUNDS = 7
@@ -30,12 +30,6 @@ SETTINGS = {
     "train": {"local_steps": 2, "batch_size": 4, "learning_rate": 0.05},
     "limits": {"requests_per_minute": 0},
 }
-
-def wait_until(what, condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        check(time.monotonic() < deadline, what)
-        time.sleep(0.05)
 
 def tern(*arguments):
     return subprocess.run([BIN / "tern-aggregator", *map(str, arguments)], capture_output=True, text=True,

@@ -10,12 +10,11 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
 import cluster  # noqa: E402
 
-from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip  # noqa: E402
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip, wait_until  # noqa: E402
 
 CLIENTS = 3
 ROUNDS = 9
@@ -47,12 +46,6 @@ def start_clients(workspace, aggregator):
 
 def committed(aggregator):
     return sum(round["state"] == "committed" for round in aggregator.json("rounds"))
-
-def wait_until(what, condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        check(time.monotonic() < deadline, what)
-        time.sleep(0.05)
 
 def is_ready(aggregator):
     """What the service says to a load balancer: 200 or 503."""

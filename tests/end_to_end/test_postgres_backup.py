@@ -10,12 +10,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "postgres"))
 import cluster  # noqa: E402
 
-from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip  # noqa: E402
+from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip, wait_until  # noqa: E402
 
 CLIENTS = 3
 MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "OPERATIONS.md"
@@ -70,13 +69,6 @@ class Site:
             file.write(self.here(settings))
         self.postgres.stop()
         self.postgres.start()
-
-
-def wait_until(what, condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        check(time.monotonic() < deadline, what)
-        time.sleep(0.05)
 
 
 def of_client(workspace, aggregator, number):
