@@ -213,15 +213,17 @@ bool tern_proposal_fits_model(const struct tern_proposal *proposal, const struct
     }
 }
 
-// Writes what the model learns for people: "3 classes in column 'state'", "a number in column 'flow'". A name that is a
-// number gets its position: "'4' (number 3 from 0)". Returns text.
+// Writes what the model learns for people: "3 classes in column 'state'", "a number in column 'flow'". A column that could
+// be confused with another one gets its position: "'4' (number 3 from 0)". Returns text.
 static const char *describe_target(const struct tern_proposal *proposal, char text[TERN_TEXT])
 {
     const struct tern_csv_profile *profile = &proposal->profile;
     const char *name = proposal->unlabelled ? "" : label_of(proposal)->name;
-    char position[32] = "";
+    char position[48] = "";
     double value;
-    if (profile->columns.header && tern_csv_double(name, &value)) {
+    if (!profile->columns.header) {
+        snprintf(position, sizeof position, " (counted from 0: line 1 is a row)");
+    } else if (tern_csv_double(name, &value)) {
         snprintf(position, sizeof position, " (number %" PRIu32 " from 0)", profile->columns.label);
     }
     if (proposal->task == TERN_TASK_REGRESSION) {

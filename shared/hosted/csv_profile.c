@@ -772,11 +772,17 @@ static enum tern_result take_first(struct profiling *profiling)
 {
     struct tern_csv_profile *profile = profiling->profile;
     const struct tern_csv_choice *choice = profiling->choice;
+    const bool only_named = profile->columns.only_named != TERN_CSV_NO_COLUMN;
     if (choice->header == TERN_CSV_HEADER_AUTO && !profile->columns.header) {
-        TERN_TRY(decide_header(profiling->csv.input, profile, choice, profiling->first.fields));
+        const enum tern_result decided =
+            decide_header(profiling->csv.input, profile, choice, profiling->first.fields);
+        // A choice that is no column's number, and that the first line has, answers the question.
+        profile->columns.header =
+            profile->columns.header || (decided == TERN_ERR_CONFIG && only_named);
+        TERN_TRY(profile->columns.header ? TERN_OK : decided);
     }
     TERN_TRY(name_columns(profiling));
-    if (!profile->columns.header && profile->columns.only_named != TERN_CSV_NO_COLUMN) {
+    if (!profile->columns.header && only_named) {
         return tern_input_refuse(profiling->csv.input, TERN_ERR_NOT_FOUND,
                                  "has no column '%.40s': line 1 is a row, and the %" PRIu32
                                  " columns are numbered from 0. If line 1 has their names, add "

@@ -297,6 +297,9 @@ TABLE(a_name_goes_before_the_number_of_a_column)
         {"4,3,2,y", "3", "4|y", 1, "'3' is taken"},
         {"a,-1,2,y", "-1", "a", 1, "'-1' is taken"},
         {"a,b,c,y", "3", NULL, 3, ""},
+        {"2019,2020,2021,state", "2021", NULL, 2,
+         ""}, // without the label, the header is asked about
+        {"10,20,90,40", "40", NULL, 3, ""},
         {"7,5,31,1", "3", NULL, 3, ""}, // a row
         {"7,5,31,1", "1", NULL, 1, ""}, // a row, whose value 1 is no name
     };
