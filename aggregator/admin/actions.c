@@ -76,7 +76,7 @@ enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db 
 
 // --- Rounds
 
-// Closes the round in the path, if it is still open: when the request arrives, the next round may be open.
+// Closes the round in the path, if this round is still open: when the request arrives, the next round may be open.
 enum tern_result tern_admin_close_round(struct tern_service *service, struct tern_db *db,
                                         uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {

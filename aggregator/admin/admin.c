@@ -30,12 +30,12 @@
 #define CODE_USES_MAX 1000000
 #define CODE_EXPIRES_S_DEFAULT 86400
 #define CODE_EXPIRES_S_MAX 31536000
-#define QUOTED_MAX 40 // bytes of an unknown key in a message
+#define QUOTED_MAX 40 // most bytes of an unknown key that a message quotes
 
 #define TOKEN_MIN 16
 #define TOKEN_MAX 200
 
-// Browsers send longer headers than devices, such as every cookie of this host.
+// Limit of a request's headers. Browsers send longer headers than devices, such as all cookies of this host.
 #define HEADER_BYTES 16384
 
 // Most rows of one reply, since clients' updates wait while the service thread reads them.
@@ -43,7 +43,8 @@
 
 // --- The dashboard
 
-// Headers of "/", which browsers must fetch each time: it has the paths of the other files, which change with them.
+// Headers of "/", which browsers must fetch each time: the page contains the paths of the other files, which change
+// with their contents.
 #define HEADERS                                                                                    \
     "Cache-Control: no-cache\r\n"                                                                  \
     "Content-Security-Policy: default-src 'none';script-src 'self';style-src 'self';"              \
@@ -97,9 +98,9 @@ struct tern_tools_state {
     pthread_mutex_t lock;
     pthread_t thread;
     bool joinable; // a thread was started and not joined
-    bool busy;     // the running tool has not replied
+    bool busy;     // a tool runs and has not replied yet
     bool stopping;
-    pid_t child; // 0 = none
+    pid_t child; // process id of the running tool; 0 = none
 };
 
 struct task {
@@ -108,7 +109,7 @@ struct task {
     struct tern_http_exchange *exchange;
 };
 
-// Output of a child on one descriptor.
+// Output of a child process on one file descriptor.
 struct output {
     uint8_t *data;
     size_t len;
@@ -177,7 +178,7 @@ static int spawn(const struct task *task, int out, int err, pid_t *child)
 
 static void append(struct output *output, const uint8_t *data, size_t len)
 {
-    if (output->len + len >= output->room) { // leaves room for a NUL
+    if (output->len + len >= output->room) { // with space for a NUL
         const size_t room = 2 * (output->len + len) + 4096;
         uint8_t *grown = room > OUTPUT_MAX ? NULL : realloc(output->data, room);
         if (grown == NULL) {
@@ -192,7 +193,7 @@ static void append(struct output *output, const uint8_t *data, size_t len)
     output->data[output->len] = '\0';
 }
 
-// Reads the available bytes; false at the end.
+// Reads the available bytes. False: the output has ended.
 static bool read_output(int fd, struct output *output)
 {
     uint8_t buffer[16384];
@@ -203,7 +204,7 @@ static bool read_output(int fd, struct output *output)
     return len > 0 || (len < 0 && errno == EINTR);
 }
 
-// Reads both descriptors to their ends. False: the child took too long.
+// Reads standard output and standard error to their ends. False: the child took longer than PATIENCE_MS.
 static bool collect(int fds[2], struct output outputs[2])
 {
     const uint64_t end_ms = tern_monotonic_ms() + PATIENCE_MS;
@@ -277,7 +278,7 @@ static int run_verb(const struct task *task, struct output outputs[2], const cha
     if (error == 0) {
         const bool ended = collect((int[2]){out[0], err[0]}, outputs);
         forget_child(task->tools->state, !ended, &status);
-        *why = ended ? "it was ended by a signal" : "it took longer than 60 s";
+        *why = ended ? "a signal ended the program" : "the program took longer than 60 s";
     }
     close(out[0]);
     close(err[0]);
@@ -329,7 +330,8 @@ static bool make_reply(const struct task *task, const struct output *output,
     return true;
 }
 
-// `doctor` exits with 1 where it has found a problem: its output is complete in this case, too.
+// Whether the output is the reply. `doctor` exits with 1 if it has found a problem; its output is complete in this
+// case, too.
 static bool is_answer(const struct task *task, int code, const struct output *output)
 {
     const int most = task->tool == TERN_TOOL_DOCTOR ? 1 : 0;
@@ -378,7 +380,7 @@ static bool begin_tool(struct tern_tools *tools, enum tern_tool tool,
         return false;
     }
     *task = (struct task){tools, tool, exchange};
-    state->busy = true; // this is the only thread
+    state->busy = true; // without the lock, because no other thread runs
     state->joinable = pthread_create(&state->thread, NULL, work, task) == 0;
     if (!state->joinable) {
         state->busy = false;
@@ -526,7 +528,7 @@ static void reply_views(struct tern_admin *admin, const struct tern_http_request
 static void reply_log(struct tern_admin *admin, const struct tern_http_request *request,
                       struct tern_http_reply *reply)
 {
-    static char lines[TERN_LOG_RECENT_MAX]; // the admin listener has one thread
+    static char lines[TERN_LOG_RECENT_MAX]; // static, because the admin listener has one thread
     cJSON *object = cJSON_CreateObject();
     cJSON *list = cJSON_AddArrayToObject(object, "lines");
     (void)admin;
@@ -557,19 +559,19 @@ static void answer_model(struct tern_admin *admin, struct tern_http_exchange *ex
 // --- Routes
 
 struct route {
-    const char *path; // "{}": a number or an id
+    const char *path; // "{}" stands for a number or an id
     const char *method;
     bool open; // needs no credentials
     // The request's handler, one of `job`, `reply` (at once) and `answer` (later).
     tern_service_job job;
-    const struct tern_view *view; // of a list; NULL = none
-    bool arrays;                  // the list as an array for each column
+    const struct tern_view *view; // view of a list; NULL = the route is no list
+    bool arrays;                  // the reply has an array for each column of the list
     void (*reply)(struct tern_admin *admin, const struct tern_http_request *request,
                   struct tern_http_reply *reply);
     void (*answer)(struct tern_admin *admin, struct tern_http_exchange *exchange);
 };
 
-// The routes of a list: as an object for each row, and as an array for each column.
+// The two routes of a list: an object for each row, and an array for each column.
 #define LIST(name, of)                                                                             \
     {"/api/v1/" name, "GET", false, .job = tern_admin_list, .view = &(of)},                        \
     {                                                                                              \
@@ -610,7 +612,7 @@ static const struct route page_route = {"/", "GET", true, .reply = reply_page};
 
 #define ARGUMENT_MAX 16
 
-// Whether the path has this form. argument: the part of the path at "{}".
+// Whether the path matches this form. argument: the part of the path at "{}".
 static bool fits(const char *path, const char *form, char argument[ARGUMENT_MAX])
 {
     const char *gap = strstr(form, "{}");
@@ -631,7 +633,7 @@ static bool fits(const char *path, const char *form, char argument[ARGUMENT_MAX]
     return true;
 }
 
-// NULL: no route has this path and method. *known: a route has this path.
+// Returns the route of the request. NULL: no route has this path and method. *known: whether a route has this path.
 static const struct route *route_of(const struct tern_http_request *request, bool *known,
                                     char argument[ARGUMENT_MAX])
 {
@@ -650,8 +652,9 @@ static const struct route *route_of(const struct tern_http_request *request, boo
     return NULL;
 }
 
-// Whether Host names this machine, with any port, since a tunnel may change it. Otherwise a foreign page could reach this
-// listener through a browser here, by a name that resolves to this machine (DNS rebinding). A unix socket has no name.
+// Whether the header Host names this machine. Any port is allowed, since a tunnel may change the port. Without this
+// check a foreign page could reach this listener through a browser here, by a name that resolves to this machine (DNS
+// rebinding). A unix socket has no name.
 static bool is_own_host(const struct tern_admin *admin, const char *host)
 {
     const char *end = host[0] == '[' ? strchr(host, ']') : strchr(host, ':');
@@ -701,7 +704,7 @@ static const char *value_of(const char *parameter, const char *name)
     return strncmp(parameter, name, len) == 0 && parameter[len] == '=' ? parameter + len + 1 : NULL;
 }
 
-// Reads a number up to the end of the parameter. False: it is no number, or out of range.
+// Reads a parameter's value as a number. False: the value is no number, or out of range.
 static bool take_number(const char *text, uint64_t least, uint64_t most, uint64_t *value)
 {
     const char *end = tern_get_decimal(text, value);
@@ -715,7 +718,7 @@ static int hex_digit(char c)
     return c == '\0' || at == NULL ? -1 : (int)(at - digits);
 }
 
-// Decodes a parameter's value (%41, +). False: it is too long or malformed.
+// Decodes a parameter's value (%41, +). False: the value is too long or malformed.
 static bool take_text(const char *text, char *value, size_t size, const char **wanted)
 {
     size_t len = 0;
@@ -796,7 +799,7 @@ __attribute__((format(printf, 2, 3))) static bool explain_fault(char why[TERN_AD
 static bool take_integer(const cJSON *item, uint64_t most, uint64_t *value,
                          char why[TERN_ADMIN_WHY_MAX])
 {
-    const double number = cJSON_GetNumberValue(item); // NaN where it is none
+    const double number = cJSON_GetNumberValue(item); // NaN if the item is no number
     if (!(number >= 1.0 && number <= (double)most) || (double)(uint64_t)number != number) {
         return explain_fault(why, "\"%s\" must be a whole number, 1..%" PRIu64 ".", item->string,
                              most);
@@ -973,7 +976,7 @@ static void on_metered(void *ctx, const struct tern_http_tag *tag, const struct 
     (void)down;
 }
 
-// Writes refusals of the API as JSON, all others as text.
+// Writes refusals of /api as JSON, all other refusals as text.
 static void on_refusal(void *ctx, const char *path, enum tern_result result, const char *sentence,
                        struct tern_http_reply *reply)
 {
@@ -997,7 +1000,7 @@ static void on_answered(void *ctx, const struct tern_http_answered *answered)
 
 // --- Life
 
-// Whether the token has only characters that a header can carry.
+// Whether the token is long enough and has only characters that a header can contain.
 static bool is_token(const uint8_t *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {

@@ -17,7 +17,7 @@ struct tern_admin_config {
     const char *token_file;                 // has the bearer token, one line
     struct tern_service *service;           // outlives the admin listener
     const struct tern_http_server *clients; // the public listener, for its counters
-    uint64_t (*monotonic_ms)(void);         // of sessions; NULL = the machine's
+    uint64_t (*monotonic_ms)(void);         // clock of sessions; NULL = the machine's clock
     // Options by which every verb of this program finds the federation. NULL-terminated; must outlive the listener. NULL:
     // the listener runs no verbs.
     const char *const *tool_options;
@@ -30,7 +30,7 @@ bool tern_admin_may_listen_on(const char *address);
 // TERN_ERR_NETWORK  the address cannot be bound
 TERN_MUST_USE enum tern_result tern_admin_start(const struct tern_admin_config *config,
                                                 struct tern_admin **admin, char why[256]);
-// Sets the settings in force, for the API; takes over the array. One call at a time.
+// Sets the settings in force, which the API returns; takes over the array. One call at a time.
 void tern_admin_set_settings(struct tern_admin *admin, cJSON *settings);
 uint16_t tern_admin_port(const struct tern_admin *admin);
 void tern_admin_stop(struct tern_admin *admin, uint32_t grace_ms);

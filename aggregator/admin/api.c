@@ -35,7 +35,7 @@ static cJSON *json_of_error(enum tern_result result, const char *message)
     return json;
 }
 
-// Replies 503; without a body if memory is short.
+// Replies with status 503; without a body if memory is short.
 static void reply_busy(struct tern_http_reply *reply)
 {
     cJSON *json = json_of_error(TERN_ERR_BUSY, "The service cannot answer now; try again later.");
@@ -191,7 +191,8 @@ static void add_missing(void *ctx, const struct tern_db_client *client, bool has
     tern_waiting_add(ctx, client, has_task, tries);
 }
 
-// Uses the service's memory and not the store: a dashboard asks every few seconds, and updates wait meanwhile.
+// Reads the service's memory instead of the store, because a dashboard asks every few seconds, and updates wait
+// meanwhile.
 static enum tern_result load_waiting(struct tern_service *service, struct tern_db *db,
                                      uint64_t now_ms, struct tern_waiting *waiting)
 {
@@ -261,7 +262,7 @@ static enum tern_result reply_missing(struct tern_http_reply *reply)
     return TERN_OK;
 }
 
-// Reads the client's row in a view. *object: NULL = it has none.
+// Reads the client's row in a view. *object: NULL = the client has no row.
 static enum tern_result row_of(const struct tern_view *view, struct tern_db *db,
                                const struct admin_job *job, cJSON **object)
 {

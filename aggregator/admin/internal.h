@@ -1,4 +1,4 @@
-// Shared by the files of admin/ only.
+// The state and functions that the files of admin/ share.
 #ifndef TERN_ADMIN_INTERNAL_H
 #define TERN_ADMIN_INTERNAL_H
 
@@ -39,7 +39,7 @@ struct tern_admin {
     struct tern_sessions sessions;
     struct tern_tools tools;
     pthread_mutex_t settings_lock;
-    cJSON *settings; // in force; NULL = unknown
+    cJSON *settings; // settings in force; NULL = unknown
     struct tern_http_server *server;
 };
 
@@ -61,15 +61,15 @@ void tern_admin_logout(struct tern_admin *admin, const struct tern_http_request 
 struct admin_job {
     uint64_t number;              // client or round in the path
     char code[TERN_JOIN_CODE_ID]; // id of the join code in the path
-    const struct tern_view *view; // of a list
-    bool arrays;                  // an array for each column, not an object for each row
-    struct tern_view_query query; // its texts point to these:
+    const struct tern_view *view; // view of a list; NULL = the job is no list
+    bool arrays; // the reply has an array for each column, not an object for each row
+    struct tern_view_query query; // its texts point to the following members
     char columns[1024];
     char where[512];
     char sort[64];
     // From the body of POST /enroll-codes.
     uint32_t uses;
-    uint64_t expires_ms; // from now
+    uint64_t expires_ms; // time until the code expires
     char label[TERN_DB_NAME_MAX];
     char tags[TERN_TAGS_MAX];
     bool evaluator;
@@ -93,13 +93,14 @@ TERN_ADMIN_JOB(tern_admin_close_round);
 
 // --- Requests and replies (api.c)
 
-// Parses a body that is one JSON object; the caller deletes it. NULL: it is something else, or has a text with U+0000.
+// Parses a body that is one JSON object, which the caller deletes. NULL: the body is no JSON object, or has a text with
+// U+0000.
 cJSON *tern_admin_read_object(const struct tern_http_request *request);
 
-// Replies with the JSON, which it takes over; with 503 if memory is short. Returns TERN_OK always, since a failed read
-// must not fail the transaction, which also has clients' updates.
+// Replies with the JSON and deletes it; replies with 503 if memory is short. Always returns TERN_OK, since a failed
+// read must not fail the transaction, which also has clients' updates.
 enum tern_result tern_admin_reply_json(struct tern_http_reply *reply, int status, cJSON *json);
-// Replies with the JSON, or with 503 if `result` is an error of the store. Returns TERN_OK always.
+// Replies with the JSON, or with 503 if `result` is an error of the store. Always returns TERN_OK.
 enum tern_result tern_admin_reply_read(struct tern_http_reply *reply, cJSON *json,
                                        enum tern_result result);
 // Replies with {"error": name, "message": sentence}. A tern_service_refuse.

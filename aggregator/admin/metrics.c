@@ -17,7 +17,7 @@ static void single(FILE *text, const char *name, const char *type, const char *h
     fprintf(text, "tern_%s %" PRIu64 "\n", name, value);
 }
 
-// A gauge that has no sample while its value is 0.
+// Writes a gauge; without a sample if the value is 0, which means unknown.
 static void if_known(FILE *text, const char *name, const char *help, uint64_t value)
 {
     head(text, name, "gauge", help);
@@ -52,7 +52,7 @@ static void bytes(FILE *text, const struct tern_meter *meter)
 {
     static const char *const directions[] = {[TERN_UP] = "up", [TERN_DOWN] = "down"};
     head(text, "bytes_total", "counter",
-         "Bytes exchanged with clients, each layer including the one before it.");
+         "Bytes exchanged with clients, each layer including the layer before it.");
     for (unsigned p = 0; p < TERN_PURPOSE_COUNT; p++) {
         for (unsigned d = 0; d < TERN_DIRECTION_COUNT; d++) {
             const struct tern_bytes *count = &meter->bytes[p][d];
@@ -68,7 +68,7 @@ static void rounds(FILE *text, const struct tern_service_facts *facts)
 {
     single(text, "version", "gauge", "Committed rounds: the version of the global model.",
            facts->federation.version);
-    single(text, "round", "gauge", "Number of the open round, or of the last one.",
+    single(text, "round", "gauge", "Number of the open round, or of the last round.",
            facts->federation.machine.round);
     single(text, "round_open", "gauge", "1 while a round is open.", facts->federation.machine.open);
     single(text, "round_merging", "gauge", "1 while the open round's updates are merged.",
@@ -77,7 +77,7 @@ static void rounds(FILE *text, const struct tern_service_facts *facts)
            facts->federation.machine.target);
     single(text, "round_reported", "gauge", "Updates that the open round has collected.",
            facts->federation.machine.reported);
-    single(text, "round_members", "gauge", "Clients invited to the open round.",
+    single(text, "round_members", "gauge", "Clients selected by the open round.",
            facts->federation.machine.member_count);
     single(text, "refused_cohorts", "gauge",
            "Consecutive draws of members whose updates were all refused for their values.",
@@ -130,7 +130,7 @@ static void evaluated(FILE *text, const struct tern_accuracy *of)
         fprintf(text, "tern_evaluated_version %" PRIu32 "\n", of->version);
     }
     head(text, "evaluated", "gauge",
-         "Figures that evaluators reported for that version, weighted by examples.");
+         "Figures that evaluators reported for the newest reported version, weighted by examples.");
     if (is_known && !of->no_accuracy) {
         evaluated_row(text, of, "accuracy", of->accuracy);
     }
@@ -140,7 +140,7 @@ static void evaluated(FILE *text, const struct tern_accuracy *of)
     for (uint32_t i = 0; is_known && i < of->metric_count; i++) {
         const char *name = of->metrics[i].name;
         if (strcmp(name, "accuracy") != 0 &&
-            strcmp(name, "loss") != 0) { // an evaluator's own figure
+            strcmp(name, "loss") != 0) { // a figure whose name the evaluator has chosen
             evaluated_row(text, of, name, of->metrics[i].value);
         }
     }
@@ -154,7 +154,7 @@ static void clients(FILE *text, const struct tern_service_facts *facts)
     single(text, "clients_evaluators", "gauge", "Clients that evaluate and never train.",
            facts->federation.evaluators);
     single(text, "clients_unreliable", "gauge",
-           "Clients that fetch tasks and do not report; rounds invite others in addition.",
+           "Clients that fetch tasks and do not report; rounds select other clients in addition.",
            facts->federation.unreliable);
     const struct tern_trainer_counts *trainers = &facts->federation.trainers;
     single(text, "clients_never_checked_in", "gauge",
@@ -163,8 +163,7 @@ static void clients(FILE *text, const struct tern_service_facts *facts)
            "Clients that train and were seen within round.eligible_within.", trainers->recent);
     single(text, "clients_spent", "gauge",
            "Recent clients whose byte budget is too small for another round.", trainers->spent);
-    single(text, "checkins_held", "gauge", "Check-ins being held until there is a task.",
-           facts->held);
+    single(text, "checkins_held", "gauge", "Check-ins that wait for a task.", facts->held);
 }
 
 static void updates(FILE *text, const struct tern_service_facts *facts)
@@ -277,7 +276,7 @@ static void http(FILE *text, const struct tern_http_counters *counters)
            "TLS handshakes that failed because of a bad or missing client certificate.",
            counters->client_certificates_refused);
     single(text, "http_handshakes_deferred_total", "counter",
-           "TLS handshakes that were deferred because of others of their address.",
+           "TLS handshakes that were deferred because their address had no free handshake slot.",
            counters->handshakes_deferred);
     single(text, "http_requests_total", "counter", "Requests.", counters->requests);
     single(text, "http_requests_refused_total", "counter",
@@ -287,7 +286,7 @@ static void http(FILE *text, const struct tern_http_counters *counters)
     single(text, "http_body_disk_bytes", "gauge", "Disk space that the bodies of requests take.",
            counters->body_disk);
     single(text, "http_bodies_unfinished", "gauge",
-           "Incomplete updates that are kept after their connection broke.",
+           "Interrupted uploads that are stored: incomplete updates whose connection broke.",
            counters->bodies_unfinished);
     single(text, "http_bodies_continued_total", "counter",
            "Updates that were continued after a broken connection.", counters->bodies_continued);

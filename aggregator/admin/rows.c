@@ -108,7 +108,7 @@ enum tern_result tern_code_find(struct tern_db *db, const char *id, struct tern_
     return is_there ? TERN_OK : TERN_ERR_NOT_FOUND;
 }
 
-// Sets the deadline to the opening, so that it has passed even if the clock is set back meanwhile.
+// Sets the round's deadline to its opening, so that the deadline has passed even if the clock is set back meanwhile.
 enum tern_result tern_round_end_time(struct tern_db *db, uint64_t now_ms,
                                      struct tern_status *status)
 {

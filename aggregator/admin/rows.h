@@ -10,26 +10,27 @@
 // The state of a federation in the store.
 struct tern_status {
     struct tern_db_counts counts;
-    struct tern_db_version version; // newest; version UINT32_MAX if none is stored yet
-    struct tern_db_round round;     // newest; round 0 if there is none
-    uint32_t reported;              // updates of that round so far
+    // Newest version; its number is UINT32_MAX if no version is stored yet.
+    struct tern_db_version version;
+    struct tern_db_round round; // newest round; its number is 0 if there is no round
+    uint32_t reported;          // updates of the newest round so far
 };
 
 // Describes a new join code. text: the code itself, which is not stored.
 cJSON *tern_json_code(const struct tern_db_code *row, const char *text);
-// Describes a revocation; client: the row before it.
+// Describes a revocation. client: the client's row before the revocation.
 cJSON *tern_json_revoked(const struct tern_db_client *client);
 
 TERN_MUST_USE enum tern_result tern_status_load(struct tern_db *db, uint64_t now_ms,
                                                 struct tern_status *status);
-// Leaves out the client of a gateway that stands for the upstream aggregator, since it is no device.
+// Subtracts the client that stands for a gateway's upstream aggregator from the counts, since this client is no device.
 void tern_status_leave_out_follower(struct tern_status *status);
 // Whether the newest round is open.
 bool tern_status_is_open(const struct tern_status *status);
-// Adds all members: the version if there is one, "open_round" if a round is open.
+// Adds the members of a status: the version if there is one, "open_round" if a round is open, and all counts.
 void tern_json_status(cJSON *object, const struct tern_status *status);
 
-// Adds all totals.
+// Adds a member for each total.
 void tern_json_replica_totals(cJSON *object, const struct tern_db_replica_totals *totals);
 
 // Reads the join code with this id. TERN_ERR_NOT_FOUND

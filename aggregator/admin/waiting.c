@@ -33,7 +33,7 @@ void tern_waiting_put_before(struct tern_waiting *waiting, const char *reason)
 
 // --- Clients that are waited for
 
-// Keeps TERN_WAITING_MEMBERS clients, the longest unseen first.
+// Stores at most TERN_WAITING_MEMBERS clients, the longest unseen clients first.
 void tern_waiting_add(struct tern_waiting *waiting, const struct tern_db_client *client,
                       bool has_task, uint32_t tries)
 {
@@ -272,8 +272,8 @@ const char *tern_upstream_sentence(const struct tern_service_upstream *upstream,
 }
 
 #define MEANWHILE                                                                                  \
-    "devices' updates are kept on this disk and sent once it answers; until then no further "      \
-    "round opens here. "
+    "devices' updates are kept on this disk and sent once the upstream aggregator answers; until " \
+    "then no further round opens here. "
 
 const char *tern_upstream_advice(const struct tern_service_upstream *upstream)
 {
@@ -281,9 +281,10 @@ const char *tern_upstream_advice(const struct tern_service_upstream *upstream)
         return MEANWHILE "Check that relay.ca is the CA of its certificate, that the certificate "
                          "has the name in relay.server, and that it is valid today";
     }
-    return upstream->status != 0 ? MEANWHILE "Its own status and log have the cause"
+    return upstream->status != 0 ? MEANWHILE
+               "The upstream aggregator's status and log have the cause"
                                  : MEANWHILE
-               "Check that it runs, that relay.server is its address, "
+               "Check that the upstream aggregator runs, that relay.server is its address, "
                "and the network; the log has event=upstream-unreachable "
                "for each try";
 }
@@ -323,14 +324,14 @@ static enum tern_result load_members(struct tern_db *db, uint32_t round,
     return tern_db_end(rows);
 }
 
-// The stored statistics, read in step with the clients, both in the order of ids.
+// The stored statistics, which are read together with the clients, in the order of ids.
 struct statistics {
     struct tern_db_rows *rows; // NULL: no statistics are needed
     struct tern_db_statistics row;
-    bool more; // `row` belongs to a client that is not read yet
+    bool more; // `row` is read, and belongs to a client that is not read yet
 };
 
-// Whether statistics of the client are stored. Call it once for each client, in the order of ids.
+// Whether statistics of the client are stored. Call this function once for each client, in the order of ids.
 static bool has_statistics(struct statistics *stored, uint64_t client,
                            struct tern_wait_facts *facts)
 {
@@ -401,7 +402,8 @@ static enum tern_result find_scaling(struct tern_db *db, bool *scaled)
     return tern_db_may_miss(found);
 }
 
-// Whether a gateway waits for a task of the upstream aggregator: its last round has no update from there.
+// Whether a gateway waits for a task of the upstream aggregator: the client that stands for this aggregator has not
+// sent the last round's update.
 static enum tern_result find_upstream_task(struct tern_db *db, const struct tern_wait_rules *rules,
                                            uint32_t round, bool *awaits)
 {
@@ -453,7 +455,7 @@ enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_ru
         TERN_TRY(add_losses(db, &rules->ending, &facts.losses));
     }
     if (!facts.open && tern_wait_reason(rules, &facts, now_ms) != TERN_WAIT_STATISTICS) {
-        waiting->shown = 0; // the wait is not for certain clients
+        waiting->shown = 0; // the federation does not wait for particular clients
         waiting->missing = 0;
     }
     tern_waiting_describe(waiting, &known);

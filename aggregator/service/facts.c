@@ -18,8 +18,9 @@
 
 struct tern_metering {
     pthread_mutex_t lock;
-    void *filling;  // tree (search.h) of tern_db_meter, by client, round and purpose
-    void *flushing; // tree between flush and end_flush, for the flushing thread alone
+    void *filling; // tree (search.h) of tern_db_meter, by client, round and purpose
+    // Tree of the rows that tern_metering_flush() has written; for the service thread alone.
+    void *flushing;
     struct tern_meter total;
 };
 
@@ -64,7 +65,8 @@ static void add_up(struct tern_db_meter *sum, const struct tern_db_meter *row)
     sum->exchanges += row->exchanges;
 }
 
-// If memory is short, the row is lost; the total still has its bytes.
+// Adds the row's counts to the row with the same key, or adds a copy. If memory is short, the row is lost, but
+// metering->total still has its bytes.
 static void add_row(void **rows, const struct tern_db_meter *row)
 {
     struct tern_db_meter **found = tfind(row, rows, compare);
@@ -165,7 +167,7 @@ static struct tern_meter metered_total(struct tern_metering *metering)
 #define STUCK_MS 5000u
 #define STUCK_FAILING_MS 250u
 
-#define MEASURED_MS 5000u // between two readings of disk use
+#define MEASURED_MS 5000u // least time between two measurements of disk use
 
 // --- Clocks
 
@@ -197,7 +199,7 @@ static uint64_t disk_free_bytes(const char *database)
     return statvfs(folder, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
 
-// Measures disk use, outside of transactions. Values that cannot be measured now stay as they were.
+// Measures disk use, outside of transactions. A value that cannot be measured now stays as before.
 static void measure(struct tern_service *service)
 {
     const uint64_t now_ms = tern_service_monotonic(service);

@@ -17,7 +17,7 @@
 static uint32_t take_allowance(struct tern_allowance *allowance, uint32_t per_minute,
                                uint64_t now_ms)
 {
-    double rate = (double)per_minute / 60000.0; // per ms
+    double rate = (double)per_minute / 60000.0; // requests per ms
     if (now_ms > allowance->at_ms) {
         double drained = (double)(now_ms - allowance->at_ms) * rate;
         allowance->used = allowance->used > drained ? allowance->used - drained : 0.0;
@@ -60,7 +60,7 @@ static void init_psks(struct tern_psk_keys *keys)
     pthread_rwlock_init(&keys->lock, NULL);
 }
 
-// Erases the keys before their memory is freed.
+// Overwrites the keys before their memory is freed.
 static void discard(struct tern_db_psk *entries, size_t count)
 {
     if (entries != NULL) {
@@ -156,7 +156,7 @@ static bool find_psk(struct tern_psk_keys *keys, uint64_t client, uint8_t *key)
 #define TOKEN_TEXT TERN_BASE64URL_LENGTH(TOKEN_BYTES)
 
 struct entry {
-    uint64_t client; // 0 = free slot
+    uint64_t client; // id; 0 = the slot is free
     bool revoked;
     uint8_t token_hash[TERN_SHA256_SIZE];
 };
@@ -169,7 +169,7 @@ struct client {
     bool admitted;
 };
 
-// The hashes of all join codes, in order.
+// The hashes of all join codes, in ascending order.
 struct codes {
     uint8_t (*hashes)[TERN_SHA256_SIZE];
     size_t count;
@@ -178,17 +178,18 @@ struct codes {
 
 struct tern_gate {
     pthread_rwlock_t lock;
-    struct entry *entries; // open addressing by the first bytes of the hash
+    struct entry *entries; // hash table with open addressing
     size_t capacity;       // power of two
     size_t count;
 
     pthread_mutex_t rate_lock;
     uint32_t requests_per_minute;
     uint32_t enrollments_per_minute;
-    struct client *clients; // by id
+    struct client *clients; // array indexed by the client's id
     size_t client_slots;
-    struct tern_address_allowances strangers; // per address, for enrolments with an unknown code
-    struct tern_address_allowances holders;   // per address and code of `codes`
+    // Allowances per address, for enrolments with an unknown code.
+    struct tern_address_allowances strangers;
+    struct tern_address_allowances holders; // allowances per address and known code
     struct codes codes;
 };
 
@@ -237,8 +238,9 @@ void tern_gate_free(struct tern_gate *gate)
 
 // --- Tokens
 
-// Returns the slot with this hash, or the free slot where it belongs. The table is never full. The search depends on the
-// hash that the peer sent, which reveals nothing about stored tokens; each comparison takes the same time.
+// Returns the slot with this hash, or the free slot where the hash belongs. The table is never full. The search time
+// depends on the hash that the peer sent, which reveals nothing about stored tokens; each comparison takes the same
+// time.
 static struct entry *slot_of(struct entry *entries, size_t capacity,
                              const uint8_t hash[TERN_SHA256_SIZE])
 {
@@ -282,7 +284,7 @@ static enum tern_result put_locked(struct tern_gate *gate, uint64_t client,
     return TERN_OK;
 }
 
-// Grows the table of clients, whose index is the id, for this client.
+// Grows gate->clients, whose index is the client's id, for this client.
 static enum tern_result make_client(struct tern_gate *gate, uint64_t client)
 {
     if (client < gate->client_slots) {
@@ -343,7 +345,7 @@ void tern_gate_remove_from(struct tern_gate *gate, uint64_t first)
     pthread_mutex_unlock(&gate->rate_lock);
 }
 
-// False: the header is malformed.
+// Hashes the token of an Authorization header. False: the header is malformed.
 static bool hash_token(const char *authorization, uint8_t hash[TERN_SHA256_SIZE])
 {
     const char *text = tern_http_bearer(authorization);
@@ -525,7 +527,8 @@ static bool has_line(struct tern_access_log *log, const struct tern_http_answere
     return true;
 }
 
-// Takes a line of the address first, so that an address at its limit uses up no lines of other addresses.
+// Takes a log line from the address's allowance first, so that an address at its limit uses up no lines of other
+// addresses.
 static bool take_failure(struct tern_access_log *log, const struct tern_address *address,
                          uint64_t now_ms)
 {
@@ -555,7 +558,8 @@ static void log_request(struct tern_access_log *log, const char *listener,
         return;
     }
     const bool failure = answered->status == 401;
-    // All values before the path are checked or made by this program, so that filters can match them by position.
+    // All values before the path are checked or made by this program, so that log filters can match the values by
+    // position.
     tern_log(failure ? TERN_LOG_WARN : TERN_LOG_INFO, failure ? "authentication-failed" : "request",
              "listener=%s peer=%s request=%llu client=%llu status=%d ms=%llu received=%llu "
              "sends=%llu method=%s path=%s",
@@ -623,7 +627,7 @@ void tern_access_log_report_dropped(struct tern_access_log *log, uint64_t now_ms
 
 #define TERN_PATH_AUTHORIZE "/v1/authorize/"
 
-// Reads the hash of the download that a cache asks for. TERN_ERR_NOT_FOUND: the path is another one.
+// Reads the hash of the download that a cache asks for. TERN_ERR_NOT_FOUND: the path has another form.
 static enum tern_result parse_authorize(const char *path, uint8_t sha256[TERN_SHA256_SIZE])
 {
     const size_t len = sizeof TERN_PATH_AUTHORIZE - 1;
@@ -650,8 +654,8 @@ static uint32_t request_bytes(const struct tern_http_request *http,
                               path, http->host, http->authorization, range);
 }
 
-// The model of shared/meter/meter.h: records of TLS 1.2, headers of IP and TCP with time stamps, and segments for links of
-// 1,500 bytes. Every second segment has an acknowledgement.
+// Costs of TLS and TCP as in shared/meter/meter.h: records of TLS 1.2, headers of IP and TCP with time stamps, and
+// segments for links with an MTU of 1,500 bytes. Every second segment has an acknowledgement.
 #define RECORD_BYTES 16384u
 #define RECORD_COST 29u
 #define SEGMENT_BYTES 1400u
@@ -682,7 +686,8 @@ static void estimate_cached(const struct tern_http_tag *tag, struct tern_bytes *
 
 // --- Parsing
 
-// Sets the tag's round; 0 if the round does not exist, since each round of a client has a row in the meter.
+// Sets the tag's round; 0 if the round does not exist, so that peers cannot create rows in the meter's table for
+// invented rounds.
 static void tag_round(struct tern_service *service, uint32_t round, struct tern_http_tag *tag)
 {
     tag->round = tern_federation_has_opened(service->federation, round) ? round : 0;
@@ -701,8 +706,8 @@ static uint32_t enrollment_over_rate(struct tern_service *service,
     return tern_gate_enrollment(service->gate, &http->address, is_read ? code_hash : NULL, now_ms);
 }
 
-// Counts a request against the rate limits. Returns 0, or the seconds after which the peer may try again. A cache's download
-// does not count, since its authorisation has counted already.
+// Counts a request against the rate limits. Returns 0, or the seconds after which the peer may try again. A cache's
+// download does not count, since the client's request to the cache has counted already.
 static uint32_t over_rate(struct tern_service *service, const struct tern_http_request *http,
                           uint64_t client, enum request_kind kind)
 {
@@ -757,8 +762,8 @@ static enum tern_result parse_path(const char *path, struct request *request)
     }
 }
 
-// Parses the body into request->u and sets the tag, after parse_path(). After an error the service thread sends the refusal,
-// when it handles the request.
+// Parses the body into request->u and sets the tag, after parse_path(). After an error the service thread refuses the
+// request when it handles the request.
 static enum tern_result parse(struct tern_service *service, struct request *request)
 {
     const struct tern_http_request *http = tern_http_exchange_request(request->exchange);
@@ -791,7 +796,8 @@ static enum tern_result parse(struct tern_service *service, struct request *requ
 
 // --- Credentials
 
-// A certificate must have the name of the token's client, so that a stolen certificate or token alone is useless.
+// Finds the client of the bearer token. The connection's certificate must have this client's name, so that a stolen
+// certificate or token alone is useless.
 static enum tern_result authenticate_by_token(struct tern_service *service,
                                               const struct tern_http_request *request,
                                               uint64_t *client)
@@ -804,8 +810,8 @@ static enum tern_result authenticate_by_token(struct tern_service *service,
     return TERN_ERR_UNAUTHORIZED;
 }
 
-// A connection with a pre-shared key belongs to the client whose key the handshake proved. It needs no token; a token that
-// is sent anyway must belong to the same client.
+// Finds the client of the request. A connection with a pre-shared key belongs to the client whose key the handshake
+// proved, and needs no token; a token that is sent anyway must belong to the same client.
 static enum tern_result authenticate(struct tern_service *service,
                                      const struct tern_http_request *request, uint64_t *client)
 {
@@ -847,7 +853,7 @@ static const struct route routes[] = {
     {REQUEST_SCALING, "GET", TERN_PATH_STATISTICS, false, TERN_PURPOSE_CHECKIN},
 };
 
-// Returns the route of the path, the one with this method if there are two. NULL: the path does not exist.
+// Returns the route of the path, preferably with the request's method. NULL: the path does not exist.
 static const struct route *find_route(const struct tern_http_request *http)
 {
     const struct route *found = NULL;
@@ -882,7 +888,7 @@ static int route_request(const struct tern_http_request *http, struct request *r
     return request->kind == REQUEST_AUTHORIZE && !http->peer_is_cache ? 403 : 0;
 }
 
-// Whether the path is one for monitoring, which needs no credentials.
+// Whether the path is a monitoring probe, which needs no credentials.
 static bool is_probe(const char *path)
 {
     return strcmp(path, HEALTH_PATH) == 0 || strcmp(path, READY_PATH) == 0;
@@ -919,10 +925,12 @@ static enum tern_result check_client(struct tern_service *service,
     return result;
 }
 
-// A leader writes twice a second. After this time without a write, another aggregator may have become the leader.
+// A leader writes to the database twice a second. After this time without a write, another aggregator may have become
+// the leader.
 #define CURRENT_MS 1000
 
-// Whether the client may have enrolled while another aggregator led, so that its token is not loaded here yet.
+// Whether the client may have enrolled while another aggregator was the leader, so that this aggregator has not loaded
+// its token yet.
 static bool may_be_new(struct tern_service *service, const struct tern_http_request *http)
 {
     return service->config.shares &&
@@ -958,7 +966,7 @@ static enum tern_result worth_reading(struct tern_service *service, const struct
                                                 request->u.update.round);
 }
 
-// Counts a request that is refused before its body against the client's rate. Returns the status.
+// Counts a request that is refused before its body against the client's rate limit. Returns the status.
 static int refuse_early(struct tern_service *service, const struct tern_http_request *http,
                         const struct request *request, int status)
 {
@@ -986,7 +994,7 @@ static int check_headers(struct tern_service *service, const struct tern_http_re
     const size_t limit = body_limit(service, request);
     int status = identify(service, http, request);
     permit->known = request->client != 0;
-    // A connection of a cache has requests of many clients.
+    // A cache's connection belongs to no client, because it has requests of many clients.
     permit->client = http->peer_is_cache ? 0 : request->client;
     permit->body_limit = limit < permit->body_limit ? (uint32_t)limit : permit->body_limit;
     if (status != 0 || request->client == 0) {
@@ -1050,7 +1058,7 @@ static bool expects_upload(void *ctx, uint64_t client, const char *path)
            tern_federation_expects_update(service->federation, client, round) == TERN_OK;
 }
 
-// A revoked client may still have a ticket, but no connections of its own.
+// Whether the client of a session ticket is admitted: a revoked client may still have a ticket.
 static bool admits_client(void *ctx, uint64_t client)
 {
     struct tern_service *service = ctx;
@@ -1115,8 +1123,8 @@ static void admit(struct tern_service *service, struct request *request)
     }
     request->parsed = parse(service, request);
     if (request->kind == REQUEST_PROGRESS) {
-        request->u.progress.kept = tern_http_exchange_unfinished(request->exchange, request->client,
-                                                                 &request->u.progress.unfinished);
+        request->u.progress.interrupted = tern_http_exchange_unfinished(
+            request->exchange, request->client, &request->u.progress.unfinished);
     }
     tern_http_exchange_evict_body(request->exchange);
     queue(service, request);
@@ -1132,7 +1140,7 @@ static void on_request(void *ctx, struct tern_http_exchange *exchange)
         return;
     }
     request->exchange = exchange;
-    // Again, since the client may have been revoked while the body arrived.
+    // Identifies the client again, since the client may have been revoked while the body arrived.
     const int status = identify(service, http, request);
     if (status != 0) {
         request->tag = (struct tern_http_tag){.purpose = TERN_PURPOSE_CHECKIN};
@@ -1184,7 +1192,7 @@ void tern_service_log_admin_request(struct tern_service *service,
     log_request(&service->access, "admin", answered, tern_service_monotonic(service));
 }
 
-// Called on the listener's thread during a handshake.
+// Returns the pre-shared key of a client. Called on the listener's thread during a handshake.
 static bool on_psk(void *ctx, uint64_t client, uint8_t key[TERN_HTTP_PSK_SIZE])
 {
     struct tern_service *service = ctx;

@@ -17,28 +17,29 @@
 
 // --- Allowances: rates per minute
 
-// A leaky bucket that holds one minute's requests. All zero at first.
+// A leaky bucket with a capacity of one minute's requests. Initialize all members with zeros.
 struct tern_allowance {
-    double used; // requests, as of at_ms; falls at the rate
+    double used; // used requests at the time at_ms; falls by the rate
     uint64_t at_ms;
 };
 
-// Addresses share this many allowances, so that a flood from many addresses does not use more memory. A random seed
-// assigns them, so that nobody can choose addresses that share another one's allowance.
+// All addresses share this many allowances, so that a flood from many addresses does not use more memory. A hash with a
+// random seed assigns the allowances, so that nobody can choose an address that shares the allowance of a given other
+// address.
 #define TERN_ADDRESS_SLOTS 4096
 
 struct tern_address_allowances {
-    uint8_t seed[16]; // of the hash that assigns slots
+    uint8_t seed[16]; // seed of the hash that assigns slots
     struct tern_allowance slots[TERN_ADDRESS_SLOTS];
 };
 
 // --- Pre-shared keys
 
-// The keys of clients that use one, in memory, since handshakes must not wait for the database.
+// The pre-shared keys of clients, in memory, since handshakes must not wait for the database.
 
 struct tern_psk_keys {
     pthread_rwlock_t lock;
-    struct tern_db_psk *entries; // ascending by client
+    struct tern_db_psk *entries; // sorted by client
     size_t count;
 };
 
@@ -61,13 +62,13 @@ TERN_MUST_USE enum tern_result tern_gate_set_client(struct tern_gate *gate, uint
 TERN_MUST_USE enum tern_result tern_gate_client(struct tern_gate *gate, const char *authorization,
                                                 uint64_t *client);
 
-// Takes an enrolment out of the address's allowance for this code; unknown codes share one allowance, so that guesses do
-// not use up the allowance of a real code. code_hash: NULL if the request has no readable code. Returns like
-// tern_gate_request().
+// Takes an enrolment out of the address's allowance for this code; all unknown codes share one allowance, so that
+// guesses do not use up the allowance of a real code. code_hash: NULL if the request has no readable code. Returns 0,
+// or the seconds after which to try again.
 uint32_t tern_gate_enrollment(struct tern_gate *gate, const struct tern_address *address,
                               const uint8_t code_hash[TERN_SHA256_SIZE], uint64_t now_ms);
 
-// Removes the clients with this id and above, because their enrolment was not committed.
+// Removes the clients with ids from `first` on, because their enrolments were not committed.
 void tern_gate_remove_from(struct tern_gate *gate, uint64_t first);
 
 // --- Access log
@@ -80,13 +81,13 @@ struct tern_access_log {
     uint32_t per_minute;
     struct tern_allowance lines;
     struct tern_allowance failures;
-    struct tern_address_allowances addresses; // of failures
+    struct tern_address_allowances addresses; // for lines about wrong credentials
     uint64_t lines_dropped;                   // since reported_ms
     uint64_t failures_dropped;
     uint64_t reported_ms;
 };
 
-// Logs how many lines were dropped, at most once a minute. now_ms: UINT64_MAX = at once.
+// Logs how many lines were dropped, at most once a minute. now_ms: UINT64_MAX = without waiting for the minute's end.
 void tern_access_log_report_dropped(struct tern_access_log *log, uint64_t now_ms);
 
 #endif

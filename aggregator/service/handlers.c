@@ -59,13 +59,13 @@ void tern_request_queue_set_flag(struct tern_request_queue *queue, bool *flag)
     pthread_mutex_unlock(&queue->lock);
 }
 
-struct request *tern_request_queue_take(struct tern_request_queue *queue, uint32_t most,
+struct request *tern_request_queue_take(struct tern_request_queue *queue, uint32_t limit,
                                         uint32_t *count)
 {
     struct request *first = queue->list.first;
     struct request **end = &queue->list.first;
     *count = 0;
-    while (*end != NULL && *count < most) {
+    while (*end != NULL && *count < limit) {
         end = &(*end)->next;
         (*count)++;
     }
@@ -133,7 +133,7 @@ static void answer_bytes(struct request *request, const uint8_t *body, size_t le
     struct tern_blob *blob = tern_blob_new(len);
     request->answered = true;
     if (blob == NULL) {
-        // The request is handled and stored; a repeated request gets the answer.
+        // The request is stored; the client gets the answer when it repeats the request.
         request->reply.status = 503;
         request->reply.retry_after_s = 1;
         return;
@@ -220,7 +220,8 @@ static void answer_blob(struct request *request, struct tern_blob *blob, uint64_
     request->reply.body = blob;
     request->reply.body_from = from < SIZE_MAX ? (size_t)from : SIZE_MAX;
     request->reply.cache = cache_control(facts->shared);
-    uint64_t left = from < blob->len ? blob->len - from : 0; // 0: the listener replies 416
+    uint64_t left =
+        from < blob->len ? blob->len - from : 0; // 0: the listener replies with status 416
     request->tag.payload_down = left < facts->payload ? left : facts->payload;
     request->answered = true;
 }
@@ -245,7 +246,7 @@ static uint64_t head_bytes(const struct tern_download_facts *facts, uint64_t fro
                               status, range, left, cache_control(facts->shared));
 }
 
-// Sets the tag's bytes of a download from byte `from` on that a cache sends, as if this aggregator had sent it.
+// Sets the tag's bytes as if this aggregator had sent the download from byte `from` on, which a cache sends.
 static void tag_cached(const struct tern_download_facts *facts, uint64_t from,
                        uint32_t request_bytes, struct tern_http_tag *tag)
 {
@@ -317,7 +318,7 @@ static bool is_delta(const struct tern_blob *blob)
            message.kind == tern_DownloadKind_DOWNLOAD_DELTA;
 }
 
-// Concatenates the task's downloads. dst: room for all of them.
+// Concatenates the task's downloads. dst: has space for all downloads.
 // TERN_ERR_NOT_FOUND  a download no longer exists, or is a snapshot
 // TERN_ERR_BUSY       a download cannot be read now
 static enum tern_result gather(struct tern_service *service, const tern_Task *task, uint8_t *dst,
@@ -340,7 +341,7 @@ static enum tern_result gather(struct tern_service *service, const tern_Task *ta
     return TERN_OK;
 }
 
-// Returns the reply without the hashes of its downloads, whose bytes it contains.
+// Returns the reply without the hashes of its downloads, because the reply contains the downloads.
 static tern_CheckinReply without_hashes(const tern_CheckinReply *reply)
 {
     tern_CheckinReply copy = *reply;
@@ -350,19 +351,19 @@ static tern_CheckinReply without_hashes(const tern_CheckinReply *reply)
     return copy;
 }
 
-// memory: room for the downloads, then for the whole answer, `most` bytes each.
-// TERN_ERR_NOT_FOUND, TERN_ERR_NO_SPACE, TERN_ERR_BUSY  the downloads cannot be sent inline
+// Answers a check-in with a reply that contains the downloads. memory: space for the downloads, then for the complete
+// answer, `limit` bytes each. TERN_ERR_NOT_FOUND, TERN_ERR_NO_SPACE, TERN_ERR_BUSY  the downloads cannot be sent inline
 static enum tern_result try_inline(struct tern_service *service, struct request *request,
-                                   const tern_CheckinReply *reply, uint8_t *memory, size_t most)
+                                   const tern_CheckinReply *reply, uint8_t *memory, size_t limit)
 {
     const struct tern_span downloads = {memory, downloads_size(&reply->task)};
     uint32_t payload = 0;
     size_t len = 0;
-    TERN_TRY(downloads.len <= most ? TERN_OK : TERN_ERR_NO_SPACE);
+    TERN_TRY(downloads.len <= limit ? TERN_OK : TERN_ERR_NO_SPACE);
     TERN_TRY(gather(service, &reply->task, memory, &payload));
     const tern_CheckinReply message = without_hashes(reply);
-    TERN_TRY(tern_wire_encode_checkin_reply(&message, downloads, memory + most, most, &len));
-    answer_message(request, TERN_OK, memory + most, len);
+    TERN_TRY(tern_wire_encode_checkin_reply(&message, downloads, memory + limit, limit, &len));
+    answer_message(request, TERN_OK, memory + limit, len);
     request->tag.payload_down = payload;
     service->counters.downloads += message.task.downloads_count;
     return TERN_OK;
@@ -380,15 +381,15 @@ static enum tern_result answer_checkin(struct tern_service *service, struct requ
                                        const struct tern_checkin_answer *next)
 {
     const uint64_t asked = (uint64_t)request->u.checkin.inline_kib * 1024;
-    const size_t most = asked < TERN_PRICE_INLINE_MAX ? (size_t)asked : TERN_PRICE_INLINE_MAX;
-    if (most == 0 || !may_inline(next)) {
+    const size_t limit = asked < TERN_PRICE_INLINE_MAX ? (size_t)asked : TERN_PRICE_INLINE_MAX;
+    if (limit == 0 || !may_inline(next)) {
         return answer_plain(request, &next->reply);
     }
-    uint8_t *memory = malloc(2 * most);
+    uint8_t *memory = malloc(2 * limit);
     if (memory == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    enum tern_result result = try_inline(service, request, &next->reply, memory, most);
+    enum tern_result result = try_inline(service, request, &next->reply, memory, limit);
     free(memory);
     return result == TERN_ERR_NOT_FOUND || result == TERN_ERR_NO_SPACE || result == TERN_ERR_BUSY
                ? answer_plain(request, &next->reply)
@@ -397,11 +398,11 @@ static enum tern_result answer_checkin(struct tern_service *service, struct requ
 
 // --- Check-ins that wait
 
-// Held check-ins that one batch tries again after a change.
+// Most held check-ins that one batch tries again after a change of the federation.
 #define HELD_MAX 256
 
-// During a merge, or a search for downloads, every check-in is held this long, since a second check-in would cost the
-// client an exchange.
+// During a merge, or a search for downloads, every check-in is held for at least this time, since a second check-in
+// would cost the client an exchange.
 #define MERGE_WAIT_MS 1000
 
 static bool grow_held(struct held *held, uint64_t client)
@@ -416,12 +417,12 @@ static bool grow_held(struct held *held, uint64_t client)
         }
         capacity *= 2;
     }
-    struct request **of = realloc(held->of, capacity * sizeof of[0]);
+    struct request **of = realloc(held->checkins, capacity * sizeof of[0]);
     if (of == NULL) {
         return false;
     }
     memset(of + held->capacity, 0, (capacity - held->capacity) * sizeof of[0]);
-    held->of = of;
+    held->checkins = of;
     held->capacity = capacity;
     return true;
 }
@@ -429,7 +430,7 @@ static bool grow_held(struct held *held, uint64_t client)
 static struct request *held_of(const struct tern_service *service, uint64_t client)
 {
     const struct held *held = &service->held;
-    return client == 0 || client > held->capacity ? NULL : held->of[client - 1];
+    return client == 0 || client > held->capacity ? NULL : held->checkins[client - 1];
 }
 
 bool tern_service_holds(const struct tern_service *service, const struct request *request)
@@ -440,7 +441,7 @@ bool tern_service_holds(const struct tern_service *service, const struct request
 static void hold(struct tern_service *service, struct request *request)
 {
     struct held *held = &service->held;
-    held->of[request->client - 1] = request;
+    held->checkins[request->client - 1] = request;
     held->count++;
     tern_federation_set_waiting(service->federation, request->client, true);
     if (request->held_until_ms < held->next_ms) {
@@ -450,7 +451,7 @@ static void hold(struct tern_service *service, struct request *request)
 
 static void release_held(struct tern_service *service, struct request *request)
 {
-    service->held.of[request->client - 1] = NULL;
+    service->held.checkins[request->client - 1] = NULL;
     service->held.count--;
     tern_federation_set_waiting(service->federation, request->client, false);
     tern_request_list_add(&service->batch, request);
@@ -482,7 +483,7 @@ static uint64_t held_until(const struct request *request, const struct tern_chec
     return next->soon && merged > request->wait_until_ms ? merged : request->wait_until_ms;
 }
 
-// Answers a check-in if the client has something to do or must not wait any longer. *held: it was not answered.
+// Answers a check-in if the client has a task or its waiting time has ended. *held: the check-in was not answered.
 static enum tern_result try_answer(struct tern_service *service, struct request *request,
                                    uint64_t now, bool *held)
 {
@@ -508,7 +509,7 @@ static enum tern_result settle_checkin(struct tern_service *service, struct requ
 {
     struct request *older = held_of(service, request->client);
     bool held = false;
-    // A client has one check-in at a time, so it has given up the older one.
+    // A client waits for one check-in at a time, so the client has given up the older check-in.
     if (older != NULL) {
         tern_answer_refusal(older, 409, TERN_ERR_CONFLICT,
                             "A newer check-in of this client has replaced this one.");
@@ -531,7 +532,9 @@ static enum tern_result ask_again(struct tern_service *service, struct request *
     if (!*held) {
         release_held(service, request);
     } else if (request->held_until_ms < service->held.next_ms) {
-        service->held.next_ms = request->held_until_ms; // the merge has ended
+        service->held.next_ms =
+            request
+                ->held_until_ms; // from now on only the client's waiting time counts, because the merge has ended
     }
     return TERN_OK;
 }
@@ -695,7 +698,8 @@ static enum tern_result handle_update(struct tern_service *service, struct reque
     struct tern_refusal refusal = {.result = TERN_OK};
     TERN_TRY(tern_federation_receive_update(service->federation, &request->u.update, now,
                                             &request->duplicate, &refusal));
-    tern_http_exchange_evict_body(request->exchange); // a batch can have many long bodies
+    tern_http_exchange_evict_body(
+        request->exchange); // saves memory, because a batch can have many long bodies
     if (refusal.result == TERN_ERR_BUSY) {
         tern_answer_unavailable(request);
     } else if (refusal.result != TERN_OK) {
@@ -753,7 +757,7 @@ void tern_service_answer_failed(struct tern_service *service,
     }
 }
 
-// Answers a question about an interrupted update with length and hash of its kept bytes.
+// Answers a question about an interrupted update with length and hash of the stored bytes.
 static void answer_unfinished(struct request *request)
 {
     const struct tern_http_unfinished *unfinished = &request->u.progress.unfinished;
@@ -765,7 +769,7 @@ static void answer_unfinished(struct request *request)
     (void)answer_update(request, &reply);
 }
 
-// Answers a client that did not receive the answer to its accepted update, like a duplicate.
+// Answers a client that did not receive the answer to its accepted update, with the answer to a duplicate.
 static enum tern_result answer_accepted(struct tern_service *service, struct request *request,
                                         const uint8_t sha256[TERN_SHA256_SIZE], uint64_t now)
 {
@@ -786,7 +790,7 @@ static enum tern_result handle_progress(struct tern_service *service, struct req
 {
     const struct progress_request *progress = &request->u.progress;
     uint8_t sha256[TERN_SHA256_SIZE];
-    if (progress->kept) {
+    if (progress->interrupted) {
         answer_unfinished(request);
         return TERN_OK;
     }
@@ -834,7 +838,8 @@ static enum tern_result handle_job(struct tern_service *service, struct request 
     return job->job(service, service->db, now, job->ctx, &request->reply);
 }
 
-// Whether the federation admits the client; the gate's table may be older than a revocation.
+// Whether the federation admits the client. The gate has admitted the request, but the client may have been revoked
+// since.
 static bool is_admitted(struct tern_service *service, const struct request *request)
 {
     return request->kind == REQUEST_ENROLL || request->kind == REQUEST_JOB ||

@@ -10,13 +10,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-// Check-ins that wait for a task (handlers.c).
+// Held check-ins: long polls of clients that wait for a task (handlers.c).
 struct held {
-    struct request **of; // [capacity] at index client - 1; NULL = none
+    struct request **checkins; // [capacity] at index client - 1; NULL = none
     size_t capacity;
     uint32_t count;
-    uint64_t next_ms; // earliest end of holding, in tern_service_monotonic()
-    uint64_t retry;   // first client whose check-in is tried again; 0 = none
+    uint64_t next_ms; // earliest held_until_ms of these check-ins, in tern_service_monotonic()
+    uint64_t retry;   // id of the client whose check-in the next batch tries first; 0 = no retries
 };
 
 // Simultaneous readings of both clocks.
@@ -30,8 +30,9 @@ struct tern_service_snapshot {
     pthread_mutex_t lock;
     struct tern_service_facts facts;
     uint64_t measured_ms; // last reading of disk use, in tern_service_monotonic(); 0 = never
-    char failure[256];    // why nothing can be stored; "" = it can. Written by the service thread
-    struct tern_service_upstream upstream; // of a gateway
+    char failure
+        [256]; // why the last transaction failed; "" = it did not fail. Written by the service thread
+    struct tern_service_upstream upstream; // state of a gateway's upstream aggregator
 };
 
 // Work that another thread gives the service thread and waits for (service.c).
@@ -52,10 +53,11 @@ struct work {
 };
 
 struct tern_service {
-    // Any thread reads its constant members; only the service thread uses limits and federation, which can change.
+    // Constant, except for `limits` and `federation`, which only the service thread uses. Any thread reads the constant
+    // members.
     struct tern_service_config config;
     pthread_mutex_t next_config_lock;
-    struct tern_service_config next_config; // guarded by next_config_lock; if config_changed
+    struct tern_service_config next_config; // guarded by next_config_lock; valid if config_changed
     atomic_bool config_changed;
     struct tern_db *db;
     struct tern_federation *federation;
@@ -70,35 +72,38 @@ struct tern_service {
     struct tern_request_list waiting; // updates that wait for a merge, some of them handled
     struct held held;
     struct work work;                // any thread
-    struct tern_service_clock clock; // the base of times in memory and in the store
-    bool clock_is_stored;            // otherwise the next batch stores it
+    struct tern_service_clock clock; // reading to which the times in memory and in the store refer
+    bool clock_is_stored;            // false: the next batch stores `clock`
     uint64_t batch_ms;               // tern_service_monotonic() when the present batch began
     bool quiescing;                  // copy of queue.quiesce
-    bool broken;                     // memory must be loaded from the store again
-    char halt_why[256];              // set before `halted`, constant afterwards; "" = none
-    uint64_t flushed_ms;             // last write of clients and meter, in tern_service_monotonic()
+    bool broken;         // memory differs from the store; the next batch loads the store
+    char halt_why[256];  // set before `halted`, constant afterwards; "" = none
+    uint64_t flushed_ms; // last write of clients and meter, in tern_service_monotonic()
 
     // Counters, which the listeners' threads increase, too.
     atomic_uint_least64_t unauthorized;
     atomic_uint_least64_t rate_limited;
-    atomic_uint_least64_t cache_bytes[2]; // on the wire, by enum tern_direction
-    atomic_uint_least64_t iterations;     // of the service thread
-    // Beginning of the last transaction in tern_service_monotonic(); 0 = it failed, and memory was not loaded since.
+    // Wire bytes between caches and this aggregator, by enum tern_direction.
+    atomic_uint_least64_t cache_bytes[2];
+    atomic_uint_least64_t iterations; // iterations of the service thread
+    // Start of the last transaction in tern_service_monotonic(); 0 = the transaction failed, and memory was not loaded
+    // since.
     atomic_uint_least64_t current_ms;
-    // Beginning of the present iteration in tern_service_monotonic() and tern_monotonic_ms(); 0 = the thread waits.
+    // Start of the service thread's present iteration in tern_service_monotonic() and tern_monotonic_ms(); 0 = the
+    // thread waits.
     atomic_uint_least64_t working_ms;
     atomic_uint_least64_t iteration_ms;
     atomic_uint_least64_t checked_ms; // tern_service_set_checked()
     atomic_uint_least64_t disk_needed_bytes;
-    atomic_bool halted;                    // nothing is written any more
+    atomic_bool halted;                    // the service writes nothing until a restart
     struct tern_service_facts counters;    // only its counters are used
     struct tern_service_snapshot snapshot; // any thread
 };
 
 // --- Front (front.c): the listeners' side of the service
 
-// Creates the gate and the access log of the service. service->config and a zeroed service are set.
-// TERN_ERR_NO_MEMORY, TERN_ERR_IO: the system has no random bytes
+// Creates the gate and the access log from service->config. All other members are zero. TERN_ERR_NO_MEMORY,
+// TERN_ERR_IO: the system has no random bytes
 TERN_MUST_USE enum tern_result tern_front_open(struct tern_service *service);
 // Loads the pre-shared keys and join codes of the store, including used and expired codes. On an error nothing changes.
 // TERN_ERR_NO_MEMORY, errors of the store
@@ -124,7 +129,7 @@ void tern_metering_pending(struct tern_metering *metering, uint64_t client, uint
 TERN_MUST_USE enum tern_result tern_metering_flush(struct tern_metering *metering,
                                                    struct tern_db *db);
 
-// Drops the flushed rows after a commit; keeps them for the next flush otherwise.
+// Drops the flushed rows after a commit; otherwise the next flush writes these rows.
 void tern_metering_end_flush(struct tern_metering *metering, bool committed);
 
 // --- Facts for any thread (facts.c)
@@ -146,17 +151,17 @@ static inline bool tern_service_is_halted(const struct tern_service *service)
 
 // --- Handlers (handlers.c), called inside the batch's transaction. An error is an error of the store and fails the batch.
 
-// Handles a request of any kind. Answers it, unless the answer depends on the rounds after the batch.
+// Handles a request of any kind. Answers the request, unless the answer depends on the rounds after the batch.
 TERN_MUST_USE enum tern_result tern_service_handle(struct tern_service *service,
                                                    struct request *request, uint64_t now);
 // Answers an accepted update, or answers or holds a check-in, after tern_federation_advance().
 TERN_MUST_USE enum tern_result tern_service_settle(struct tern_service *service,
                                                    struct request *request, uint64_t now);
-// Answers the held check-ins that have something to do now, or whose time has ended by batch_ms. A batch answers a
-// bounded number of them; the next batch continues at held.retry.
+// Answers the held check-ins whose clients have a task now, or whose waiting time has ended by batch_ms. A batch tries
+// a limited number of check-ins; the next batch continues at held.retry.
 TERN_MUST_USE enum tern_result tern_service_settle_held(struct tern_service *service, uint64_t now);
 bool tern_service_holds(const struct tern_service *service, const struct request *request);
-// Reports the waiting clients to a federation that was loaded again.
+// Reports the clients of held check-ins to the federation, after the federation was loaded again.
 void tern_service_restore_held(struct tern_service *service);
 
 // Moves all held check-ins into the failed batch, and calls `answer` for all its requests, except updates that an earlier
@@ -166,9 +171,9 @@ void tern_service_answer_failed(struct tern_service *service,
 
 // --- Clocks (facts.c)
 
-// Returns the Unix time in ms, for stored times. It jumps when the clock is set.
+// Returns the Unix time in ms, for stored times. This time jumps when the clock is set.
 uint64_t tern_service_now(const struct tern_service *service);
-// Returns monotonic ms for intervals within one boot. It advances while the machine sleeps. Any thread.
+// Returns monotonic ms for intervals within one boot. This clock advances while the machine sleeps. Any thread.
 uint64_t tern_service_monotonic(const struct tern_service *service);
 
 #endif

@@ -1,6 +1,6 @@
-// One request, from the headers to its answer. A listener's thread makes struct request when the headers have arrived. It
-// stays with the HTTP exchange while the body arrives, and passes through the queue to the service thread, which answers
-// it.
+// One request, from the headers to the answer. A listener's thread makes struct request when the headers have arrived.
+// The struct belongs to the HTTP exchange while the body arrives, then passes through the queue to the service thread,
+// which answers the request.
 #ifndef TERN_SERVICE_REQUESTS_H
 #define TERN_SERVICE_REQUESTS_H
 
@@ -24,14 +24,14 @@ enum request_kind {
 
 struct download_request {
     uint8_t sha256[TERN_SHA256_SIZE];
-    uint64_t from;          // first byte wanted
+    uint64_t from;          // first byte that the client asks for
     uint32_t request_bytes; // REQUEST_AUTHORIZE: size of the client's request to the cache
 };
 
 struct progress_request {
     uint32_t round;
     uint32_t sequence;
-    bool kept; // the listener has kept a part of the update
+    bool interrupted; // the listener stores an interrupted upload of the update
     struct tern_http_unfinished unfinished;
 };
 
@@ -41,13 +41,13 @@ struct job_request {
     void *ctx;
 };
 
-// The exchange owns it until the body is complete, then the service thread until it is answered.
+// The exchange owns the struct until the body is complete, then the service thread until the answer.
 struct request {
     struct request *next;
     struct tern_http_exchange *exchange; // NULL before on_request()
     enum request_kind kind;
     uint64_t client;         // 0 for enrolments and jobs
-    enum tern_result parsed; // result of parsing; for an update also in u.update
+    enum tern_result parsed; // result of parsing the body; for an update also in u.update
     union {
         tern_EnrollRequest enroll;
         tern_CheckinRequest checkin;
@@ -60,13 +60,14 @@ struct request {
 
     // Times of a check-in, in tern_service_monotonic().
     uint64_t arrived_ms;
-    uint64_t wait_until_ms; // the client's wait_ms ends
-    uint64_t held_until_ms; // the check-in is answered, even without a task
-    bool awaits_downloads;  // a search makes its downloads; ask again when a search has ended
-    bool handled;           // tern_service_handle() has returned for it
-    bool stored;            // update: an earlier batch has stored it
-    bool answered;          // reply and tag are ready to be sent
-    bool duplicate;         // update: it was stored before
+    uint64_t wait_until_ms; // when the client's wait_ms ends
+    uint64_t held_until_ms; // when the check-in is answered even without a task
+    // A search makes this client's downloads; the check-in is tried again when a search has ended.
+    bool awaits_downloads;
+    bool handled;   // tern_service_handle() has handled the request
+    bool stored;    // update: an earlier batch has stored it
+    bool answered;  // reply and tag are ready to be sent
+    bool duplicate; // update: an earlier request has stored the same update
     struct tern_http_reply reply;
     struct tern_http_tag tag;
 };
@@ -98,7 +99,7 @@ struct tern_request_queue {
     uint32_t count;
     uint32_t max;
     bool stopping;
-    bool quiesce; // check-ins are no longer held
+    bool quiesce; // the service answers held check-ins and holds no new check-ins
     bool woken;   // the service thread must run, even without a request
 };
 
@@ -109,10 +110,11 @@ void tern_request_queue_free(struct tern_request_queue *queue);
 bool tern_request_queue_put(struct tern_request_queue *queue, struct request *request);
 // Sets one of the queue's flags and wakes the service thread.
 void tern_request_queue_set_flag(struct tern_request_queue *queue, bool *flag);
-// Takes up to `most` requests off the queue, whose lock the caller holds. *count: their number. NULL = none.
-struct request *tern_request_queue_take(struct tern_request_queue *queue, uint32_t most,
+// Removes and returns up to `limit` requests, linked by `next`. *count: their number. NULL = none. The caller has
+// queue->lock.
+struct request *tern_request_queue_take(struct tern_request_queue *queue, uint32_t limit,
                                         uint32_t *count);
-// Waits up to `ms` for a request or a flag; the caller holds the lock.
+// Waits up to `ms` for a request or a flag. The caller has queue->lock.
 void tern_request_queue_wait(struct tern_request_queue *queue, uint64_t ms);
 
 // --- Answers

@@ -11,7 +11,7 @@
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 
-// A smaller difference between the clocks is a correction by NTP; a larger one means that the clock was set.
+// A smaller difference between the clocks is a correction by NTP; a larger difference means that the clock was set.
 #define STEP_MIN_MS 1000
 
 static struct tern_service_clock read_clock(const struct tern_service *service)
@@ -52,7 +52,7 @@ static bool is_same_boot(const struct tern_db_federation *stored, const char *bo
            stored->clock_steady_ms <= steady_ms;
 }
 
-// Loads the clock of stored times, outside of transactions. *then_ms: the present time by that clock.
+// Loads the clock to which stored times refer, outside of transactions. *then_ms: the present time by this clock.
 static enum tern_result load_clock(struct tern_service *service, uint64_t *then_ms)
 {
     const struct tern_service_clock now = read_clock(service);
@@ -66,7 +66,7 @@ static enum tern_result load_clock(struct tern_service *service, uint64_t *then_
     if (service->clock_is_stored) {
         service->clock.day_ms = stored.clock_day_ms;
         service->clock.steady_ms = stored.clock_steady_ms;
-    } else { // the time since the last boot is unknown, but time cannot have gone back
+    } else { // the time since the last boot is unknown, but cannot be negative
         service->clock.day_ms = now.day_ms > latest_ms ? now.day_ms : latest_ms;
         service->clock.steady_ms = now.steady_ms;
     }
@@ -88,51 +88,52 @@ static enum tern_result store_clock(struct tern_service *service,
 enum tern_result tern_service_run_work(struct tern_service *service, tern_service_work work,
                                        void *ctx)
 {
-    struct work *place = &service->work;
-    pthread_mutex_lock(&place->lock);
-    place->work = work;
-    place->ctx = ctx;
-    place->step = WORK_QUEUED;
-    pthread_mutex_unlock(&place->lock);
+    struct work *pending = &service->work;
+    pthread_mutex_lock(&pending->lock);
+    pending->work = work;
+    pending->ctx = ctx;
+    pending->step = WORK_QUEUED;
+    pthread_mutex_unlock(&pending->lock);
     tern_request_queue_set_flag(&service->queue, &service->queue.woken);
-    pthread_mutex_lock(&place->lock);
-    while (place->step != WORK_ENDED) {
-        pthread_cond_wait(&place->ended, &place->lock);
+    pthread_mutex_lock(&pending->lock);
+    while (pending->step != WORK_ENDED) {
+        pthread_cond_wait(&pending->ended, &pending->lock);
     }
-    const enum tern_result result = place->result;
-    place->step = WORK_NONE;
-    pthread_mutex_unlock(&place->lock);
+    const enum tern_result result = pending->result;
+    pending->step = WORK_NONE;
+    pthread_mutex_unlock(&pending->lock);
     return result;
 }
 
 // Runs the queued work of another thread inside a transaction, and returns its result.
 static enum tern_result do_work(struct tern_service *service, uint64_t now)
 {
-    struct work *place = &service->work;
-    pthread_mutex_lock(&place->lock);
-    const bool is_queued = place->step == WORK_QUEUED;
-    pthread_mutex_unlock(&place->lock);
+    struct work *pending = &service->work;
+    pthread_mutex_lock(&pending->lock);
+    const bool is_queued = pending->step == WORK_QUEUED;
+    pthread_mutex_unlock(&pending->lock);
     if (!is_queued) {
         return TERN_OK;
     }
-    const enum tern_result result = place->work(service->federation, now, place->ctx);
-    pthread_mutex_lock(&place->lock);
-    place->step = WORK_DONE;
-    pthread_mutex_unlock(&place->lock);
+    const enum tern_result result = pending->work(service->federation, now, pending->ctx);
+    pthread_mutex_lock(&pending->lock);
+    pending->step = WORK_DONE;
+    pthread_mutex_unlock(&pending->lock);
     return result;
 }
 
-// Wakes the callers that wait for completed work; `all` wakes every caller. result: TERN_OK = the work is committed.
+// Wakes the thread that waits for its completed work. all: also if the work has not begun. result: TERN_OK = the work
+// is committed.
 static void end_work(struct tern_service *service, enum tern_result result, bool all)
 {
-    struct work *place = &service->work;
-    pthread_mutex_lock(&place->lock);
-    if (place->step == WORK_DONE || (all && place->step == WORK_QUEUED)) {
-        place->step = WORK_ENDED;
-        place->result = result;
-        pthread_cond_signal(&place->ended);
+    struct work *pending = &service->work;
+    pthread_mutex_lock(&pending->lock);
+    if (pending->step == WORK_DONE || (all && pending->step == WORK_QUEUED)) {
+        pending->step = WORK_ENDED;
+        pending->result = result;
+        pthread_cond_signal(&pending->ended);
     }
-    pthread_mutex_unlock(&place->lock);
+    pthread_mutex_unlock(&pending->lock);
 }
 
 // --- Halting
@@ -209,7 +210,8 @@ bool tern_service_halted(struct tern_service *service, char why[256])
     return true;
 }
 
-// Most requests in one transaction: enough to share its fsync, few enough that the first does not wait long for the last.
+// Most requests in one transaction: enough to share the transaction's fsync, few enough that the first request does not
+// wait long for the last request.
 #define BATCH_MAX 1024
 
 // Longest time between two writes of the meter and of last_seen_ms, so that `report bytes` equals the clients' own meters
@@ -281,7 +283,7 @@ static void set_log_request(const struct request *request)
     tern_log_set_request(is_clients ? tern_http_exchange_request(request->exchange)->id : 0);
 }
 
-// Handles the taken requests. Each one is then answered in service->batch, held, or in service->waiting.
+// Handles the taken requests. Each request is then answered in service->batch, held, or in service->waiting.
 static enum tern_result handle_all(struct tern_service *service, struct request *taken,
                                    uint64_t now)
 {
@@ -298,7 +300,8 @@ static enum tern_result handle_all(struct tern_service *service, struct request 
     while (taken != NULL) {
         struct request *request = taken;
         taken = taken->next;
-        // An update that a merge kept from being handled waits for the next batch, even if the merge has ended since.
+        // An update that was not handled because of a merge waits for the next batch, even if the merge has ended
+        // since.
         const bool waits =
             result == TERN_OK && (!request->handled || awaits_merge(service, request));
         if (result == TERN_OK && !waits) {
@@ -381,7 +384,7 @@ static enum tern_result run_transaction(struct tern_service *service, struct req
                                         const struct tern_service_clock *clock, bool flush)
 {
     enum tern_result result = TERN_OK;
-    if (tern_db_changed_by_others(service->db)) { // before rebase_clock() writes the round
+    if (tern_db_changed_by_others(service->db)) { // checked before rebase_clock() writes the round
         result = load_changes(service);
     }
     if (result == TERN_OK && !clock_is_current(service, clock)) {
@@ -398,7 +401,7 @@ static enum tern_result run_transaction(struct tern_service *service, struct req
     if (result == TERN_OK && flush) {
         result = tern_metering_flush(service->metering, service->db);
     }
-    // After a failure, a batch without writes of its own must write, to prove that the store works again.
+    // After a failure, a batch must write even if it has nothing to write, to prove that the store works again.
     if (result == TERN_OK && service->snapshot.failure[0] != '\0') {
         result = tern_db_touch(service->db);
     }
@@ -425,7 +428,7 @@ static void mark_stored(struct tern_service *service)
     }
 }
 
-// Moves the requests to the batch, answered by `answer`; NULL = unanswered.
+// Adds the requests to the batch and calls `answer` for each request; NULL = without an answer.
 static void add_to_batch(struct tern_service *service, struct request *taken,
                          void (*answer)(struct request *))
 {
@@ -490,13 +493,13 @@ static void fail_batch(struct tern_service *service, enum tern_result why,
     tern_service_answer_failed(service, tern_answer_unavailable);
     if (tern_service_is_stuck(service)) {
         refuse_queued(service);
-        service->broken = true; // loading would take as long, so the next batch loads
+        service->broken = true; // loading the store would take as long, so the next batch does it
     }
     reconnect_batch(service);
-    // Before the answers: a client may send its next request at once.
+    // A new iteration begins before the answers, because a client may send its next request at once.
     atomic_store(&service->iteration_ms, tern_monotonic_ms());
     send_batch(service);
-    if (!service->broken) { // otherwise the next batch loads memory
+    if (!service->broken) { // if broken, the next batch loads memory
         reload(service);
     }
     // An immediate retry on a full or failing disk would fail, too.
@@ -549,7 +552,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
             service->clock_is_stored = true;
         }
         mark_stored(service);
-        // During a merge the failure may have been the storing of the version, which is not repeated yet.
+        // During a merge, the failed write may have been the new version, which this batch has not repeated.
         if (!tern_federation_is_merging(service->federation)) {
             tern_service_snapshot_stored(service, TERN_OK);
         }
@@ -630,13 +633,13 @@ static uint64_t left_until(uint64_t due, uint64_t now, uint64_t at_most)
     return left < at_most ? left : at_most;
 }
 
-// Returns the ms until something is due.
+// Returns how many ms the service thread can wait for requests.
 static uint64_t idle_ms(const struct tern_service *service)
 {
     if (tern_service_is_halted(service)) {
         return SLEEP_MAX_MS;
     }
-    // After a failure, tries again with the next request, or in a second.
+    // After a failure the thread tries again with the next request, or in a second.
     if (service->broken || service->snapshot.failure[0] != '\0') {
         return left_until(service->batch_ms + SLEEP_MAX_MS, tern_service_monotonic(service),
                           SLEEP_MAX_MS);
@@ -655,8 +658,8 @@ static uint64_t idle_ms(const struct tern_service *service)
     return left_until(service->flushed_ms + FLUSH_MS, now, left);
 }
 
-// Takes requests off the queue; waits until something is due if there are none. False: the service stops, and the queue is
-// empty.
+// Takes requests off the queue; if the queue is empty, waits for a request or the end of idle_ms(). False: the service
+// stops, and the queue is empty.
 static bool begin_iteration(struct tern_service *service, struct request **taken, uint32_t *count)
 {
     struct tern_request_queue *queue = &service->queue;
@@ -733,7 +736,7 @@ static void service_free(struct tern_service *service)
     pthread_mutex_destroy(&service->next_config_lock);
     pthread_cond_destroy(&service->work.ended);
     pthread_mutex_destroy(&service->work.lock);
-    free(service->held.of);
+    free(service->held.checkins);
     free(service);
 }
 
@@ -786,7 +789,8 @@ static void explain_start(enum tern_result result, struct tern_db *db, char why[
     const char *detail = tern_result_sentence(result);
     switch ((int)result) {
     case TERN_ERR_IO:
-        if (why[0] != '\0') { // an error of the merges' own connection
+        if (why[0] !=
+            '\0') { // the error is of the merges' database connection, and `why` describes it
             return;
         }
         detail = tern_db_error(db);

@@ -60,10 +60,11 @@ TERN_MUST_USE enum tern_result tern_service_start(const struct tern_service_conf
 // Returns the handler of the public listener, which must stop before the service.
 struct tern_http_handler tern_service_handler(struct tern_service *service);
 
-// Answers all held check-ins and holds no new ones, so that a listener can drain. Any thread.
+// Answers all held check-ins and holds no new check-ins, so that a listener can drain. Any thread.
 void tern_service_quiesce(struct tern_service *service);
 
-// Stores everything pending and ends the thread; db is the caller's again. Call it after the listeners have stopped.
+// Stores all pending changes, ends the thread, and returns the ownership of db to the caller. The listeners must have
+// stopped.
 void tern_service_stop(struct tern_service *service);
 
 // Whether the service has halted: its store is damaged or another aggregator has taken it over, so that it answers all
@@ -132,10 +133,11 @@ TERN_MUST_USE enum tern_result tern_service_run_work(struct tern_service *servic
 
 // Whether a gateway's upstream aggregator answers.
 struct tern_service_upstream {
-    bool is_known;          // the service is a gateway's
-    uint64_t answered_ms;   // last answer, in Unix ms; 0 = none since the start
-    uint64_t silent_ms;     // first failed request since then, in Unix ms; 0 = it answers
-    enum tern_result error; // of the last failed request
+    bool is_known;        // the service is a gateway's
+    uint64_t answered_ms; // last answer, in Unix ms; 0 = none since the start
+    // First failed request after answered_ms, in Unix ms; 0 = the upstream aggregator answers.
+    uint64_t silent_ms;
+    enum tern_result error; // error of the last failed request
     int status;             // HTTP status of the last failed request; 0 = no answer
     char why[200];          // reason of the failure
 };
@@ -160,8 +162,8 @@ struct tern_service_facts {
     uint64_t updates_accepted;
     uint64_t updates_duplicate;
     uint64_t enrolled;
-    uint64_t downloads;     // sent to clients, by this aggregator or by a cache
-    uint64_t authorized;    // of these, sent by a cache
+    uint64_t downloads;     // downloads sent to clients, by this aggregator or by a cache
+    uint64_t authorized;    // downloads that a cache sent to a client
     uint64_t cache_fills;   // downloads sent to caches
     uint64_t cache_wire_up; // wire bytes between caches and this aggregator
     uint64_t cache_wire_down;
@@ -171,7 +173,7 @@ struct tern_service_facts {
     // Measured every few seconds; 0 = unknown.
     uint64_t database_bytes;
     uint64_t disk_free_bytes;   // on the database's file system
-    uint64_t disk_room_bytes;   // of the database's file, log and reserve, and of free space
+    uint64_t disk_room_bytes;   // bytes of the database's file, log and reserve, and of free space
     uint64_t disk_needed_bytes; // tern_service_set_disk_needed()
     uint64_t checked_ms;        // tern_service_set_checked(), in Unix ms; 0 = never
     bool stores;                // tern_service_can_store()
@@ -184,7 +186,7 @@ struct tern_service_facts {
 // Returns the facts as of the last transaction. Any thread; does not block.
 void tern_service_facts(struct tern_service *service, struct tern_service_facts *facts);
 
-// Load clients, join codes or the open round again, after a job has changed them in the store. Only within a job.
+// Load clients, join codes or the open round from the store, after a job has changed them. Only within a job.
 TERN_MUST_USE enum tern_result tern_service_reload_clients(struct tern_service *service);
 TERN_MUST_USE enum tern_result tern_service_reload_codes(struct tern_service *service);
 TERN_MUST_USE enum tern_result tern_service_reload_round(struct tern_service *service);

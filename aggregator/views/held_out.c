@@ -70,7 +70,7 @@ static enum tern_result bound_claims(const struct loading *loading, uint32_t *mo
     return TERN_OK;
 }
 
-// Adds up the last figure, once every client's value of it was read.
+// Computes the spread of the last figure, after the values of all clients were read.
 static enum tern_result add_up(struct loading *loading)
 {
     uint32_t most;
@@ -97,7 +97,7 @@ static enum tern_result add(struct loading *loading, const struct tern_db_metric
         return TERN_ERR_NO_MEMORY;
     }
     of->model = row->model == TERN_EVALUATED_REPLICA ? row->model : of->model;
-    if (loading->count == loading->room) { // the list is emptied after each figure
+    if (loading->count == loading->room) { // the list has the clients of one figure
         struct reported *reported =
             tern_grown(loading->reported, loading->room, sizeof reported[0]);
         if (reported == NULL) {
@@ -156,7 +156,7 @@ static void add_one(cJSON *row, const struct tern_held_out *of)
     tern_json_u64(row, key, spread->worst_client);
 }
 
-// Returns the index of the version's first figure, or of the next version's.
+// Returns the index of the first figure of this version, or of the next version that has figures.
 static size_t first_of(const struct tern_held_outs *all, uint32_t version)
 {
     size_t first = 0;

@@ -7,8 +7,8 @@
 #include "store/store.h"
 #include <cjson/cJSON.h>
 
-// Where at least this many clients report a figure, no client counts for more examples than TERN_HELD_OUT_BOUND
-// times the median claim (lower median). One client's claim then cannot decide a mean.
+// If at least this many clients report a figure, no client counts for more examples than TERN_HELD_OUT_BOUND times the
+// lower median of the clients' examples. One client's claim then cannot decide a mean.
 #define TERN_HELD_OUT_LEAST 3
 #define TERN_HELD_OUT_BOUND 16
 
@@ -16,12 +16,13 @@
 struct tern_held_out {
     uint32_t version;
     char name[TERN_DB_METRIC_MAX];
-    enum tern_db_evaluated model; // the replica, if any client measured that
+    // Weights that were measured: the replica, if any client measured it.
+    enum tern_db_evaluated model;
     struct tern_spread spread;
 };
 
 struct tern_held_outs {
-    struct tern_held_out *list; // by version and name
+    struct tern_held_out *list; // sorted by version, then by name
     size_t count;
 };
 
@@ -31,7 +32,7 @@ TERN_MUST_USE enum tern_result tern_held_outs_load(struct tern_db *db, uint32_t 
                                                    uint32_t last, struct tern_held_outs *all);
 void tern_held_outs_free(struct tern_held_outs *all);
 
-// Combines the figures of a version, weighted by examples. False: no client reported any.
+// Combines the figures of a version, weighted by examples. False: no client reported a figure.
 struct tern_accuracy;
 bool tern_held_outs_accuracy(const struct tern_held_outs *all, uint32_t version,
                              struct tern_accuracy *accuracy);

@@ -196,7 +196,7 @@ enum tern_result tern_view_write_csv(struct tern_view_rows *rows, FILE *out)
 // --- Tables for people
 
 #define CELL_MAX 256
-#define NONE "-" // an unknown or empty value
+#define NONE "-" // stands for an unknown or empty value
 
 // Writes the label of a column: "last seen" for "last_seen_ms".
 static const char *label_of(const struct tern_view_column *column, char text[CELL_MAX])
@@ -320,7 +320,7 @@ static enum tern_colour colour_of(const struct tern_view_column *column, const c
     return TERN_COLOUR_NONE;
 }
 
-// asked: the query names its columns, so that empty columns stay, too.
+// asked: the query names its columns, so that empty columns are shown, too.
 static enum tern_text_kind text_kind_of(const struct tern_view_column *column, bool asked)
 {
     if (column->format == TERN_VIEW_LONG || column->format == TERN_VIEW_NOTE) {

@@ -41,10 +41,9 @@ static bool next_bytes(struct tern_view_rows *rows, void *at)
         .next = next_bytes,                                                                        \
     }
 
-static const struct tern_view_column purpose_columns[] = {
-    STORED(ENUM, purpose, purpose, , ,
-           SHOWN("purpose", PLAIN,
-                 "what the bytes were for: handshake, enroll, checkin, download or upload"))
+static const struct tern_view_column purpose_columns[] = {STORED(
+    ENUM, purpose, purpose, , ,
+    SHOWN("purpose", PLAIN, "purpose of the bytes: handshake, enroll, checkin, download or upload"))
 #define COLUMN STORED
 #include "store/tables/bytes.def"
 };
@@ -67,18 +66,19 @@ BYTES_VIEW(round, TERN_METER_BY_ROUND);
 
 // --- Fairness
 
-// Most different figures of all clients. One client reports at most loss, accuracy and TERN_METRICS_MAX metrics
-// (client/ports.h).
+// Most distinct names of figures over all clients. One client reports at most loss, accuracy and TERN_METRICS_MAX
+// metrics (client/ports.h).
 #define FIGURES_MAX 12
 
-// A client that trains and has sent a request; others cannot be selected.
+// A client that trains and has sent a request; other clients cannot be selected.
 struct share {
     struct tern_db_client_total total;
-    float figures[FIGURES_MAX]; // last figures of its held-out data; NAN: never reported
+    // The client's last figures on its held-out data; NAN: never reported.
+    float figures[FIGURES_MAX];
 };
 
 struct fairness_state {
-    struct share *shares; // ascending by client
+    struct share *shares; // sorted by client
     uint32_t count;
     uint32_t next;
     char names[FIGURES_MAX][TERN_DB_METRIC_MAX];
@@ -93,7 +93,8 @@ static const struct tern_view_column fairness_columns[] = {
     STORED(U64, client, , , , SHOWN("client", PLAIN, "id of the client"))
         STORED(U32, invited, , , , SHOWN("invited", PLAIN, "rounds that selected the client"))
             STORED(U32, reported, , , ,
-                   SHOWN("reported", PLAIN, "of these, rounds that accepted its update"))};
+                   SHOWN("reported", PLAIN,
+                         "rounds that selected the client and accepted its update"))};
 
 static enum tern_result add_client(struct fairness_state *state,
                                    const struct tern_db_client *client)
@@ -143,7 +144,7 @@ static uint32_t column_of(struct fairness_state *state, const char *name)
     return FIGURES_MAX;
 }
 
-// Versions come in ascending order, so that the figure of the last one stays.
+// Versions are read in ascending order, so that the figure of the last version remains.
 static void add_figure(struct fairness_state *state, const struct tern_db_metric *metric)
 {
     struct share *share = find(state, metric->client);
@@ -153,7 +154,8 @@ static void add_figure(struct fairness_state *state, const struct tern_db_metric
     }
 }
 
-// Loads loss and accuracy first (usual), because clients choose other names and there is room for FIGURES_MAX.
+// Loads the figures of all clients. usual: only loss and accuracy, which are loaded first, because clients choose the
+// other names and at most FIGURES_MAX names are loaded.
 static enum tern_result load_named(struct tern_view_rows *rows, bool usual)
 {
     struct tern_db_metric metric;

@@ -90,7 +90,8 @@ static enum tern_result take_metrics(struct rounds_state *state, uint32_t versio
     return TERN_OK;
 }
 
-// Reads the figures of a version's global model, or of its replica if there are none. num_examples is 0 without any.
+// Reads the evaluators' figures of a version's global model, or of its replica if the global model has no figures.
+// num_examples is 0 if there are no figures.
 static enum tern_result take_accuracy(struct rounds_state *state, uint32_t version,
                                       struct tern_accuracy *accuracy)
 {
@@ -143,7 +144,7 @@ static const char *const part_helps[PARTS] = {
     "client with the worst value",
 };
 
-#define NAMES_MAX 32 // most figures: clients may report other ones in each round
+#define NAMES_MAX 32 // most names of figures, because clients may report other names in each round
 #define COLUMN_NAME_MAX (TERN_DB_METRIC_MAX + 32)
 
 struct held_out_names {
@@ -183,7 +184,7 @@ static void get_held_out(const void *at, const struct tern_view_column *column,
     }
 }
 
-// Returns the figure that most clients reported; NULL: none.
+// Returns the figure that most clients reported; NULL: no client reported a figure.
 static const struct tern_held_out *most_reported(const struct round_row *row)
 {
     size_t count;
@@ -253,7 +254,7 @@ static enum tern_result add_figures(struct tern_view_rows *rows, const struct te
          .get = get_held_out_clients},
         {.name = "held_out_model",
          .kind = TERN_VIEW_TEXT,
-         .help = "weights that they measured: replica or global",
+         .help = "weights that clients measured on held-out data: replica or global",
          .get = get_held_out_model}};
     for (size_t i = 0; i < all->count; i++) {
         TERN_TRY(add_figure(rows, names, all->list[i].name));

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A value that a row must have in a column, or as one of its tags.
+// A condition of a query: a value that a row must have in a column, or as one of its tags.
 struct tern_view_condition {
     size_t column;
     bool is_tag;
@@ -180,7 +180,7 @@ static enum tern_result show(struct tern_view_rows *rows, size_t column)
     return TERN_OK;
 }
 
-// Whether a list such as "site=a,line=3" has this item, or one with it as the key.
+// Whether a list such as "site=a,line=3" has this item, or an item with this key.
 static bool has_item(const char *list, const char *item)
 {
     const size_t len = strlen(item);
@@ -194,7 +194,7 @@ static bool has_item(const char *list, const char *item)
     return false;
 }
 
-// Shows the columns that begin with the prefix, except those of a list of names.
+// Shows the columns whose names begin with the prefix, except the columns in a list of names.
 static enum tern_result show_pattern(struct tern_view_rows *rows, const char *prefix, size_t len,
                                      const char *except)
 {
@@ -417,7 +417,7 @@ static int compare_values(const struct tern_view_value *a, const struct tern_vie
     }
 }
 
-// Unknown values come first in both orders, so that --last leaves them out.
+// Sorts unknown values first in ascending and descending order, so that --last leaves them out.
 static int compare_keys(const void *a, const void *b)
 {
     const struct sort_key *one = a;
@@ -431,7 +431,7 @@ static int compare_keys(const void *a, const void *b)
     return order != 0 ? order : (one->at > other->at) - (one->at < other->at);
 }
 
-// Sorts the kept rows in the order of the query.
+// Sorts the rows in rows->kept in the order of the query.
 static enum tern_result sort(struct tern_view_rows *rows)
 {
     const size_t size = rows->view->row_size;
@@ -464,7 +464,7 @@ static enum tern_result sort(struct tern_view_rows *rows)
     return TERN_OK;
 }
 
-// Sorts the kept rows and keeps only the last ones, as many as the query wants.
+// Sorts the rows in rows->kept, and drops all but the last rows, as many as the query wants.
 static enum tern_result drop_first(struct tern_view_rows *rows)
 {
     const size_t size = rows->view->row_size;
@@ -477,7 +477,7 @@ static enum tern_result drop_first(struct tern_view_rows *rows)
     return TERN_OK;
 }
 
-// Reads all rows and keeps those that the query wants. With --last it never keeps more than twice as many.
+// Reads all rows into rows->kept. With --last, rows->kept never has more than twice as many rows as the query wants.
 static enum tern_result keep_rows(struct tern_view_rows *rows)
 {
     const size_t size = rows->view->row_size;

@@ -18,7 +18,7 @@ enum tern_view_kind {
     TERN_VIEW_REAL, // a float
     TERN_VIEW_BOOL,
     TERN_VIEW_TEXT,
-    TERN_VIEW_FIGURES, // names with a float each
+    TERN_VIEW_FIGURES, // names, each with a float
     TERN_VIEW_NULL,    // an unknown value; no column has this kind
 };
 
@@ -38,7 +38,7 @@ enum tern_view_format {
     TERN_VIEW_ID,    // the first 12 digits of a hash
     TERN_VIEW_LONG,  // text that a narrow terminal cuts
     TERN_VIEW_NOTE,  // like LONG, but a column without any text is left out
-    TERN_VIEW_STATE, // a word; good and bad states are coloured
+    TERN_VIEW_STATE, // a word, in colour if the state is good or bad
 };
 
 struct tern_view_value {
@@ -49,27 +49,28 @@ struct tern_view_value {
     const char *text; // valid until the next row
     const struct tern_median_metric *figures;
     uint32_t count;                      // number of figures
-    char hash[2 * TERN_SHA256_SIZE + 1]; // the text of a hash
+    char hash[2 * TERN_SHA256_SIZE + 1]; // a hash in hexadecimal digits, for `text`
 };
 
 // How a value is read from the struct of a row.
 enum tern_view_source {
-    TERN_VIEW_COMPUTED, // by get()
+    TERN_VIEW_COMPUTED, // by tern_view_column.get()
     TERN_VIEW_U64,
     TERN_VIEW_U32,
     TERN_VIEW_FLOAT,
     TERN_VIEW_FLAG,
     TERN_VIEW_CHARS,
-    TERN_VIEW_HASH, // all zeros: null
+    TERN_VIEW_HASH, // a hash of zeros means null
     TERN_VIEW_WORD,
 };
 
 struct tern_view_column {
-    const char *name; // in JSON, CSV and options; NULL: a column of the database that is not shown
-    const char *heading; // in a table for people; NULL: the name in capitals, without _MS
+    // Name in JSON, CSV and options; NULL: a column of the database that no list shows.
+    const char *name;
+    const char *heading; // heading in a table for people; NULL: the name in capitals, without _MS
     enum tern_view_kind kind;
     enum tern_view_format format;
-    bool listed; // the dashboard's table shows the column, even if the view's usual columns lack it
+    bool listed; // the dashboard's table shows the column, even if tern_view.usual lacks its name
     const char *help; // describes the value, without a full stop
     enum tern_view_source source;
     size_t offset;
@@ -143,7 +144,7 @@ struct tern_view {
     size_t row_size;
     size_t state_size; // bytes of rows->state, zeros before open()
     enum tern_result (*open)(struct tern_view_rows *rows);
-    // Reads the next row into zeros. False: there is none, or rows->result is set.
+    // Reads the next row into `row`, which is all zero. False: there is no further row, or rows->result is set.
     bool (*next)(struct tern_view_rows *rows, void *row);
     void (*close)(struct tern_view_rows
                       *rows); // frees the state, also after open() failed; NULL: nothing to free
@@ -154,14 +155,14 @@ struct tern_view {
 #define TERN_VIEW_COLUMNS(list) .columns = (list), .count = sizeof(list) / sizeof((list)[0])
 
 extern const struct tern_view tern_view_clients;
-extern const struct tern_view tern_view_client_rounds; // of query.client
+extern const struct tern_view tern_view_client_rounds; // rounds that selected query.client
 extern const struct tern_view tern_view_schedule;
 extern const struct tern_view tern_view_ledger;
 extern const struct tern_view tern_view_codes;
 // Returns "valid", "expired" or "used up". Static string.
 const char *tern_code_state(const struct tern_db_code *code, uint64_t now_ms);
 extern const struct tern_view tern_view_replicas;
-// Returns the form in which a replica is kept: "seed", "downloads", "snapshot" or "float32". Static string.
+// Returns the form in which a replica is stored: "seed", "downloads", "snapshot" or "float32". Static string.
 const char *tern_view_replica_form(uint32_t form);
 extern const struct tern_view tern_view_held; // the replica that each client holds
 extern const struct tern_view tern_view_rounds;
@@ -170,7 +171,7 @@ extern const struct tern_view tern_view_client_bytes;
 extern const struct tern_view tern_view_round_bytes;
 extern const struct tern_view tern_view_fairness;
 
-// How evenly rounds use the clients that train.
+// Describes how evenly rounds use the clients that train.
 struct tern_held_outs; // views/held_out.h
 struct tern_fairness_summary {
     uint32_t rounds;
@@ -190,7 +191,7 @@ struct tern_view_query {
     const char *where; // "state=open,tag=site=oslo": rows that fit all conditions; NULL: every row
     const char *sort;  // "loss" or "-loss", descending; NULL: in the order of the key
     uint64_t last;     // number of rows at the end of these; 0 = all
-    uint64_t after;    // only keys above it
+    uint64_t after;    // only rows with a key above this one
     uint32_t limit;    // most rows to read; 0 = all
     uint64_t client;   // only rows of this client; 0 = all
     uint64_t now_ms;
@@ -205,18 +206,18 @@ struct tern_view_rows {
     size_t count;
     size_t *shown; // indices of columns, in the order of the query
     size_t shown_count;
-    void *state;                   // the view's
+    void *state;                   // tern_view.state_size bytes for the view
     void *row;                     // the present row
-    struct tern_db_rows *lists[4]; // tern_view_read()
-    enum tern_result result;       // failure of next()
+    struct tern_db_rows *lists[4]; // lists of the store that tern_view_read() has added
+    enum tern_result result;       // error of tern_view.next()
     // The rest belongs to view.c.
     size_t list_count;
-    uint64_t read; // rows so far
+    uint64_t read; // number of rows read so far
     struct tern_view_condition *conditions;
     size_t condition_count;
     size_t sort; // index of the column to sort by
     bool descending;
-    char *kept; // rows that are sorted, or of which only the last are wanted
+    char *kept; // rows in memory, if the query sorts rows or wants only the last ones
     size_t kept_count;
     size_t kept_next;
 };
@@ -244,11 +245,11 @@ void tern_view_value(const void *row, const struct tern_view_column *column,
 struct tern_db_rows *tern_view_read(struct tern_view_rows *rows, struct tern_db_rows *list);
 // Whether the query asks for a column whose name begins with `prefix`, by name or by a pattern.
 bool tern_view_wants(const struct tern_view_rows *rows, const char *prefix);
-// Adds a column after the others. Its strings belong to the view's state. TERN_ERR_NO_MEMORY
+// Adds a column after all other columns. Its strings belong to the view's state. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_view_add_column(struct tern_view_rows *rows,
                                                     const struct tern_view_column *column);
-// Reads a second table in the same order: steps until the key, the first member of *next, is at least `key`. Returns
-// whether it is equal.
+// Reads a second table in the order of its keys: steps until the key, the first member of *next, is at least `key`.
+// Returns whether both keys are equal.
 struct tern_view_beside {
     struct tern_db_rows *rows;
     bool read; // *next has a row

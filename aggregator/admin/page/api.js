@@ -1,4 +1,5 @@
-// Sends requests to the admin API within a session. The browser has the session's cookie, this page its key.
+// Sends requests to the admin API within a session. The browser has the session's cookie, this page has the session's
+// key.
 const KEY = "tern-session-key";
 const PAGE = 1000; // most rows of one reply
 const FEW = 100; // rows of one reply with held-out figures, each of which needs many rows of the store

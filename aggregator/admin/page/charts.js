@@ -191,7 +191,7 @@ export class Chart {
     for (const tick of level) {
       const x = this.toX(tick);
       drawing.append(svg("line", { class: "grid", x1: x, x2: x, y1: TOP, y2: bottom }));
-      // A label that would pass the edge of the chart ends at the edge.
+      // Aligns a label that would cross the edge of the chart with the edge.
       drawing.append(svg("text", { class: x > right - TICK_WIDTH / 3 ? "end" : "middle", x: Math.min(x, right + 4), y: HEIGHT - 8 }, this.x.tick(tick, x1 - x0)));
     }
     drawing.append(svg("line", { class: "axis", x1: LEFT, x2: right, y1: bottom, y2: bottom }));

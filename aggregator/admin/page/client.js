@@ -44,14 +44,14 @@ function aboutBuffer({ ledger }) {
   return [
     ["Residual error, norm", real(ledger.norm)], ["Largest value", real(ledger.maximum)],
     ["Last accepted round", known(ledger.round, count)], ["Loss in it", known(ledger.round && ledger.loss, real)],
-    ["Bytes of that update", known(ledger.round && ledger.update_bytes, bytes)],
+    ["Bytes of this update", known(ledger.round && ledger.update_bytes, bytes)],
     ["Directive", `${ledger.directive}${ledger.reason ? `: ${ledger.reason}` : ""}`],
     ["Anomaly", ledger.anomaly === "none" ? "none" : `${ledger.anomaly}: ${ledger.sentence}`],
   ];
 }
 
 function aboutFigures({ held_out: held }) {
-  if (held === null) return [["Figures", "none of the last versions"]];
+  if (held === null) return [["Figures", "none for the last versions"]];
   const worst = worstClass(held.metrics);
   return [["Version", count(held.version)], ["Examples", count(held.num_examples)],
     ...Object.entries(held.metrics).filter(([name]) => isFigure(name))

@@ -16,7 +16,7 @@ let again = () => {};
 
 export async function revoke({ id, name }, refresh) {
   const body = [paragraph(`Client ${id} (${name || "without a name"}) is shut out: its token and its key are refused from now on.`),
-    paragraph("It would have to enrol again, as a new client. What it has contributed stays.")];
+    paragraph("It would have to enrol again, as a new client. Its contributions remain in the model.")];
   if (!(await confirm(`Revoke client ${id}?`, body, "Revoke"))) return;
   await attempt("The revocation", () => post(`clients/${id}/revoke`));
   readAt = 0;
@@ -37,7 +37,7 @@ function make() {
     search: (i) => `${clients.id[i]} ${clients.name[i]} ${clients.platform[i]} ${clients.tags[i]} ${clients.replica[i] || ""}`,
     rowClass: (i) => (clients.revoked[i] ? "off" : null),
     choices: [["all", () => true], ["not revoked", (i) => !clients.revoked[i]], ["revoked", (i) => clients.revoked[i]],
-      ["evaluators", (i) => clients.evaluator[i]], ["silent for a day", (i) => !clients.revoked[i] && now - clients.last_seen_ms[i] > DAY_MS],
+      ["evaluators", (i) => clients.evaluator[i]], ["not seen for a day", (i) => !clients.revoked[i] && now - clients.last_seen_ms[i] > DAY_MS],
       ["budget spent", (i) => clients.budget_left[i] === 0], ["with an anomaly", (i) => anomalyOf(i) !== "–"]],
   });
 }

@@ -11,7 +11,7 @@ let again = () => {};
 
 async function cancel(code) {
   const body = [paragraph(`Nobody enrols with the code ${code.id}${code.label ? ` (${code.label})` : ""} from now on.`),
-    paragraph("Clients that enrolled with it stay.")];
+    paragraph("Clients that enrolled with the code stay enrolled.")];
   if (!(await confirm("Cancel this join code?", body, "Cancel the code"))) return;
   await attempt("Cancelling the code", () => post(`enroll-codes/${code.id}/cancel`));
   again();
@@ -25,7 +25,7 @@ async function makeCode(event) {
   const tags = byId("code-tags").value.trim();
   const evaluator = byId("code-evaluator").value === "yes";
   const body = [paragraph(`Whoever has it can enrol ${uses === 1 ? "one client" : `${count(uses)} clients`}, for ${expires.selectedOptions[0].text}.`)];
-  if (evaluator) body.push(paragraph("Clients that ask to may be evaluators: their figures decide accuracy and the best version."));
+  if (evaluator) body.push(paragraph("Clients may enrol as evaluators: their figures decide accuracy and the best version."));
   if (!(await confirm("Make a join code?", body, "Make the code"))) return;
   const made = await attempt("Making the code", () => post("enroll-codes", { uses, expires_s: Number(expires.value), label, tags, evaluator }));
   again();

@@ -7,13 +7,13 @@ import { byId, bytes, count, duration, element, fill, real } from "./text.js";
 const NEEDED = ["round", "state", "opened_ms", "closed_ms", "mean_loss", "accuracy", "evaluated_loss", "metrics", "participants",
   ...["payload", "http", "tls", "wire"].flatMap((layer) => [`${layer}_up`, `${layer}_down`])];
 
-let other = null; // {name, rounds}
-let own = null; // {model, rounds}
+let other = null; // the run to compare with: {name, rounds}
+let own = null; // this run: {model, rounds}
 
 // Returns the rounds of the other run; null = none is chosen.
 export const otherRounds = () => (other === null ? null : other.rounds);
 
-// Returns the closed rounds. Curves and comparisons leave out an open round, which has figures of some members only.
+// Returns the closed rounds. Curves and comparisons leave out an open round, whose figures are of only some members.
 export function closedOf(rounds) {
   const closed = rounds.state.findIndex((state) => state === "open");
   return closed < 0 ? rounds : Object.fromEntries(Object.entries(rounds).map(([name, column]) => [name, column.slice(0, closed)]));

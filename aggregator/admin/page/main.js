@@ -27,7 +27,8 @@ function view() {
 
 // --- Asking
 
-// Fetches new rounds, and again those that can still change: open ones, and two before, for late evaluators.
+// Fetches new rounds, and fetches again the rounds that can still change: open rounds, and the two rounds before, for
+// late evaluators.
 async function readRounds() {
   if (history === null) {
     history = await columnsAfter("rounds", "round", 0);

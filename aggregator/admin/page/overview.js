@@ -26,7 +26,7 @@ async function closeRound(refresh) {
   const reported = round.reported === 0
     ? "It has no update yet: members that did not report are replaced where others can be."
     : `It is merged with the ${plural(round.reported, "update")} that it has, of ${count(round.target)} wanted.`;
-  if (!(await confirm(`Close round ${round.round}?`, [paragraph(reported), paragraph("This cannot be taken back.")], "Close the round"))) return;
+  if (!(await confirm(`Close round ${round.round}?`, [paragraph(reported), paragraph("This cannot be undone.")], "Close the round"))) return;
   await attempt("Closing the round", () => post(`rounds/${round.round}/close`));
   refresh();
 }
@@ -57,7 +57,7 @@ function showNow(status, waiting) {
 
 function showMissing(status, waiting) {
   const host = byId("missing");
-  const untold = waiting.reason === "statistics";
+  const lackStatistics = waiting.reason === "statistics";
   if (waiting.waits_for === 0) {
     fill(host, [element("p", { class: "quiet" }, openRound === null ? "No round is open." : "Nobody: all members have reported.")]);
     return;
@@ -65,11 +65,11 @@ function showMissing(status, waiting) {
   const rows = waiting.members.map((member) => [
     `${member.id} ${member.name}`,
     ago(member.last_seen_ms, status.now_ms),
-    untold ? "has told no statistics" : !member.has_task ? "has not come for its task" : member.tries > 1 ? `came for its task ${count(member.tries)} times or more` : "has its task",
+    lackStatistics ? "has reported no statistics" : !member.has_task ? "has not fetched its task" : member.tries > 1 ? `came for its task ${count(member.tries)} times or more` : "has its task",
     member.budget_left === null ? "no limit" : member.budget_left > 0 ? bytes(member.budget_left) : "spent",
   ]);
   const more = waiting.waits_for - waiting.members.length;
-  fill(host, [small(untold ? "Clients whose statistics are awaited" : "Members of the open round without an update",
+  fill(host, [small(lackStatistics ? "Clients whose statistics are missing" : "Members of the open round without an update",
     [["Client"], ["Last seen", true], ["State"], ["Budget left", true]], rows),
   ...(more > 0 ? [element("p", { class: "quiet" }, `and ${count(more)} more, seen later`)] : [])]);
 }
@@ -153,7 +153,7 @@ function showChoice(rounds, held) {
 
 function drawEvaluated(chart, x, kind, rounds, name) {
   const columns = (run) => [evaluated(run, name)];
-  chart.describe(EVALUATED + name, labelOf(name), "by evaluators, their median",
+  chart.describe(EVALUATED + name, labelOf(name), "median of the evaluators",
     [{ label: name, colour: "up", text: textOf(name) }], { tick: tickOf(name) })
     .set(x, columns(rounds), otherRun(kind, columns));
 }
