@@ -65,7 +65,7 @@ function showMissing(status, waiting) {
   const rows = waiting.members.map((member) => [
     `${member.id} ${member.name}`,
     ago(member.last_seen_ms, status.now_ms),
-    lackStatistics ? "has reported no statistics" : !member.has_task ? "has not fetched its task" : member.tries > 1 ? `came for its task ${count(member.tries)} times or more` : "has its task",
+    lackStatistics ? "has reported no statistics" : !member.has_task ? "has not fetched its task" : member.tries > 1 ? `fetched its task ${count(member.tries)} times or more` : "has its task",
     member.budget_left === null ? "no limit" : member.budget_left > 0 ? bytes(member.budget_left) : "spent",
   ]);
   const more = waiting.waits_for - waiting.members.length;
