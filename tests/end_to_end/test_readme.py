@@ -22,6 +22,21 @@ def shell_blocks(text):
     return re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
 
 
+def sample_pattern(line):
+    """A line of a sample output as a pattern: other numbers, another class and the left-out part of a long line match, too."""
+    number = "[0-9][0-9.]*"
+    pattern = number.join(re.escape(part) for part in re.split(number, line))
+    return re.sub(r"(worst\\ class:\\ )\w+", r"\1\\w+", pattern).replace(r"\.\.\.", ".*")
+
+
+def check_samples(text, output):
+    """The sample outputs of the guide are those of its programs."""
+    lines = [line for block in re.findall(r"^```text\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+    check(len(lines) > 10, "the guide has no sample outputs")
+    for line in lines:
+        check("improving" in line or re.search(sample_pattern(line), output), f"no program prints the guide's {line!r}:\n{output}")
+
+
 def run_guide(text):
     """The blocks as one script. It starts processes in the background, so a process group ends them."""
     script = "".join(shell_blocks(text.split(FIRST_STEP, 1)[1].split(AFTER_LAST_STEP, 1)[0]))
@@ -37,6 +52,7 @@ def run_guide(text):
         for sign in ("Accuracy    0.", "macro F1 0.", "finished: round.rounds = 94 are done", "This client alone: accuracy 0.",
                      "Wrote the global model of version 94", "right\n", "per client and round on the wire"):
             check(sign in done.stdout, f"the guide never shows {sign!r}:\n{done.stdout}")
+        check_samples(text, done.stdout)
 
 
 def known_options(command):
