@@ -64,6 +64,8 @@ def test():
         postgres.stop()
         postgres.start()
         aggregator = Aggregator(workspace, {"store": {"url": postgres.url()}})
+        # A page of the log that is full is written before a commit: the transaction begins on a page of its own.
+        postgres.sql("SELECT pg_switch_wal()")
         crash = Crash(postgres)
         with between.Between(postgres, crash.judge) as way:
             command = [BIN / "tern-aggregator", *WRITES, "--config", aggregator.config, "--set", f"store.url={way.url()}"]
