@@ -95,7 +95,7 @@ def trial(policy, strategy):
               "all accounted for")
         check(stored > 20, "too few updates went through to prove anything")
         check((buffered > 0) == (strategy == "fedbuff"), f"{buffered} late updates were used")
-        check((dropped > 1) == (policy == "limit"), f"{dropped} was dropped under {policy}")
+        check((dropped > 0.1) == (policy == "limit"), f"{dropped} was dropped under {policy}")
         # Under fedbuff late ones are used.
         check(encoded > stored or buffered > 0, "no update was ever given back: the test misses its point")
 
