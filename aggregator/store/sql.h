@@ -22,7 +22,7 @@ struct tern_sql; // a connection
 // --- Types
 
 enum tern_sql_type {
-    TERN_SQL_ID, // a number that the database gives to a new row; its primary key
+    TERN_SQL_ID, // the primary key, an integer that the database assigns to a new row
     TERN_SQL_INTEGER,
     TERN_SQL_REAL,
     TERN_SQL_TEXT,
@@ -31,15 +31,15 @@ enum tern_sql_type {
 };
 
 #define TERN_SQL_BLOB_MAX 1000000000u // bytes of one value
-#define TERN_SQL_PIECE_BYTES 262144u  // largest piece of a value that is read or written in pieces
+#define TERN_SQL_PIECE_BYTES 262144u  // bytes that are read or written at once of a large value
 
-// A parameter or a column; bytes and len are those of a text or blob.
+// A parameter of a statement, or a column of a row. bytes and len belong to a text or blob.
 struct tern_sql_value {
     enum tern_sql_type type; // never TERN_SQL_ID
-    bool overflows;          // a parameter that is too large for its column
+    bool overflows;          // the parameter is too large for its column, which binding refuses
     int64_t integer;
     double real;
-    const void *bytes; // NULL: there is none
+    const void *bytes; // NULL: the column is NULL
     size_t len;
 };
 
@@ -56,7 +56,7 @@ static inline struct tern_sql_value tern_sql_real(double real)
 {
     return (struct tern_sql_value){.type = TERN_SQL_REAL, .real = real};
 }
-// size: of the field; a text without a NUL in it overflows
+// size: bytes of the array; a text without a NUL within the array overflows
 static inline struct tern_sql_value tern_sql_field(const char *text, size_t size)
 {
     const size_t len = strnlen(text, size);
@@ -67,7 +67,7 @@ static inline struct tern_sql_value tern_sql_text(const char *text)
 {
     return (struct tern_sql_value){.type = TERN_SQL_TEXT, .bytes = text, .len = strlen(text)};
 }
-// A NULL pointer would be stored as NULL instead of as no bytes.
+// Takes "" for no bytes: the database would store a NULL pointer as NULL.
 static inline struct tern_sql_value tern_sql_blob(const void *data, size_t len)
 {
     return (struct tern_sql_value){.type = TERN_SQL_BLOB,
@@ -113,37 +113,37 @@ typedef enum tern_result (*tern_sql_viewer)(void *ctx, size_t at, size_t len, co
 // The SQL in which the databases differ.
 struct tern_sql_dialect {
     const char *types[TERN_SQL_TYPES];
-    // Ends the definition of a table. [1]: small rows that are always found by their primary key
+    // Text at the end of CREATE TABLE. [1]: for tables of small rows that queries find by their primary key
     const char *options[2];
-    // Follows the definition, once for each column of large values: # is the table, @ the column. NULL: nothing
+    // Statement after CREATE TABLE for each column of large values: # is the table, @ the column. NULL: none
     const char *large_values;
-    // The TERN_SQL_ID of a new row, as an expression in which # is the table. NULL: the database sets it unasked
+    // Expression for the TERN_SQL_ID of a new row of the table #. NULL: the database sets the id without it
     const char *new_id;
-    // Whether a write of many rows takes an array of values for each parameter
+    // Whether a write of many rows takes one array for each column (unnest); otherwise each row is one execution
     bool takes_arrays;
-    // Defines a trigger named #: after the event @ ("INSERT ON rounds") it runs the statement ?
+    // Statement that creates the trigger #, which runs the statement ? after the event @ ("INSERT ON rounds")
     const char *trigger;
-    // Reads and writes (%d) the number of the schema, which is 0 in a new database
+    // Statements that read and write (%d) the version of the schema, which is 0 in a new database
     const char *version;
     const char *set_version;
-    // Queries for the bytes of the database, and for those of them that are unused; NULL: 0
+    // Queries for the bytes of the database, and for its unused bytes. NULL: the number is 0
     const char *bytes;
     const char *free_bytes;
 };
 
 // How a program uses a database.
 enum tern_sql_use {
-    TERN_SQL_UNUSED,  // another program may change the schema
-    TERN_SQL_SHARED,  // beside others that use this schema
-    TERN_SQL_ALONE,   // to change the schema
-    TERN_SQL_WRITTEN, // writes it durably where it can be written, once the schema was checked
-    TERN_SQL_SERVED,  // tern_db_hold()
+    TERN_SQL_UNUSED, // does not use the schema, which another program may change
+    TERN_SQL_SHARED, // uses the schema beside other programs, and nobody changes it
+    TERN_SQL_ALONE,  // changes the schema while no other program uses it
+    TERN_SQL_WRITTEN, // writes durably, unless the database is read-only; after the schema was checked
+    TERN_SQL_SERVED, // serves clients: tern_db_hold()
 };
 
 enum tern_sql_check {
     TERN_SQL_CHECK_PAGES,
-    TERN_SQL_CHECK_ALL,     // also indexes
-    TERN_SQL_CHECK_FAILURE, // finds out whether a failure since the opening was damage; always TERN_OK
+    TERN_SQL_CHECK_ALL,     // pages and indexes
+    TERN_SQL_CHECK_FAILURE, // sets `damaged` if an earlier failure came from damage; returns TERN_OK
 };
 
 enum tern_sql_begin {
@@ -154,12 +154,12 @@ enum tern_sql_begin {
 enum tern_sql_state {
     TERN_SQL_IDLE,   // no transaction
     TERN_SQL_OPEN,   // a transaction that can be committed
-    TERN_SQL_FAILED, // a transaction that the database has ended by itself
+    TERN_SQL_FAILED, // a transaction that the database has rolled back
 };
 
 // Operations that only a database in a file has.
 struct tern_sql_disk {
-    // As tern_db_backup(), _settle(), _shrink_some(), _room() and _make_room() of store.h; no transaction is open
+    // As tern_db_backup(), _settle(), _shrink_some(), _room() and _make_room() of store.h, outside of transactions
     enum tern_result (*backup)(struct tern_sql *sql, const char *path, char why[256]);
     enum tern_result (*settle)(struct tern_sql *sql);
     enum tern_result (*shrink)(struct tern_sql *sql, uint64_t bytes, bool *more);
@@ -176,11 +176,11 @@ struct tern_sql_nodes {
     const char *list;
     // Ends the session of the leader ?1 if it was silent for ?2 ms: returns how many were ended
     const char *end_leader;
-    // Deletes settings of nodes that are gone
+    // Deletes the settings of nodes without a connection
     const char *sweep_settings;
 };
 
-// Operations without a comment do what the functions of their name below do.
+// An operation without a comment does what tern_sql_NAME() below does, or tern_db_NAME() of store.h.
 struct tern_sql_driver {
     struct tern_sql_dialect dialect;
     const struct tern_sql_disk *disk;   // NULL: a server
@@ -190,13 +190,13 @@ struct tern_sql_driver {
     enum tern_result (*open)(const char *path, unsigned flags, struct tern_sql **out,
                              char why[256]);
     void (*close)(struct tern_sql *sql); // its statements are finished
-    // Waits some seconds for other programs that prevent this use.
-    // TERN_ERR_STATE  they still do; the sentence names them
+    // Waits some seconds until no other program prevents this use.
+    // TERN_ERR_STATE  another program still prevents it; the sentence names that program
     enum tern_result (*use)(struct tern_sql *sql, enum tern_sql_use use);
     enum tern_result (*check)(struct tern_sql *sql, enum tern_sql_check check);
     // Runs statements without parameters and rows.
     enum tern_result (*run)(struct tern_sql *sql, const char *text);
-    // Reads the number that a statement returns; without a row *number stays as it is.
+    // Reads the number that a statement returns. Without a row, *number does not change.
     enum tern_result (*number)(struct tern_sql *sql, const char *text, int64_t *number);
 
     // Transactions
@@ -207,7 +207,7 @@ struct tern_sql_driver {
     enum tern_sql_state (*state)(const struct tern_sql *sql);
     bool (*changed_by_others)(struct tern_sql *sql);
 
-    // Statements. kept: it will be used again
+    // Statements. kept: the statement will be used again
     enum tern_result (*prepare)(struct tern_sql *sql, const char *text, bool kept, void **handle);
     void (*reset)(struct tern_sql *sql, void *handle); // drops its rows and parameters
     void (*finish)(struct tern_sql *sql, void *handle);
@@ -219,22 +219,22 @@ struct tern_sql_driver {
     // Like step for a write, but the database may do it later: at the next step or commit, or before anything else reads the
     // database. changes: it fails when fewer rows were changed than were added, or none. A later failure dooms the transaction. NULL: step
     enum tern_result (*post)(struct tern_sql *sql, void *handle, bool changes);
-    // Columns count from 0 and are read as value->type. What they point at is valid until the next step.
+    // Reads column `at`, counted from 0, as value->type. Its bytes are valid until the next step.
     void (*column)(void *handle, int at, struct tern_sql_value *value);
     const char *(*column_name)(void *handle, int at);
 
-    // Adds a row of bound values to a write of many rows, or to a load. changes: as in post
+    // Adds the bound values as a row to a write of many rows, or to a load. changes: as in post
     enum tern_result (*add)(struct tern_sql *sql, void *handle, bool changes);
-    // Rows in bulk: bind sets the values of a row, add adds it. load_end frees the handle; whole: all rows were added
+    // Begins and ends a load: between, bind and add pass the rows. load_end frees the handle; whole: it keeps the rows
     enum tern_result (*load)(struct tern_sql *sql, const char *table, const char *columns,
                              int count, void **handle);
     enum tern_result (*load_end)(struct tern_sql *sql, void *handle, bool whole);
 
-    // Passes the bytes of one value to take in pieces: `column`, `size` bytes long, of the row with that TERN_SQL_ID.
-    // NOT_FOUND; TERN_ERR_IO  it has another length; the result of take, if not TERN_OK
+    // Passes a value of `size` bytes, `column` of the row `id`, to take in pieces.
+    // NOT_FOUND; TERN_ERR_IO  the value has another length; the result of take, if not TERN_OK
     enum tern_result (*stream)(struct tern_sql *sql, const char *table, const char *column,
                                uint64_t id, size_t size, tern_sql_taker take, void *ctx);
-    // Reads the `len` bytes from `at` on of such a value to dst. The same errors
+    // Copies `len` bytes of a value, from the offset `at` on, to dst. Errors of stream
     enum tern_result (*piece)(struct tern_sql *sql, const char *table, const char *column,
                               uint64_t id, size_t size, size_t at, size_t len, uint8_t *dst);
     enum tern_result (*put_pieces)(struct tern_sql *sql, const char *table, const char *column,
@@ -242,51 +242,51 @@ struct tern_sql_driver {
 };
 
 extern const struct tern_sql_driver tern_sqlite_driver;
-extern const struct tern_sql_driver tern_postgres_driver; // of builds with TERN_POSTGRESQL
+extern const struct tern_sql_driver tern_postgres_driver; // only in builds with TERN_POSTGRESQL
 
 #define TERN_SQL_STATEMENTS 160 // kept statements
 
 struct tern_sql_statement {
-    const char *text; // its address is the key; NULL: used once, because the kept one was in use
+    const char *text; // its address is the key; NULL: the statement is used once and not kept
     void *handle;
     bool in_use;
 };
 
-// A driver's own struct begins with this.
+// A connection. The struct of each driver begins with it.
 struct tern_sql {
     const struct tern_sql_driver *driver;
     const char *path; // a file, or a URL
     struct tern_sql_statement kept[TERN_SQL_STATEMENTS];
     size_t kept_count;
     const atomic_bool *stop; // tern_db_stop_when(); NULL: nobody stops it
-    uint64_t last_id;        // TERN_SQL_ID of the row that was added last
+    uint64_t last_id;        // TERN_SQL_ID of the row that the last INSERT added
     bool has_changed;        // the last write, unless it was posted, changed a row
     bool in_transaction;     // a transaction that writes is open
     bool doomed;             // a write of this transaction failed: it must not be committed
-    bool damaged;            // the database was found damaged
-    bool displaced;          // tern_db_is_displaced()
+    bool damaged;            // a check, or a query, found damage
+    bool displaced;          // another service holds the database: tern_db_is_displaced()
     char error[256];         // the sentence of the last failure
 };
 
 // --- Life
 
-// Makes a new database at `path` that holds what fill() writes, within a transaction. It appears whole or not at all.
+// Makes a new database at `path` that has the rows of fill(), in one transaction. It appears complete or not at all.
 // Errors of fill(); TERN_ERR_CONFLICT  there is something at `path` already
 // TERN_ERR_CONFIG  a URL that this build has no driver for, or that holds a password
 TERN_MUST_USE enum tern_result tern_sql_create(const char *path, tern_sql_filler fill, void *ctx,
                                                char why[256]);
 // Opens a database and changes nothing of it. flags: enum tern_db_open without TERN_DB_OLDER.
 // TERN_ERR_NOT_FOUND; TERN_ERR_CONFIG  as above
-// TERN_ERR_IO  also: it is read only, has a log without the index, and no file can be made
+// TERN_ERR_IO  also: the database has a log without an index, and no file can be made beside it
 TERN_MUST_USE enum tern_result tern_sql_open(const char *path, unsigned flags,
                                              struct tern_sql **out, char why[256]);
 void tern_sql_close(struct tern_sql *sql); // rolls back; NULL is nothing
 
 // Sets the sentence of the last failure and returns `result`.
 enum tern_result tern_sql_fail(struct tern_sql *sql, enum tern_result result, const char *sentence);
-// The same for damage of the database: TERN_ERR_IO, and tern_sql_damaged() is true from here on.
+// Reports damage of the database: returns TERN_ERR_IO, and tern_sql_damaged() is true from here on.
 enum tern_result tern_sql_fail_damaged(struct tern_sql *sql, const char *where);
-// Outside of transactions: it may read all of the database to find out.
+// Whether a failure came from damage. Outside of transactions: it may read the whole database to find out.
 bool tern_sql_damaged(struct tern_sql *sql);
 
 TERN_MUST_USE enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version);
@@ -305,7 +305,7 @@ void tern_sql_rollback(struct tern_sql *sql);
 struct tern_query {
     struct tern_sql *sql;
     struct tern_sql_statement *statement;
-    int next; // parameter or column
+    int next; // index of the next parameter or column
     bool writes;
     bool loads; // tern_query_load()
     bool adds;  // tern_query_add() was called
@@ -345,30 +345,30 @@ uint64_t tern_query_bits(struct tern_query *query);
 float tern_query_real(struct tern_query *query);
 void tern_query_text(struct tern_query *query, char *dst, size_t size);
 void tern_query_hash(struct tern_query *query, uint8_t hash[TERN_SHA256_SIZE]);
-// Valid until the next step. NULL: no value, or no byte in it.
+// Reads a blob, which is valid until the next step. NULL: the column is NULL or has no bytes.
 const uint8_t *tern_query_blob(struct tern_query *query, size_t *len);
 
-// Records that the database is damaged, with words for where.
+// Records that the database is damaged. where: text that names the damaged rows
 void tern_query_damaged(struct tern_query *query, const char *where);
 
 // Releases the statement and returns the result. A broken constraint is TERN_ERR_CONFLICT (the key is taken),
 // TERN_ERR_NOT_FOUND (what it refers to is missing) or TERN_ERR_ARGUMENT (others).
 enum tern_result tern_query_end(struct tern_query *query);
-// The same after a look-up without a row: TERN_ERR_NOT_FOUND when nothing failed.
+// Ends a query that returned no row: TERN_ERR_NOT_FOUND unless the query failed.
 enum tern_result tern_query_missing(struct tern_query *query);
-// Reads the number that a query returns. NOT_FOUND  there is no row, and *number stays
+// Reads the number that a query returns, and ends the query. NOT_FOUND  there is no row; *number does not change
 TERN_MUST_USE enum tern_result tern_query_get(struct tern_query query, uint64_t *number);
 TERN_MUST_USE enum tern_result tern_query_get_u32(struct tern_query query, uint32_t *number);
 // Runs a statement without rows to its end.
 TERN_MUST_USE enum tern_result tern_query_run(struct tern_query query);
-// The same, and TERN_ERR_NOT_FOUND when no row was changed.
+// Runs a write to its end. TERN_ERR_NOT_FOUND  it changed no row
 TERN_MUST_USE enum tern_result tern_query_run_one(struct tern_query query);
 // Runs a write whose outcome the caller does not wait for. A server may answer TERN_OK before it has done the write, and
 // does several in one trip. A write that fails nevertheless ends the transaction, which then cannot be committed: this
 // call returns the failure, or every later statement and at the latest the commit returns TERN_ERR_IO (_BUSY,
 // _NO_MEMORY) with a sentence that names the write. Later statements of the transaction see what was written.
 TERN_MUST_USE enum tern_result tern_query_post(struct tern_query query);
-// The same, and the write fails, by TERN_ERR_NOT_FOUND where this is found at once, when no row was changed.
+// As tern_query_post(), and the write also fails when it changes no row.
 TERN_MUST_USE enum tern_result tern_query_post_one(struct tern_query query);
 
 // Adds a row of an `id` and a value of `size` bytes in `column`, which is written piece by piece: view points
