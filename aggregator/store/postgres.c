@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PARAMETERS 64 // of one statement
+#define PARAMETERS 64 // parameters of one statement
 
 // Type ids of PostgreSQL, which never change (catalog/pg_type.dat).
 #define BYTEA_OID 17
@@ -41,9 +41,11 @@
 #define WRITER LOCK_KEY("5000000000")
 #define SERVICE LOCK_KEY("10000000000")
 #define WAITER                                                                                     \
-    LOCK_KEY("25000000000") // shared, by all that wait for SERVICE, so that they are listed
+    LOCK_KEY(                                                                                      \
+        "25000000000") // shared lock of every program that waits for SERVICE, so that tern_db_nodes() lists it
 #define USERS                                                                                      \
-    LOCK_KEY("20000000000") // shared by programs that use the schema; exclusive to change it
+    LOCK_KEY(                                                                                      \
+        "20000000000") // shared by programs that use the schema; exclusive while a program changes it
 // Keys of nodes are above the other keys, so that queries can compute the node from its key.
 #define NODE_SHIFT "8589934592"
 #define NODE(number) LOCK_KEY("(" number " + 16) * " NODE_SHIFT)
@@ -64,62 +66,62 @@ struct array {
 
 // A statement, its parameters and its rows.
 struct statement {
-    char *text; // with $1, $2, ... for parameters
+    char *text; // SQL with $1, $2, ... for parameters
     int parameters;
-    char name[16];       // on the server; "" = it is used once
-    uint32_t generation; // of the connection that has prepared it
+    char name[16];       // name on the server; "" = the statement is used once
+    uint32_t generation; // generation of the connection that prepared the statement
     Oid types[PARAMETERS];
     const char *values[PARAMETERS];
     int lengths[PARAMETERS];
-    int formats[PARAMETERS];      // BINARY, all of them
-    uint64_t numbers[PARAMETERS]; // big-endian; `values` points at them
+    int formats[PARAMETERS];      // BINARY for every parameter
+    uint64_t numbers[PARAMETERS]; // big-endian values, to which `values` points
     struct array *arrays;         // for each parameter; NULL: the statement writes one row
     uint32_t added;               // rows in the arrays
     bool begun;
-    bool loads;       // it is the first member of struct load
-    PGresult *result; // with the present row
+    bool loads;       // the statement is the first member of struct load
+    PGresult *result; // result that has the current row
     int row;
-    PGresult **rest; // read early, because the connection was needed
+    PGresult **rest; // results that were read early, because the connection was needed
     size_t rest_count;
     size_t rest_next;
-    bool is_cut; // memory was short for some of them
+    bool is_cut; // some early results are missing, because memory was short
 };
 
 // Writes of the open transaction in libpq's pipeline, in order, whose results were not read yet. The answers to this many
 // small writes fit into the buffers, so that neither end waits for the other to read.
 #define QUEUE_MAX 256
 struct queued {
-    char what[40];    // the beginning of the statement
-    uint32_t changes; // fails if fewer rows were changed
+    char what[40];    // beginning of the statement's text
+    uint32_t changes; // least number of changed rows; with fewer the write fails
 };
 
-// Statements of every transaction that writes.
+// Statements that every writing transaction runs.
 enum own_statement { OWN_LOCK, OWN_COMMITS, OWN_COUNT, OWN_STATEMENTS };
 
 struct postgres {
     struct tern_sql base;
-    struct statement *own_statements[OWN_STATEMENTS]; // NULL: not made yet
+    struct statement *own_statements[OWN_STATEMENTS]; // NULL: not made
     PGconn *connection;
-    char *url;                // base.path
-    uint32_t generation;      // number of the connection: each prepares its statements anew
-    uint32_t prepared;        // statements prepared so far, for their names
-    struct statement *active; // its rows are still arriving; everything else waits for them
+    char *url;           // also base.path
+    uint32_t generation; // number of this connection; a new connection has no prepared statements
+    uint32_t prepared;   // number of statements prepared so far, of which names are made
+    struct statement *active; // statement whose rows still arrive
     bool lost;                // the server has announced the end of the connection
     bool holds;               // TERN_SQL_SERVED
-    bool waits;               // it holds the lock WAITER
+    bool waits;               // this connection has the lock WAITER
     uint32_t node;            // tern_db_join_node(); 0 = none
     bool shares;              // TERN_SQL_SHARED
     int64_t version;          // version of the schema when it was shared
     bool is_open;             // a transaction is open
-    bool has_written;         // it has written
+    bool has_written;         // the open transaction has written
     struct queued queue[QUEUE_MAX];
     size_t queued;
-    bool is_checked; // a queued write fails if it changes no row
+    bool is_checked; // a queued write fails if it changes too few rows
     // the failure of a queued write, after which the transaction cannot continue
     enum tern_result given_up;
-    int64_t commits; // of all writers, when this transaction began
-    int64_t seen;    // commits of all writers at the last look
-    int64_t own;     // commits of this connection since then
+    int64_t commits; // commits of all programs when this transaction began
+    int64_t seen;    // commits of all programs at the last changed_by_others()
+    int64_t own;     // commits of this connection since `seen`
 };
 
 static struct postgres *postgres_of(struct tern_sql *sql)
@@ -127,9 +129,9 @@ static struct postgres *postgres_of(struct tern_sql *sql)
     return (struct postgres *)sql;
 }
 
-// A statement without parameters, or one that was prepared and bound.
+// One request of an exchange: a text without parameters, or a prepared statement with bound parameters.
 struct step {
-    const char *text; // used if statement is NULL
+    const char *text; // request if statement is NULL
     struct statement *statement;
 };
 
@@ -146,7 +148,7 @@ static enum tern_result fail_with(struct postgres *pg, enum tern_result result, 
     char *error = pg->base.error;
     snprintf(error, sizeof pg->base.error, "%s%s%.200s", what, what[0] != '\0' ? ": " : "",
              sentence);
-    for (char *at = error; *at != '\0'; at++) { // libpq's sentences have line breaks
+    for (char *at = error; *at != '\0'; at++) { // libpq's messages have line breaks
         *at = *at == '\n' ? ' ' : *at;
     }
     for (size_t len = strlen(error); len > 0 && error[len - 1] == ' '; len--) {
@@ -195,7 +197,7 @@ static enum tern_result failed(struct postgres *pg, const PGresult *result)
     if (state != NULL && sentence != NULL) {
         return failed_with(pg, state, sentence);
     }
-    // The failure is libpq's own. If it could not send, it may still report the connection as good.
+    // libpq itself failed. After a failed send it may still report the connection as good.
     pg->lost = pg->lost || PQresultStatus(result) != PGRES_PIPELINE_ABORTED;
     return fail_with(pg, TERN_ERR_IO, "PostgreSQL", PQerrorMessage(pg->connection));
 }
@@ -257,13 +259,13 @@ static bool enter(struct postgres *pg)
            PQenterPipelineMode(pg->connection) == 1;
 }
 
-// Call after all results were read.
+// Leaves the pipeline mode, after all results were read.
 static void leave(struct postgres *pg)
 {
     if (!is_lost(pg)) {
-        PQclear(PQgetResult(pg->connection)); // of the synchronisation
+        PQclear(PQgetResult(pg->connection)); // result of the synchronisation
     }
-    // On failure there are results left, which would be taken for those of the next request.
+    // After a failure results are left, which the next request would take for its own.
     pg->lost = PQexitPipelineMode(pg->connection) != 1 || pg->lost;
 }
 
@@ -373,7 +375,7 @@ static bool send(struct postgres *pg, const struct statement *statement)
                                    statement->formats, BINARY) == 1;
 }
 
-// After this the connection cannot be used any more: it is in an unknown state.
+// Reports a failed send. The connection is in an unknown state and is not used any more.
 static enum tern_result fail_to_send(struct postgres *pg)
 {
     const enum tern_result result = failed(pg, NULL);
@@ -429,7 +431,7 @@ static enum tern_result ask(struct postgres *pg, struct statement *statement)
     return PQsetSingleRowMode(pg->connection) == 1 ? TERN_OK : failed(pg, NULL);
 }
 
-// Drops the rows that were not read.
+// Drops the rows of the active statement that were not read.
 static void drop_rows(struct postgres *pg)
 {
     for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL;) {
@@ -505,7 +507,7 @@ static enum tern_result read_numbers(struct postgres *pg, const struct step *ste
     " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"           \
     " AND CAST(l.classid AS BIGINT) * 4294967296 + CAST(l.objid AS BIGINT) = " USERS
 
-// Names the programs that hold the lock, some of which may have ended since.
+// Writes the names of the programs that have the lock. Some may have ended since.
 static void name_others(struct postgres *pg, char names[128])
 {
     PGresult *result = PQexec(pg->connection, OTHERS);
@@ -555,7 +557,7 @@ static enum tern_result use_schema(struct postgres *pg, enum tern_sql_use use)
     }
     pg->shares = true;
     TERN_TRY(read_version(pg, &pg->version));
-    // Releases an exclusive lock. A warning that there was none is ignored.
+    // Releases an exclusive lock. Without one PostgreSQL warns, which does no harm.
     return run_text(pg, "SELECT pg_advisory_unlock(" USERS ")");
 }
 
@@ -574,7 +576,7 @@ static enum tern_result reclaim_schema(struct postgres *pg)
 
 // --- The life of a connection
 
-#define LEAST_VERSION 130000 // older versions get no fixes any more
+#define LEAST_VERSION 130000 // PostgreSQL 13; older versions get no fixes any more
 
 // Settings that the store relies on, whatever the defaults of the server or the role. The server detects within ten seconds
 // that a service's machine or network is gone, so that another one can serve. A transaction of a stopped process holds the
@@ -749,7 +751,7 @@ static enum tern_result ensure_connected(struct postgres *pg)
     }
     PQreset(pg->connection);
     const enum tern_result result = set_up(pg);
-    pg->lost = result != TERN_OK; // it is useless without its set-up
+    pg->lost = result != TERN_OK; // a connection without its set-up is useless
     return result;
 }
 
@@ -777,9 +779,9 @@ static enum tern_result refuse_password(const char *url, char why[256])
 }
 
 #define PROGRAM "tern-aggregator "
-#define NAME_BYTES 64 // PostgreSQL keeps no more of it
+#define NAME_BYTES 64 // PostgreSQL's limit for an application's name
 
-// Sets the name by which people and other aggregators identify this one: the machine's.
+// Makes the connection's name, by which people and other aggregators identify this one, from the host name.
 static void name_program(char name[NAME_BYTES])
 {
     const size_t len = (size_t)snprintf(name, NAME_BYTES, PROGRAM);
@@ -819,7 +821,7 @@ static void close_connection(struct tern_sql *sql)
         }
     }
     if (pg->connection != NULL && !is_lost(pg)) {
-        // Releases the locks now, not when the server notices the end.
+        // Releases the locks now, before the server notices the end of the connection.
         (void)!settle(pg);
         (void)!run_text(pg, "ROLLBACK; SELECT pg_advisory_unlock_all()");
     }
@@ -862,7 +864,7 @@ static enum tern_result join(struct tern_sql *sql, uint32_t node)
     return lock_node(pg);
 }
 
-// Reads the number that a statement returns. none: without a row
+// Reads the number that a statement returns. none: the number if there is no row
 static enum tern_result read_number(struct postgres *pg, const char *text, int64_t none,
                                     int64_t *number)
 {
@@ -882,7 +884,7 @@ static enum tern_result read_number(struct postgres *pg, const char *text, int64
 
 // --- Statements
 
-// Writes `from` with $N for each ?N and ?, and counts them. dst: twice as long, and 1
+// Copies `from` to dst with $N for each ?N and ?, and returns the number of parameters. dst: 3 * strlen(from) + 1 bytes
 static int number_parameters(const char *from, char *dst)
 {
     int count = 0;
@@ -1036,7 +1038,7 @@ static enum tern_result send_query(struct postgres *pg, struct statement *statem
 // Outside of a transaction, repeats the query once on a new connection if the old one was lost.
 static enum tern_result read_first(struct postgres *pg, struct statement *statement)
 {
-    TERN_TRY(ensure_connected(pg)); // without a server this takes seconds, so only once
+    TERN_TRY(ensure_connected(pg)); // without a server this takes seconds, so no retry follows
     const enum tern_result result = send_query(pg, statement);
     if (result == TERN_OK || !is_lost(pg) || pg->is_open) {
         return result;
@@ -1109,7 +1111,7 @@ static enum tern_result next_result(struct postgres *pg, struct statement *state
     return worked(statement->result) ? TERN_OK : failed(pg, statement->result);
 }
 
-// The last result has no rows, and no result follows it.
+// Steps to the next row. *row: there is one
 static enum tern_result next_row(struct postgres *pg, struct statement *statement, bool *row)
 {
     while (statement->result != NULL && statement->row >= PQntuples(statement->result)) {
@@ -1119,7 +1121,7 @@ static enum tern_result next_row(struct postgres *pg, struct statement *statemen
     return TERN_OK;
 }
 
-// Keeps the sentence of the failure that ended a transaction.
+// Refuses a statement after the failure that ended the transaction, or once the operation must stop.
 static enum tern_result may_continue(struct postgres *pg)
 {
     if (pg->given_up != TERN_OK) {
@@ -1136,9 +1138,10 @@ static void bind_arrays(struct statement *statement)
     for (int i = 0; i < statement->parameters; i++) {
         struct array *array = &statement->arrays[i];
         const Oid type = statement->types[i];
-        uint8_t *head = put_big_endian(array->bytes, 1, 4); // dimensions
+        uint8_t *head = put_big_endian(array->bytes, 1, 4); // number of dimensions
         head = put_big_endian(put_big_endian(head, 0, 4), type, 4);
-        put_big_endian(put_big_endian(head, statement->added, 4), 1, 4); // index of the first row
+        put_big_endian(put_big_endian(head, statement->added, 4), 1,
+                       4); // index of the first element
         const Oid types = type == BYTEA_OID  ? BYTEA_ARRAY_OID
                           : type == INT8_OID ? INT8_ARRAY_OID
                           : type == TEXT_OID ? TEXT_ARRAY_OID
@@ -1216,20 +1219,20 @@ static const char *column_name(void *handle, int at)
 #define TERN_POSTGRES_COPY_HEADER 19
 static size_t copy_header(uint8_t head[TERN_POSTGRES_COPY_HEADER])
 {
-    static const uint8_t signature[11] = "PGCOPY\n\377\r\n"; // and a NUL
+    static const uint8_t signature[11] = "PGCOPY\n\377\r\n"; // a NUL follows
     for (size_t i = 0; i < sizeof signature; i++) {
         head[i] = signature[i];
     }
-    put_big_endian(head + sizeof signature, 0, 8); // no flags, no extension
+    put_big_endian(head + sizeof signature, 0, 8); // flags and length of the extension
     return TERN_POSTGRES_COPY_HEADER;
 }
 
 // --- Rows in bulk: one COPY of a table, where each INSERT would be a trip to the server
 
-#define GATHERED 16384 // bytes that are handed to libpq at once
+#define GATHERED 16384 // bytes that one call passes to libpq
 
 struct load {
-    struct statement row; // its parameters, as bind_..() leaves them
+    struct statement row; // parameters of the current row, as bind() leaves them
     uint8_t bytes[GATHERED];
     size_t len;
 };
@@ -1269,7 +1272,7 @@ static enum tern_result put_number(struct postgres *pg, struct load *load, uint6
     return put(pg, load, word, bytes);
 }
 
-// From here on the connection accepts only rows. COPY is impossible in a pipeline.
+// Begins a COPY, which is impossible in a pipeline. From here on the connection accepts only rows.
 static enum tern_result begin_copy(struct postgres *pg, const char *table, const char *columns)
 {
     char text[4096];
@@ -1318,14 +1321,15 @@ static enum tern_result load_row(struct postgres *pg, struct load *load)
 
 static enum tern_result send_end(struct postgres *pg, struct load *load)
 {
-    TERN_TRY(put_number(pg, load, 0xffff, 2)); // in place of a number of fields
+    TERN_TRY(
+        put_number(pg, load, 0xffff, 2)); // end of the rows, where a row has its number of fields
     return send_gathered(pg, load);
 }
 
-// result: of sending. Unless it is TERN_OK, PostgreSQL drops what was sent.
+// result: result of sending the rows. Unless it is TERN_OK, PostgreSQL drops the rows.
 static enum tern_result end_copy(struct postgres *pg, enum tern_result result)
 {
-    PQputCopyEnd(pg->connection, result == TERN_OK ? NULL : "the rows could not be read");
+    PQputCopyEnd(pg->connection, result == TERN_OK ? NULL : "the rows to copy could not be read");
     for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL; PQclear(next)) {
         if (result == TERN_OK && !worked(next)) {
             result = failed(pg, next);
@@ -1381,7 +1385,7 @@ static enum tern_result add_to_arrays(struct postgres *pg, struct statement *sta
                       : tern_sql_fail(&pg->base, TERN_ERR_NO_MEMORY, "there is not enough memory");
 }
 
-// post() checks how many rows were changed.
+// Appends the bound values to the arrays. post() checks how many rows were changed.
 static enum tern_result add(struct tern_sql *sql, void *handle, bool changes)
 {
     struct statement *statement = handle;
@@ -1396,7 +1400,7 @@ static enum tern_result step(struct tern_sql *sql, void *handle, bool writes, bo
     struct statement *statement = handle;
     *row = false;
     TERN_TRY(may_continue(pg));
-    if (writes) { // nobody reads its rows; note_written() has the id
+    if (writes) { // note_written() reads the id, and nobody reads rows
         return write_now(pg, statement);
     }
     if (statement->begun) {
@@ -1420,11 +1424,12 @@ static enum tern_result check_length(struct postgres *pg, const char *table, con
              (unsigned long long)id);
     TERN_TRY(read_number(pg, text, -1, &stored));
     if (stored < 0) {
-        return tern_sql_fail(&pg->base, TERN_ERR_NOT_FOUND, "there is no such row");
+        return tern_sql_fail(&pg->base, TERN_ERR_NOT_FOUND, "the row of a large value is missing");
     }
     return (uint64_t)stored == size
                ? TERN_OK
-               : tern_sql_fail_damaged(&pg->base, "a value is longer or shorter than its row says");
+               : tern_sql_fail_damaged(&pg->base,
+                                       "a stored value has another length than its row records");
 }
 
 static enum tern_result show_piece(struct postgres *pg, const char *table, const char *column,
@@ -1441,7 +1446,7 @@ static enum tern_result show_piece(struct postgres *pg, const char *table, const
     if (!worked(result)) {
         taken = failed(pg, result);
     } else if (PQntuples(result) != 1 || (size_t)PQgetlength(result, 0, 0) != len) {
-        taken = tern_sql_fail(&pg->base, TERN_ERR_IO, "a value changed while it was read");
+        taken = tern_sql_fail(&pg->base, TERN_ERR_IO, "a large value changed while it was read");
     } else {
         taken = take(ctx, (const uint8_t *)PQgetvalue(result, 0, 0), len);
     }
@@ -1458,7 +1463,7 @@ static enum tern_result copy_to(void *dst, const uint8_t *data, size_t len)
 static enum tern_result read_piece(struct tern_sql *sql, const char *table, const char *column,
                                    uint64_t id, size_t size, size_t at, size_t len, uint8_t *dst)
 {
-    (void)size; // a shorter value fails at its last piece
+    (void)size; // a shorter value fails at the last piece
     return show_piece(postgres_of(sql), table, column, id, at, len, copy_to, dst);
 }
 
@@ -1475,11 +1480,11 @@ static enum tern_result stream(struct tern_sql *sql, const char *table, const ch
     return TERN_OK;
 }
 
-// Writes a binary COPY up to the bytes of the second field of its only row.
+// Writes the start of a binary COPY of one row (id, value), up to the bytes of the value.
 static size_t copy_head(uint8_t head[64], uint64_t id, size_t size)
 {
     uint8_t *at = head;
-    at = put_big_endian(at + copy_header(head), 2, 2); // fields
+    at = put_big_endian(at + copy_header(head), 2, 2); // number of fields
     at = put_big_endian(put_big_endian(at, 8, 4), id, 8);
     at = put_big_endian(at, size, 4);
     return (size_t)(at - head);
@@ -1552,8 +1557,8 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-// A connection that was lost long ago fails at once. One that is being lost fails after seconds, and a new one most often
-// takes as long.
+// A request on a connection that was lost earlier fails at once, and a new connection helps. A request during which the
+// connection is lost fails after seconds, and a new connection would mostly take as long.
 #define AT_ONCE_MS 1000
 
 static enum tern_result try_begin(struct postgres *pg, const struct step *steps, size_t count,
@@ -1573,7 +1578,7 @@ static enum tern_result begin_by(struct postgres *pg, const struct step *steps, 
     const int64_t began_ms = now_ms();
     enum tern_result result = try_begin(pg, steps, count, numbers, columns);
     const bool was_lost = is_lost(pg) && now_ms() - began_ms < AT_ONCE_MS;
-    if (result != TERN_OK && was_lost) { // since it was used last
+    if (result != TERN_OK && was_lost) { // the connection was lost since its last use
         result = try_begin(pg, steps, count, numbers, columns);
     }
     pg->is_open = true;
@@ -1583,7 +1588,7 @@ static enum tern_result begin_by(struct postgres *pg, const struct step *steps, 
     return result;
 }
 
-// READ COMMITTED suffices: nobody else commits once the lock is held.
+// READ COMMITTED is enough: with the writers' lock nobody else commits.
 #define BEGIN "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 static enum tern_result own_statement(struct postgres *pg, enum own_statement which,
@@ -1657,17 +1662,17 @@ static enum outcome find_commit(struct postgres *pg, int64_t commit)
         return OUTCOME_NO_ANSWER;
     }
     if (found[0] == commit) {
-        pg->seen = found[1] - 1; // and this one, which commit_written() counts
+        pg->seen = found[1] - 1; // commit_written() counts this commit
         pg->own = 0;
         return OUTCOME_COMMITTED;
     }
     return found[1] == pg->commits ? OUTCOME_ABORTED : OUTCOME_OVERWRITTEN;
 }
 
-// Finds the outcome of a commit during which the connection was lost.
+// Asks PostgreSQL for the outcome of a commit during which the connection was lost.
 static enum tern_result find_outcome(struct postgres *pg, int64_t commit)
 {
-    const int64_t until_ms = now_ms() + ASK_MS; // one attempt may take as long as a new connection
+    const int64_t until_ms = now_ms() + ASK_MS; // one attempt may take as long as connecting
     end(pg);
     enum outcome outcome = find_commit(pg, commit);
     while (outcome == OUTCOME_NO_ANSWER && now_ms() < until_ms) {
@@ -1690,12 +1695,13 @@ static enum tern_result commit_written(struct postgres *pg)
     struct step steps[] = {{.text = NULL}, {.text = "COMMIT"}};
     int64_t commit = 0;
     if (getrandom(&commit, sizeof commit, 0) != (ssize_t)sizeof commit) {
-        return tern_sql_fail(&pg->base, TERN_ERR_IO, "the system has no random bytes");
+        return tern_sql_fail(&pg->base, TERN_ERR_IO,
+                             "the system returned no random bytes for a commit");
     }
     TERN_TRY(own_statement(pg, OWN_COUNT, &steps[0].statement));
     bind_word(steps[0].statement, 1, INT8_OID, (uint64_t)commit);
     TERN_TRY(ensure_prepared(pg, steps[0].statement));
-    if (pg->is_checked) { // otherwise an error prevents the COMMIT
+    if (pg->is_checked) { // without such a write, an error of the queue prevents the COMMIT
         TERN_TRY(settle(pg));
     }
     enum tern_result result = read_numbers(pg, steps, 2, NULL, 0);
@@ -1776,11 +1782,12 @@ static enum tern_result fill_new(struct postgres *pg, tern_sql_filler fill, void
     TERN_TRY(begin_by(pg, &step, 1, NULL, 0));
     TERN_TRY(is_there(pg, &there));
     if (there) {
-        return tern_sql_fail(sql, TERN_ERR_CONFLICT, "a federation is there already");
+        return tern_sql_fail(sql, TERN_ERR_CONFLICT, "the schema has a federation already");
     }
     TERN_TRY(refuse_others(pg));
     sql->in_transaction = true;
-    TERN_TRY(run(sql, TABLE)); // a second program that does so waits for the first and fails
+    TERN_TRY(
+        run(sql, TABLE)); // a second program that creates the table waits for the first and fails
     TERN_TRY(fill(sql, ctx));
     return tern_sql_commit(sql);
 }
@@ -1859,13 +1866,13 @@ static enum tern_result number(struct tern_sql *sql, const char *text, int64_t *
 // --- The driver
 
 #define OID "CAST(CAST('schema_version' AS regclass) AS BIGINT)"
-// Sessions, and for how many ms the server has waited for each; 0 if unknown.
+// Lists sessions, and for how many ms the server has waited for a statement of each; 0 = not known.
 #define SESSIONS                                                                                   \
     "SELECT pid, application_name, client_addr, backend_start,"                                    \
     " CASE WHEN state = 'active' AND coalesce(wait_event_type, '') <> 'Client' THEN 0"             \
     " ELSE CAST(greatest(0, floor(extract(epoch FROM clock_timestamp() - state_change) * 1000))"   \
     " AS BIGINT) END AS waited FROM pg_stat_activity"
-// The node of each session.
+// Lists the node of each session.
 #define BELONG                                                                                     \
     "SELECT pid, (key - " OID ") / " NODE_SHIFT " - 16 AS node FROM held"                          \
     " WHERE key >= " FIRST_NODE " AND (key - " OID ") % " NODE_SHIFT " = 0"

@@ -215,7 +215,7 @@ struct tern_query tern_query_write(struct tern_sql *sql, const char *text,
     if (!sql->in_transaction) {
         return (struct tern_query){
             .sql = sql,
-            .result = tern_sql_fail(sql, TERN_ERR_STATE, "a write outside a transaction")};
+            .result = tern_sql_fail(sql, TERN_ERR_STATE, "a write needs an open transaction")};
     }
     struct tern_query query = tern_query_read(sql, text, parameters);
     query.writes = true;
@@ -232,7 +232,7 @@ struct tern_query tern_query_load(struct tern_sql *sql, const char *table, const
     if (made == NULL) {
         query.result = tern_sql_fail(sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
     } else if (!sql->in_transaction) {
-        query.result = tern_sql_fail(sql, TERN_ERR_STATE, "a write outside a transaction");
+        query.result = tern_sql_fail(sql, TERN_ERR_STATE, "a write needs an open transaction");
     } else {
         query.result = sql->driver->load(sql, table, columns, count, &made->handle);
     }
@@ -418,7 +418,7 @@ enum tern_result tern_sql_put_pieces(struct tern_sql *sql, const char *table, co
                                      uint64_t id, size_t size, tern_sql_viewer view, void *ctx)
 {
     if (!sql->in_transaction) {
-        return tern_sql_fail(sql, TERN_ERR_STATE, "a write outside a transaction");
+        return tern_sql_fail(sql, TERN_ERR_STATE, "a write needs an open transaction");
     }
     const enum tern_result result =
         sql->driver->put_pieces(sql, table, column, id, size, view, ctx);

@@ -356,12 +356,12 @@ void tern_query_damaged(struct tern_query *query, const char *where);
 enum tern_result tern_query_end(struct tern_query *query);
 // Ends a query that returned no row: TERN_ERR_NOT_FOUND unless the query failed.
 enum tern_result tern_query_missing(struct tern_query *query);
-// Reads the number that a query returns, and ends the query. NOT_FOUND  there is no row; *number does not change
+// Reads the number that a query returns, and ends the query. Without a row *number does not change: TERN_ERR_NOT_FOUND.
 TERN_MUST_USE enum tern_result tern_query_get(struct tern_query query, uint64_t *number);
 TERN_MUST_USE enum tern_result tern_query_get_u32(struct tern_query query, uint32_t *number);
 // Runs a statement without rows to its end.
 TERN_MUST_USE enum tern_result tern_query_run(struct tern_query query);
-// Runs a write to its end. TERN_ERR_NOT_FOUND  it changed no row
+// Runs a write to its end. TERN_ERR_NOT_FOUND when it changed no row.
 TERN_MUST_USE enum tern_result tern_query_run_one(struct tern_query query);
 // Runs a write whose outcome the caller does not wait for. A server may answer TERN_OK before it has done the write, and
 // does several in one trip. A write that fails nevertheless ends the transaction, which then cannot be committed: this

@@ -16,19 +16,19 @@
 
 #define PAGE_BYTES 4096
 #define BUSY_TIMEOUT_MS 5000
-#define RESERVE_SUFFIX "-reserve" // of a file beside the database that only reserves space
-#define APPLICATION_ID 0x5465726e // "Tern": SQLite's application_id
+#define RESERVE_SUFFIX "-reserve" // suffix of a file beside the database that reserves disk space
+#define APPLICATION_ID 0x5465726e // SQLite's application_id: "Tern"
 
 struct sqlite {
     struct tern_sql base;
     sqlite3 *handle;
-    bool suspect; // SQLite reported damage, which it also does when the disk fails to read
+    bool suspect; // SQLite reported damage; a disk that fails to read looks the same
     int64_t data_version;
-    uint64_t log_frames; // pages in the log since its restart, as of this connection's last commit
-    uint64_t grown; // bytes by which writing the log back extends the file, as of the same commit
-    uint64_t pages; // of the database when the transaction began
-    bool holds;     // a service holds the database, and makes the reserve
-    bool full;      // something failed because the disk is full
+    uint64_t log_frames; // pages in the log at this connection's last commit
+    uint64_t grown; // bytes by which writing the log back would extend the file, at the last commit
+    uint64_t pages; // pages of the database when the transaction began
+    bool holds;     // this connection is a service's, which makes the reserve
+    bool full;      // an operation failed because the disk is full
 };
 
 static sqlite3 *handle_of(const struct tern_sql *sql)
@@ -39,7 +39,7 @@ static sqlite3 *handle_of(const struct tern_sql *sql)
 // --- Files: which may be opened, and how a new one appears whole or not at all
 
 #define HEADER_SIZE 100
-#define INDEX_LEAST 32768 // bytes of SQLite's index of a log
+#define INDEX_LEAST 32768 // least bytes of SQLite's index of a log (-shm)
 #define APPLICATION_ID_AT 68
 
 static enum tern_result cannot(char why[256], const char *what, const char *path)
@@ -235,7 +235,9 @@ enum tern_result tern_db_copy(const char *from, const char *to, char why[256])
     for (size_t i = 0; i < LOGS; i++) {
         TERN_TRY(beside(from, logs[i], log, why));
         if (access(log, F_OK) == 0) {
-            snprintf(why, 256, "%.200s exists: the database is in use, and no backup", log);
+            snprintf(why, 256,
+                     "%.170s exists: the database is in use and cannot be copied; use a backup",
+                     log);
             return TERN_ERR_STATE;
         }
     }
@@ -248,7 +250,7 @@ enum tern_result tern_db_copy(const char *from, const char *to, char why[256])
     return result;
 }
 
-// Links the file to `kept`, if the file exists.
+// Links the file to the name `kept`, if the file exists.
 static enum tern_result keep(const char *path, const char *kept, char why[256])
 {
     if (link(path, kept) == 0 || errno == ENOENT) {
@@ -305,7 +307,7 @@ void tern_db_remove(const char *path)
 {
     char why[256];
     unlink(path);
-    (void)!remove_logs(path, why); // a log that stays does no harm
+    (void)!remove_logs(path, why); // a log that remains does no harm
 }
 
 // --- Measuring the disk
@@ -317,10 +319,10 @@ void tern_db_remove(const char *path)
 
 #define RESERVE_MOST (UINT64_C(8) << 20)
 #define RESERVE_SHARE 16 // the reserve may take 1/16 of the disk
-// The reserve is made where this many times its size is free.
+// The reserve is made if this many times its size is free.
 #define RESERVE_ROOM 5
 
-// SQLite's index of the log and a transaction of a few rows need this much.
+// Free bytes that SQLite's index of the log and a transaction of a few rows need.
 #define FEW_BYTES (UINT64_C(128) << 10)
 
 // False: the disk reports no size, or there is no file.
@@ -378,7 +380,7 @@ static enum tern_result measure_room(struct tern_sql *sql, struct tern_db_room *
 
 // --- Results of SQLite's calls
 
-// A broken constraint undoes its own statement only; the transaction may continue.
+// Reports a broken constraint, which undoes only its statement. The transaction may continue.
 static enum tern_result broken_constraint(struct tern_sql *sql, int code)
 {
     enum tern_result result = TERN_ERR_ARGUMENT;
@@ -505,7 +507,7 @@ static int note_frames(void *ctx, sqlite3 *handle, const char *name, int frames)
     (void)handle;
     (void)name;
     lite->log_frames = (uint64_t)frames;
-    return SQLITE_OK; // the commit is done: another code would report it as failed
+    return SQLITE_OK; // another code would report the commit, which is done, as failed
 }
 
 static void watch_log(struct tern_sql *sql)
@@ -513,7 +515,7 @@ static void watch_log(struct tern_sql *sql)
     sqlite3_wal_hook(handle_of(sql), note_frames, sql); // replaces SQLite's own hook
 }
 
-// Never waits for readers: pages that they still need are written back later.
+// Writes the log back to the file. Never waits for readers: a later call writes the pages that they still need.
 static int write_back(struct tern_sql *sql, int mode)
 {
     sqlite3 *handle = handle_of(sql);
@@ -561,7 +563,7 @@ static enum tern_result note_pages(struct tern_sql *sql)
     return count_pages(sql, &((struct sqlite *)sql)->pages);
 }
 
-// Refuses only a transaction that adds pages; earlier commits may wait for room.
+// Refuses a transaction that adds pages if the disk lacks room to write the log back.
 static enum tern_result check_room(struct tern_sql *sql)
 {
     struct sqlite *lite = (struct sqlite *)sql;
@@ -582,7 +584,7 @@ static enum tern_result check_room(struct tern_sql *sql)
 
 // --- A full disk
 
-// SQLite makes the index at the first read.
+// Whether SQLite cannot make the index of the log, which the first read makes, because the disk is full.
 static bool lacks_index(struct tern_sql *sql)
 {
     const int code =
@@ -595,7 +597,7 @@ static bool ensure_index(struct tern_sql *sql)
     return !lacks_index(sql) || (give_up_reserve(sql) && !lacks_index(sql));
 }
 
-// The service keeps the reserve for its log, and makes it again once there is room.
+// Removes the reserve on a full disk. A service keeps the reserve for its log.
 static void free_reserve_if_full(struct tern_sql *sql)
 {
     if (!((struct sqlite *)sql)->holds && lacks_room(sql)) {
@@ -613,7 +615,7 @@ static void recover_from_full_disk(struct tern_sql *sql)
     const int code = write_back(sql, SQLITE_CHECKPOINT_TRUNCATE) & 0xff;
     if (code != SQLITE_OK && code != SQLITE_BUSY && code != SQLITE_LOCKED && give_up_reserve(sql)) {
         (void)write_back(sql, SQLITE_CHECKPOINT_TRUNCATE);
-        make_reserve(sql, true); // uses the bytes that the log had
+        make_reserve(sql, true); // uses the bytes that the truncated log had
     }
 }
 
@@ -661,7 +663,7 @@ static int must_stop(void *ctx)
 static bool can_be_read(sqlite3_file *file, uint8_t *buffer)
 {
     sqlite3_int64 size = 0;
-    if (file == NULL || file->pMethods == NULL) { // there is no log yet
+    if (file == NULL || file->pMethods == NULL) { // there is no such file yet
         return true;
     }
     if (file->pMethods->xFileSize(file, &size) != SQLITE_OK) {
@@ -688,7 +690,7 @@ static bool all_can_be_read(struct tern_sql *sql)
     return read;
 }
 
-// Uses integrity_check, because quick_check does not check indexes.
+// Whether SQLite's integrity_check passes; quick_check does not check indexes.
 static bool is_sound(struct tern_sql *sql)
 {
     sqlite3_stmt *statement = NULL;
@@ -722,7 +724,7 @@ static void look_for_damage(struct tern_sql *sql)
                       "the disk cannot read the database (I/O error): nothing is lost, and work "
                       "continues once it can; see the kernel's log (dmesg)");
     } else if (!is_sound(sql)) {
-        (void)tern_sql_fail_damaged(sql, "SQLite's check of it fails");
+        (void)tern_sql_fail_damaged(sql, "SQLite's integrity_check fails");
     }
 }
 
@@ -835,7 +837,7 @@ static enum tern_result add(struct tern_sql *sql, void *handle, bool changes)
                : result;
 }
 
-#define LOAD_MAX 4096 // bytes of the statement
+#define LOAD_MAX 4096 // bytes of the statement's text
 
 static enum tern_result load(struct tern_sql *sql, const char *table, const char *columns,
                              int count, void **handle)
@@ -885,7 +887,8 @@ static enum tern_result open_value(struct tern_sql *sql, const char *table, cons
     }
     return (size_t)sqlite3_blob_bytes(*blob) == size
                ? TERN_OK
-               : tern_sql_fail_damaged(sql, "a value is longer or shorter than its row says");
+               : tern_sql_fail_damaged(sql,
+                                       "a stored value has another length than its row records");
 }
 
 static enum tern_result stream(struct tern_sql *sql, const char *table, const char *column,
@@ -928,7 +931,7 @@ static enum tern_result write_pieces(struct tern_sql *sql, sqlite3_blob *blob, s
     return TERN_OK;
 }
 
-// Adds a row with `size` zeros, which are then overwritten.
+// Adds a row with `size` zeros, for write_pieces().
 static enum tern_result add_zeros(struct tern_sql *sql, const char *table, const char *column,
                                   uint64_t id, size_t size)
 {
@@ -1005,7 +1008,7 @@ static bool is_only_read(const struct tern_sql *sql)
     return sqlite3_db_readonly(handle_of(sql), "main") != 0;
 }
 
-// NULL also if every write would fail.
+// Connects for writing. NULL: no connection, or every write would fail
 static struct tern_sql *connect_writing(const char *path, char why[256])
 {
     struct tern_sql *sql = connect(path, SQLITE_OPEN_READWRITE, why);
@@ -1018,7 +1021,7 @@ static struct tern_sql *connect_writing(const char *path, char why[256])
     return sql;
 }
 
-// Gives a copy of tern_db_backup(), which has no log, a log.
+// Makes the settings of a connection. A backup, which has no log, gets one.
 static enum tern_result take(struct tern_sql *sql)
 {
     const bool writes = !is_only_read(sql);
@@ -1044,7 +1047,7 @@ static enum tern_result fill_new(struct tern_sql *sql, tern_sql_filler fill, voi
         return result;
     }
     TERN_TRY(tern_sql_commit(sql));
-    // Closing also does this, but does not report a failure.
+    // Writes the log back; closing would do so without reporting a failure.
     return run(sql, "PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
@@ -1087,7 +1090,7 @@ static enum tern_result create(const char *path, tern_sql_filler fill, void *ctx
 #define URI_SUFFIX "?immutable=1"
 #define URI_MAX (sizeof URI_PREFIX + 3 * PATH_MAX + sizeof URI_SUFFIX)
 
-// SQLite then makes no files beside the database, and takes no locks.
+// Connects so that SQLite makes no files beside the database and takes no locks.
 static struct tern_sql *connect_immutable(const char *path, char why[256])
 {
     char uri[URI_MAX] = URI_PREFIX;
@@ -1148,7 +1151,7 @@ static enum tern_result open_file(const char *path, unsigned flags, struct tern_
     if (*out == NULL) {
         return TERN_ERR_IO;
     }
-    (void)ensure_index(*out); // the first read reports why not
+    (void)ensure_index(*out); // the first read reports a failure
     return TERN_OK;
 }
 
@@ -1175,7 +1178,7 @@ static enum tern_result free_pages(struct tern_sql *sql, int64_t *pages)
     return read_number(sql, "PRAGMA freelist_count", NULL, pages);
 }
 
-// Runs in a transaction of its own, unless one is open.
+// Releases unused pages, in the open transaction or in a new one.
 static enum tern_result shrink(struct tern_sql *sql, uint64_t bytes, bool *more)
 {
     int64_t before = 0;
@@ -1186,7 +1189,7 @@ static enum tern_result shrink(struct tern_sql *sql, uint64_t bytes, bool *more)
     TERN_TRY(free_pages(sql, &before));
     TERN_TRY(run(sql, pragma));
     TERN_TRY(free_pages(sql, &pages));
-    *more = pages > 0 && pages < before; // a file made by other means may give nothing back
+    *more = pages > 0 && pages < before; // a file without auto_vacuum releases nothing
     return TERN_OK;
 }
 
@@ -1256,7 +1259,7 @@ static enum tern_result commit(struct tern_sql *sql)
     return TERN_OK;
 }
 
-// After some failures SQLite has rolled back by itself.
+// Returns TERN_SQL_IDLE also after a failure for which SQLite has rolled back.
 static enum tern_sql_state state(const struct tern_sql *sql)
 {
     return sqlite3_get_autocommit(handle_of(sql)) ? TERN_SQL_IDLE : TERN_SQL_OPEN;

@@ -57,19 +57,20 @@ enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms)
 
 // --- Opening
 
-// Checks everything that may refuse the file before anything changes it.
+// Checks that there is a federation before the first write.
 static enum tern_result prepare_current(struct tern_db *db)
 {
     struct tern_db_federation federation;
     const enum tern_result result = tern_store_read_federation(db, &federation);
     if (result == TERN_ERR_NOT_FOUND) {
-        return tern_sql_fail(db->sql, TERN_ERR_IO, "it holds no federation; restore a backup");
+        return tern_sql_fail(db->sql, TERN_ERR_IO,
+                             "the database has no federation; restore a backup");
     }
     TERN_TRY(result);
     return tern_sql_use(db->sql, TERN_SQL_WRITTEN);
 }
 
-// A database with an older schema is not read before it is brought up to date.
+// Reads no table of a database with an older schema, which needs an upgrade first.
 static enum tern_result prepare_opened(struct tern_db *db, bool takes_older)
 {
     TERN_TRY(tern_sql_use(db->sql, TERN_SQL_SHARED)); // nobody changes the schema from here on
@@ -92,7 +93,7 @@ enum tern_result tern_db_open(const char *path, unsigned flags, struct tern_db *
     if (result == TERN_OK) {
         result = prepare_opened(db, (flags & TERN_DB_OLDER) != 0);
         if (result != TERN_OK) {
-            tern_sql_damaged(db->sql); // chooses the sentence
+            tern_sql_damaged(db->sql); // sets the sentence if the database is damaged
             snprintf(why, 256, "%.80s: %.170s", path, db->sql->error);
         }
     }
@@ -229,7 +230,7 @@ enum tern_result tern_db_conclude(struct tern_db *db, enum tern_result result)
     return result;
 }
 
-// Writes the version of the schema unchanged: a database writes also then.
+// Writes the version of the schema unchanged: a database writes an unchanged value, too.
 enum tern_result tern_db_touch(struct tern_db *db)
 {
     int64_t version;
@@ -250,7 +251,7 @@ bool tern_db_changed_by_others(struct tern_db *db)
 enum tern_result tern_db_backup(struct tern_db *db, const char *path, char why[256])
 {
     if (db->sql->driver->state(db->sql) != TERN_SQL_IDLE) {
-        snprintf(why, 256, "a transaction is open");
+        snprintf(why, 256, "a transaction is open, within which no backup can be made");
         return TERN_ERR_STATE;
     }
     if (db->sql->driver->disk == NULL) {
@@ -323,7 +324,7 @@ bool tern_db_make_room(struct tern_db *db)
     return disk != NULL && disk->make_room(db->sql);
 }
 
-// Does nothing on a server: PostgreSQL's vacuum frees space.
+// Does nothing with PostgreSQL, whose vacuum frees space.
 enum tern_result tern_db_shrink_some(struct tern_db *db, uint64_t bytes, bool *more)
 {
     const struct tern_sql_disk *disk = db->sql->driver->disk;

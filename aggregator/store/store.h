@@ -26,7 +26,7 @@
 
 struct tern_db;
 
-// Returns TERN_OK in place of TERN_ERR_NOT_FOUND.
+// Returns TERN_OK for TERN_ERR_NOT_FOUND, and any other result unchanged.
 TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result result)
 {
     return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
@@ -56,7 +56,7 @@ TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result r
 #define TERN_MEMBER_SIZE(name, of) size_t name;
 #define TERN_MEMBER_BLOB(name, of) struct tern_blob_column name;
 
-// Any bytes. Bytes that were read are valid until the next step.
+// A column of any bytes. The bytes of a row that was read are valid until the next row is read.
 struct tern_blob_column {
     const void *data;
     size_t len;
@@ -67,13 +67,13 @@ struct tern_blob_column {
 struct tern_db_federation {
 #define COLUMN TERN_MEMBER
 #include "store/tables/federation.def"
-    // The manifest of the model (tensor/manifest.h); NULL: its spec is enough. metadata: a JSON object for people that
-    // came with the model, or NULL. The database owns both until it is closed.
+    // The manifest of the model (tensor/manifest.h). NULL: model_spec describes the model. metadata: a JSON object
+    // that came with the model, or NULL. The database owns manifest and metadata until it is closed.
     const uint8_t *manifest;
     size_t manifest_len;
     const char *metadata;
-    // A safetensors file of tensors that came with the model and are not trained, or NULL. Only tern_db_create() uses
-    // it; tern_db_kept_get() reads it back.
+    // A safetensors file of the model's tensors that are not trained, or NULL. Only tern_db_create() uses `kept`;
+    // tern_db_kept_get() reads the file.
     const uint8_t *kept;
     size_t kept_len;
 };
@@ -96,19 +96,19 @@ TERN_MUST_USE enum tern_result tern_db_create(const char *path,
                                               const struct tern_db_federation *federation,
                                               const float *weights, uint32_t count, char why[256]);
 
-// How a database is opened: 0, or a sum of these.
+// Flags of tern_db_open(), which may be added.
 enum tern_db_open {
-    // Only reads, and also opens what cannot be written: a backup, a snapshot that is mounted read-only, another user's
-    // files. Where the file has no log, and no file can be made beside it, nobody may write it meanwhile.
+    // Only reads. Also opens a database that cannot be written: a backup, a read-only mount, another user's file.
+    // If the file has no log and no file can be made beside it, nobody may write the database meanwhile.
     TERN_DB_READING = 1,
-    // Adds a connection to a file that this process has open, for another thread. Without this flag tern_db_open() looks
-    // into the file without SQLite, and the first connection loses its locks.
+    // Adds a connection to a file that this process has open, for another thread. Without this flag tern_db_open()
+    // opens and closes the file itself, which drops the locks of the first connection.
     TERN_DB_SECOND = 2,
-    // The same, and reports an unreachable server within some 3 s instead of 8 s and more. Never with tern_db_hold().
+    // Implies TERN_DB_SECOND, and reports an unreachable server after 3 s instead of 8 s. Never with
+    // tern_db_hold().
     TERN_DB_HURRIED = 4,
-    // Also opens a database with an older schema: tern_db_is_older(). Until it is brought up to date, only
-    // tern_db_hold(), _nodes(), _upgrade(), _take_upgraded() and _close() may be called. For callers that keep other
-    // programs away by the lock beside a file.
+    // Also opens a database with an older schema: tern_db_is_older(). Before an upgrade only tern_db_hold(),
+    // _nodes(), _upgrade(), _take_upgraded() and _close() may be called. The caller holds the lock beside a file.
     TERN_DB_OLDER = 8,
 };
 // Opens a database. Nobody changes the schema of one in PostgreSQL until it is closed.
@@ -133,7 +133,7 @@ TERN_MUST_USE enum tern_result tern_db_hold(struct tern_db *db);
 bool tern_db_is_displaced(const struct tern_db *db);
 
 void tern_db_close(struct tern_db *db);
-const char *tern_db_path(const struct tern_db *db); // valid until it is closed
+const char *tern_db_path(const struct tern_db *db); // valid until tern_db_close()
 const char *tern_db_error(const struct tern_db *db);
 
 // Whether a TERN_ERR_IO since the opening came from a damaged file, which no repetition mends, and not from a failing
@@ -153,10 +153,10 @@ TERN_MUST_USE enum tern_result tern_db_kept_get(struct tern_db *db, uint8_t **ke
 TERN_MUST_USE enum tern_result tern_db_begin(struct tern_db *db);
 TERN_MUST_USE enum tern_result tern_db_commit(struct tern_db *db);
 void tern_db_rollback(struct tern_db *db);
-// Commits when the result is TERN_OK; otherwise rolls back and returns the result.
+// Commits if result is TERN_OK. Otherwise rolls back and returns result.
 TERN_MUST_USE enum tern_result tern_db_conclude(struct tern_db *db, enum tern_result result);
 
-// Writes without a change, so that the commit shows whether the disk accepts writes.
+// Writes a row unchanged, so that the commit shows whether the disk accepts writes.
 TERN_MUST_USE enum tern_result tern_db_touch(struct tern_db *db);
 
 // Begins a snapshot: until tern_db_rollback() all reads see the database as of the first read, while others write.
@@ -185,34 +185,33 @@ TERN_MUST_USE enum tern_result tern_db_copy(const char *from, const char *to, ch
 TERN_MUST_USE enum tern_result tern_db_replace(const char *file, const char *path, const char *kept,
                                                char why[256]);
 
-// Removes a database that is not in use.
+// Removes a database file with its log. Nobody has it open.
 void tern_db_remove(const char *path);
 
 // Checks every page and index, and everything that has a hash or a checksum.
 // TERN_ERR_IO  the file is damaged, or cannot be read: tern_db_damaged()
 TERN_MUST_USE enum tern_result tern_db_check(struct tern_db *db);
-// Stores the clock of all later times (columns clock_*); within a transaction.
+// Within a transaction: stores the clock (columns clock_*) to which all times stored from now on refer.
 TERN_MUST_USE enum tern_result tern_db_set_clock(struct tern_db *db,
                                                  const struct tern_db_federation *clock);
-// The latest stored time of a client's request or of the last round; 0 = none.
+// Reads the latest stored time of a client's request or of the last round. 0 = none.
 TERN_MUST_USE enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms);
 
-// Stores that the federation was copied and continues there since that time. "": it continues here again. Within a
-// transaction.
+// Within a transaction: stores that the federation continues in the database `to` since now_ms. "": it continues in
+// this database again.
 TERN_MUST_USE enum tern_result tern_db_set_copied(struct tern_db *db, const char *to,
                                                   uint64_t now_ms);
-// Stores the time of a check without a finding; within a transaction.
+// Within a transaction: stores the time of a check that found no problem.
 TERN_MUST_USE enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms);
 // Lets long operations fail once *stop is true, which any thread may set.
 void tern_db_stop_when(struct tern_db *db, const atomic_bool *stop);
 
-// Checks the pages only, in a fraction of the time.
-// TERN_ERR_IO  the file is damaged
+// Checks only the pages, in a fraction of the time. TERN_ERR_IO the file is damaged
 TERN_MUST_USE enum tern_result tern_db_quick_check(struct tern_db *db);
 
-// Bytes of the file, without its log.
+// Counts the bytes of the file, without its log.
 TERN_MUST_USE enum tern_result tern_db_bytes(struct tern_db *db, uint64_t *bytes);
-// Unused bytes of the file. New rows use them first, and tern_db_shrink_some() gives them back.
+// Counts the unused bytes of the file, which new rows use first and tern_db_shrink_some() releases.
 TERN_MUST_USE enum tern_result tern_db_free_bytes(struct tern_db *db, uint64_t *bytes);
 
 // --- Room on the disk, by which large work is cut into transactions that fit
@@ -261,7 +260,7 @@ struct tern_db_rows;
 bool tern_db_next(struct tern_db_rows *rows, void *row);
 // Unless result is TERN_OK, ends the rows: tern_db_end() then returns the result.
 void tern_db_check_row(struct tern_db_rows *rows, enum tern_result result);
-// Frees the rows, also before all were read. TERN_ERR_NO_MEMORY
+// Frees the rows, also before all of them were read. Returns the first failure of the query. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_db_end(struct tern_db_rows *rows);
 
 // --- Clients and join codes
@@ -285,13 +284,13 @@ TERN_MUST_USE enum tern_result tern_db_client_update(struct tern_db *db,
 // Revokes the client and drops its pre-shared key. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id);
 
-// Sets all of its tags (rounds/tags.h). NOT_FOUND
+// Replaces all tags of the client (rounds/tags.h). NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_client_tag(struct tern_db *db, uint64_t id,
                                                   const char tags[TERN_DB_TAGS_MAX]);
 
-// In id order.
+// Lists all clients by id.
 struct tern_db_rows *tern_db_clients(struct tern_db *db);
-// The first `limit` of these with an id above `after`.
+// Lists the first `limit` clients with an id above `after`, by id.
 struct tern_db_rows *tern_db_clients_after(struct tern_db *db, uint64_t after, uint32_t limit);
 
 // Counts clients that are not revoked and left a share of their tasks unreported: above 0, at least `least` and below
@@ -315,7 +314,7 @@ struct tern_db_column_names {
 };
 TERN_MUST_USE enum tern_result tern_db_column_names(struct tern_db *db,
                                                     struct tern_db_column_names *names);
-// Lists the clients with another tag, by id.
+// Lists the first `limit` clients whose columns have another tag than `usual`, by id.
 struct tern_db_rows *tern_db_clients_of_other_columns(struct tern_db *db, uint32_t usual,
                                                       uint32_t limit);
 
@@ -327,7 +326,7 @@ struct tern_db_psk {
 // TERN_ERR_CONFLICT  the client has one; NOT_FOUND  no such client
 TERN_MUST_USE enum tern_result tern_db_psk_put(struct tern_db *db, uint64_t client,
                                                const uint8_t key[TERN_SHA256_SIZE]);
-// In client order.
+// Lists all pre-shared keys by client.
 struct tern_db_rows *tern_db_psks(struct tern_db *db);
 
 struct tern_db_code {
@@ -342,12 +341,12 @@ TERN_MUST_USE enum tern_result tern_db_code_add(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_code_get(struct tern_db *db,
                                                 const uint8_t hash[TERN_SHA256_SIZE],
                                                 struct tern_db_code *code);
-// In the order of creation.
+// Lists all join codes by the time of their creation.
 struct tern_db_rows *tern_db_codes(struct tern_db *db);
-// Ends enrolments with the code. NOT_FOUND
+// Sets the uses left of the code to 0. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_code_cancel(struct tern_db *db,
                                                    const uint8_t hash[TERN_SHA256_SIZE]);
-// Counts the clients that enrolled with the code of that id.
+// Counts the clients that enrolled with the code (column `code` of clients).
 TERN_MUST_USE enum tern_result tern_db_clients_of_code(struct tern_db *db, const char *code,
                                                        uint64_t *count);
 // Takes one use. NOT_FOUND: no such code, or used up, or expired at now_ms; the caller cannot distinguish them.
@@ -374,8 +373,7 @@ static inline float tern_db_round_loss(const struct tern_db_round *round)
     return round->median_loss != 0.0F ? round->median_loss : round->mean_loss;
 }
 
-// Inserts or replaces.
-// TERN_ERR_CONFLICT  the round is committed already, and stays committed
+// Inserts or replaces a round. TERN_ERR_CONFLICT the stored round is committed, and `round` is not
 TERN_MUST_USE enum tern_result tern_db_round_put(struct tern_db *db,
                                                  const struct tern_db_round *round);
 TERN_MUST_USE enum tern_result tern_db_round_get(struct tern_db *db, uint32_t round,
@@ -387,10 +385,10 @@ struct tern_db_rows *tern_db_rounds(struct tern_db *db);                      //
 struct tern_db_rows *tern_db_rounds_after(struct tern_db *db, uint32_t after, uint32_t limit);
 
 enum tern_db_assignment_state {
-    TERN_ASSIGNMENT_INVITED = 0,  // sampled, has not checked in yet
-    TERN_ASSIGNMENT_TASKED = 1,   // has its task
-    TERN_ASSIGNMENT_REPORTED = 2, // its update is accepted
-    TERN_ASSIGNMENT_REPLACED = 3, // did not report; another was invited in its place
+    TERN_ASSIGNMENT_INVITED = 0,  // the client is selected, and has not fetched its task
+    TERN_ASSIGNMENT_TASKED = 1,   // the client has its task
+    TERN_ASSIGNMENT_REPORTED = 2, // the client's update is accepted
+    TERN_ASSIGNMENT_REPLACED = 3, // the client did not report, and another one was selected instead
 };
 #define TERN_LAST_assignment_state TERN_ASSIGNMENT_REPLACED
 
@@ -408,20 +406,20 @@ TERN_MUST_USE enum tern_result tern_db_assignment_put(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_assignment_get(struct tern_db *db, uint32_t round,
                                                       uint64_t client,
                                                       struct tern_db_assignment *out);
-// The assignments of a round, in client order.
+// Lists the assignments of a round by client.
 struct tern_db_rows *tern_db_assignments(struct tern_db *db, uint32_t round);
 
 struct tern_db_update {
 #define COLUMN TERN_MEMBER
 #include "store/tables/updates.def"
-    const uint8_t *body; // the Update message as received
+    const uint8_t *body; // the Update message, as received
 };
 
 // Stores an update. (round, client) is its key: both exist, and no update is stored under it yet.
 // TERN_ERR_TOO_LARGE  above 1,000,000,000 bytes
 TERN_MUST_USE enum tern_result tern_db_update_put(struct tern_db *db,
                                                   const struct tern_db_update *update);
-// Reads the update under (round, client) with body NULL. NOT_FOUND
+// Reads the update of (round, client), without its body. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round,
                                                    uint64_t client, struct tern_db_update *out);
 // Visits the updates that count in `round`, in (client, round) order. The body was checked against sha256 and is valid
@@ -431,7 +429,7 @@ TERN_MUST_USE enum tern_result
 tern_db_update_each(struct tern_db *db, uint32_t round,
                     enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
                     void *ctx);
-// Shows the update under (round, client), as tern_db_update_each() shows those of a round. NOT_FOUND
+// Visits the update of (round, client), as tern_db_update_each() visits the updates of a round. NOT_FOUND
 TERN_MUST_USE enum tern_result
 tern_db_update_show(struct tern_db *db, uint32_t round, uint64_t client,
                     enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
@@ -442,7 +440,7 @@ tern_db_update_show(struct tern_db *db, uint32_t round, uint64_t client,
 enum tern_db_weights {
     TERN_WEIGHTS_GLOBAL = 0,  // the global model
     TERN_WEIGHTS_REPLICA = 1, // the shared replica
-    TERN_WEIGHTS_INITIAL = 2, // version 0 of a federation that is not seeded; kept for replays
+    TERN_WEIGHTS_INITIAL = 2, // version 0 of a federation without a seed, which replays need
 };
 
 // Stores or reads the weights of a version: count float32 values.
@@ -464,7 +462,7 @@ TERN_MUST_USE enum tern_result tern_db_state_get(struct tern_db *db, const char 
 
 // A checkpoint is a version's states, replica and global weights. Several transactions may write it in parts. Part 0 of
 // the global weights completes it and is written last. Until then the previous checkpoint is the valid one.
-uint32_t tern_db_vector_parts(uint32_t count); // parts of a vector of count values
+uint32_t tern_db_vector_parts(uint32_t count); // number of parts of a vector of `count` values
 // TERN_ERR_ARGUMENT  there is no such part
 TERN_MUST_USE enum tern_result tern_db_weights_put_part(struct tern_db *db,
                                                         enum tern_db_weights kind, uint32_t version,
@@ -473,9 +471,9 @@ TERN_MUST_USE enum tern_result tern_db_weights_put_part(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_state_put_part(struct tern_db *db, const char *name,
                                                       uint32_t version, const float *values,
                                                       uint32_t count, uint32_t part);
-// The version of the newest one. NOT_FOUND
+// Finds the version of the newest complete checkpoint. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_checkpoint(struct tern_db *db, uint32_t *version);
-// Drops some parts of all other checkpoints. *more: some may be left.
+// Deletes some parts of all older checkpoints. *more: parts may be left
 TERN_MUST_USE enum tern_result tern_db_checkpoint_drop_some(struct tern_db *db, bool *more);
 
 // One row per version: its replica id and the global model's hash.
@@ -500,16 +498,16 @@ struct tern_db_download {
 #include "store/tables/downloads.def"
 };
 
-// Stores a download; one that exists already stays unchanged.
+// Stores a download, unless the download is stored already.
 TERN_MUST_USE enum tern_result tern_db_download_put(struct tern_db *db,
                                                     const struct tern_db_download *download,
                                                     const uint8_t *blob);
-// The same for bytes that are read piece by piece: view points *data at `len` of them from `at` on, valid until its next
-// call. On an error the transaction must be rolled back.
+// Stores a download whose bytes are read in pieces: view sets *data to `len` bytes from offset `at` on, valid until its
+// next call. After an error the transaction must be rolled back.
 TERN_MUST_USE enum tern_result tern_db_download_put_pieces(
     struct tern_db *db, const struct tern_db_download *download,
     enum tern_result (*view)(void *ctx, size_t at, size_t len, const uint8_t **data), void *ctx);
-// The description, and the blob when dst is not NULL (dst_size >= size, else NO_SPACE). NOT_FOUND
+// Reads a download, and its bytes into dst unless dst is NULL. NOT_FOUND; TERN_ERR_NO_SPACE dst_size is too small
 TERN_MUST_USE enum tern_result tern_db_download_get(struct tern_db *db,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
                                                     struct tern_db_download *out, uint8_t *dst,
@@ -531,10 +529,10 @@ TERN_MUST_USE enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32
 
 // How a replica's weights are stored.
 enum tern_db_replica_form {
-    TERN_REPLICA_SEED = 0,     // the seed makes them
-    TERN_REPLICA_STEP = 1,     // the parent's with the download added
-    TERN_REPLICA_SNAPSHOT = 2, // the download alone
-    TERN_REPLICA_WHOLE = 3,    // tern_db_replica_weights_put()
+    TERN_REPLICA_SEED = 0,     // the seed makes the weights
+    TERN_REPLICA_STEP = 1,     // the parent's weights plus the download
+    TERN_REPLICA_SNAPSHOT = 2, // the download has the weights
+    TERN_REPLICA_WHOLE = 3,    // the weights are stored as float32: tern_db_replica_weights_put()
 };
 #define TERN_LAST_replica_form TERN_REPLICA_WHOLE
 
@@ -558,11 +556,11 @@ TERN_MUST_USE enum tern_result tern_db_replica_id(struct tern_db *db, const uint
 // Notes the use of a replica. This and tern_db_replica_suspect() do nothing without such a replica.
 TERN_MUST_USE enum tern_result
 tern_db_replica_use(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t now_ms);
-// Shifts the times of use by step ms after the clock was set. The order of use stays.
+// Adds step ms to the times of use after the clock was set, which keeps the order of use.
 TERN_MUST_USE enum tern_result tern_db_replicas_set_clock(struct tern_db *db, int64_t step);
 TERN_MUST_USE enum tern_result
 tern_db_replica_suspect(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], bool suspect);
-// Whether a client holds the replica, by the table of clients.
+// Whether a client that is not revoked reported that it holds the replica.
 TERN_MUST_USE enum tern_result tern_db_replica_held(struct tern_db *db,
                                                     const uint8_t id[TERN_SHA256_SIZE], bool *held);
 // Drops a replica, its weights and every download from it or to it. Its parent loses a child and becomes suspect.
@@ -578,10 +576,10 @@ TERN_MUST_USE enum tern_result tern_db_replica_suspects(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_replica_unused(struct tern_db *db, uint32_t before,
                                                       uint8_t (*ids)[TERN_SHA256_SIZE],
                                                       uint32_t max, uint32_t *count);
-// Counts the clients that hold the replica.
+// Counts the clients that are not revoked and hold the replica.
 TERN_MUST_USE enum tern_result
 tern_db_replica_holders(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE], uint64_t *clients);
-// In (version, id) order.
+// Lists all replicas by version and id.
 struct tern_db_rows *tern_db_replicas(struct tern_db *db);
 
 // The weights of a replica that is stored whole. put makes it one: it is no step of its parent any more, which loses a
@@ -593,12 +591,12 @@ TERN_MUST_USE enum tern_result tern_db_replica_weights_get(struct tern_db *db,
                                                            const uint8_t id[TERN_SHA256_SIZE],
                                                            float *weights, uint32_t count);
 
-// The delta from a replica to a version by this codec. NOT_FOUND
+// Finds the delta from a replica to a version that this codec encoded. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_edge_find(struct tern_db *db,
                                                  const uint8_t from[TERN_SHA256_SIZE],
                                                  uint32_t to_version, const char *codec,
                                                  struct tern_db_download *out);
-// The snapshot of a version by this codec that opened a replica of its own. NOT_FOUND
+// Finds the snapshot of a version that this codec encoded and from which a replica was made. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version,
                                                      const char *codec,
                                                      struct tern_db_download *out);
@@ -631,13 +629,13 @@ TERN_MUST_USE enum tern_result tern_db_schedule_put(struct tern_db *db,
                                                     const struct tern_db_schedule *schedule);
 TERN_MUST_USE enum tern_result tern_db_schedule_get(struct tern_db *db, uint64_t client,
                                                     struct tern_db_schedule *out); // NOT_FOUND
-struct tern_db_rows *tern_db_schedules(struct tern_db *db); // in client order
+struct tern_db_rows *tern_db_schedules(struct tern_db *db);                        // by client
 struct tern_db_rows *tern_db_schedules_after(struct tern_db *db,
-                                             uint64_t after); // behind that client
+                                             uint64_t after); // clients above `after`, by client
 
 // Which weights of a version were evaluated.
 enum tern_db_evaluated {
-    TERN_EVALUATED_REPLICA = 0, // the evaluator's, from compressed downloads
+    TERN_EVALUATED_REPLICA = 0, // the evaluator's replica, from compressed downloads
     TERN_EVALUATED_GLOBAL = 1,  // the global model itself
 };
 #define TERN_LAST_evaluated TERN_EVALUATED_GLOBAL
@@ -653,18 +651,18 @@ TERN_MUST_USE enum tern_result tern_db_evaluation_put(struct tern_db *db,
                                                       const struct tern_db_evaluation *evaluation);
 // Evaluations from that version on, of evaluators that are not revoked. Sorted by version, model, lateness and client.
 struct tern_db_rows *tern_db_evaluations_from(struct tern_db *db, uint32_t version);
-// The same of that version alone.
+// Lists the evaluations of one version, as tern_db_evaluations_from().
 struct tern_db_rows *tern_db_evaluations_of(struct tern_db *db, uint32_t version);
-// The newest version that any evaluator reported, revoked or not. NOT_FOUND: there is none
+// Finds the newest version that any evaluator reported on, also a revoked one. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_evaluated_last(struct tern_db *db, uint32_t *version);
 
 // How many evaluators that are not revoked reported on a version's replica, or on its global model.
 struct tern_db_reports {
     uint32_t version;
     enum tern_db_evaluated model;
-    uint64_t created_ms; // of the version; 0 where it is unknown
+    uint64_t created_ms; // when the version was made; 0 = not known
     uint32_t reports;
-    uint32_t in_time; // of these, by evaluators that had enrolled before the version was made
+    uint32_t in_time; // reports of evaluators that had enrolled before the version was made
 };
 // Counts of the reports on versions first to last. Sorted by version and model.
 struct tern_db_rows *tern_db_reports(struct tern_db *db, uint32_t first, uint32_t last);
@@ -684,7 +682,7 @@ struct tern_db_metric {
 };
 TERN_MUST_USE enum tern_result tern_db_metric_put(struct tern_db *db,
                                                   const struct tern_db_metric *metric);
-// Drops the client's metrics of the version: the next set replaces them.
+// Deletes the client's metrics of the version, before new ones replace them.
 TERN_MUST_USE enum tern_result tern_db_metrics_drop(struct tern_db *db, uint32_t version,
                                                     uint64_t client);
 // Lists the names of all kept metrics of the client, sorted, `most` at most. *count: their number.
@@ -696,7 +694,7 @@ struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version);
 // Metrics from that version on, of evaluators that are not revoked. Sorted by version, model, lateness, client and
 // name.
 struct tern_db_rows *tern_db_evaluation_metrics_from(struct tern_db *db, uint32_t version);
-// The same of that version alone.
+// Lists the metrics of one version, as tern_db_evaluation_metrics_from().
 struct tern_db_rows *tern_db_evaluation_metrics_of(struct tern_db *db, uint32_t version);
 
 // --- Statistics of columns, and the scaling from them
@@ -710,16 +708,16 @@ struct tern_db_statistics {
 // TERN_ERR_CONFLICT  the client has some already; NOT_FOUND  no such client
 TERN_MUST_USE enum tern_result tern_db_statistics_add(struct tern_db *db,
                                                       struct tern_db_statistics *statistics);
-// In client order. The caller checks the hashes.
+// Lists all statistics by client. The caller checks the hashes.
 struct tern_db_rows *tern_db_statistics(struct tern_db *db);
-// Shifts the times by step ms after the clock was set.
+// Adds step ms to the times of receipt after the clock was set.
 TERN_MUST_USE enum tern_result tern_db_statistics_set_clock(struct tern_db *db, int64_t step);
 
 // Stores the final scaling and drops the statistics.
 // TERN_ERR_CONFLICT  there is one already
 TERN_MUST_USE enum tern_result tern_db_scaling_fix(struct tern_db *db, const uint8_t *body,
                                                    size_t len);
-// The caller frees *body. NOT_FOUND; TERN_ERR_NO_MEMORY
+// Reads the final scaling. The caller frees *body. NOT_FOUND; TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_db_scaling_get(struct tern_db *db, uint8_t **body, size_t *len);
 
 #define TERN_LAST_purpose (TERN_PURPOSE_COUNT - 1)
@@ -734,7 +732,7 @@ struct tern_db_meter {
 // Adds to the row (client, round, purpose). When the round's rows were dropped, only the sums grow.
 TERN_MUST_USE enum tern_result tern_db_meter_add(struct tern_db *db,
                                                  const struct tern_db_meter *meter);
-// In (round, client, purpose) order.
+// Lists all rows of the meter by round, client and purpose.
 struct tern_db_rows *tern_db_meters(struct tern_db *db);
 // Sums over the rows (client, round, any purpose), with purpose 0. Zeros without rows.
 TERN_MUST_USE enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t round,
@@ -789,7 +787,7 @@ TERN_MUST_USE enum tern_result tern_db_counts(struct tern_db *db, uint64_t now_m
 
 // --- Retention: drops the bodies of old rounds' updates, then rows that no sum needs any more
 
-// Bytes of all bodies received so far, also of dropped ones.
+// Counts the bytes of all update bodies received so far, also of dropped ones.
 TERN_MUST_USE enum tern_result tern_db_received_bytes(struct tern_db *db, uint64_t *bytes);
 // The first round at whose commit `received` bytes had arrived, or the last committed round; at least the last pruned
 // one. 0 = none.
@@ -820,12 +818,12 @@ struct tern_db_ticket_keys {
 TERN_MUST_USE enum tern_result tern_db_ticket_keys_get(struct tern_db *db,
                                                        const uint8_t sealer[TERN_SHA256_SIZE],
                                                        uint8_t *sealed, size_t size, size_t *len);
-// Inserts or replaces the keys.
+// Inserts or replaces the sealed keys of `sealer`.
 TERN_MUST_USE enum tern_result tern_db_ticket_keys_put(struct tern_db *db,
                                                        const uint8_t sealer[TERN_SHA256_SIZE],
                                                        const uint8_t *sealed, size_t len,
                                                        uint64_t now_ms);
-// Drops keys that were not put since.
+// Deletes keys that were last stored before before_ms.
 TERN_MUST_USE enum tern_result tern_db_ticket_keys_drop(struct tern_db *db, uint64_t before_ms);
 
 // --- A copy of all that a database holds at one moment, in a database of the same kind or another
@@ -834,7 +832,7 @@ TERN_MUST_USE enum tern_result tern_db_ticket_keys_drop(struct tern_db *db, uint
 struct tern_db_copied_table {
     const char *name;
     uint64_t rows;
-    uint64_t bytes; // of their values
+    uint64_t bytes; // bytes of the rows' values
     // of all rows in the order of their keys; equal in every database
     uint8_t sha256[TERN_SHA256_SIZE];
 };

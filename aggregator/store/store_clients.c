@@ -258,7 +258,7 @@ enum tern_result tern_db_evaluated_last(struct tern_db *db, uint32_t *version)
     return next > 0 ? TERN_OK : TERN_ERR_NOT_FOUND;
 }
 
-// Results that are read like rows of a table.
+// Descriptions of query results, which tern_table_rows() reads like rows of a table.
 static const struct tern_column reports_columns[] = {
     TERN_TABLE_COLUMN(tern_db_reports, U32, version, , SET, , )
         TERN_TABLE_COLUMN(tern_db_reports, ENUM, model, evaluated, SET, , )

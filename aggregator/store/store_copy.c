@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Numbers are hashed as they are in memory.
+// Hashes take the bytes of numbers in memory.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "hashes of rows are of little-endian numbers");
 
-// Bytes of a value that are read at once. For each read SQLite walks through the value's pages up to there.
+// Bytes of a BLOB that are read at once. Each read by SQLite walks through the BLOB's pages from the start.
 #define WINDOW_BYTES (4u << 20)
 
 struct copying {
@@ -35,7 +35,7 @@ static bool has_bodies(const struct tern_table *table)
 struct digest {
     struct tern_sha256 hash;
     uint64_t rows;
-    uint64_t bytes; // of values
+    uint64_t bytes; // bytes of all values
 };
 
 static struct digest begin_digest(void)
@@ -159,7 +159,7 @@ struct body {
     const struct tern_table *table;
     uint64_t id;
     size_t size;
-    size_t at; // offset of the window in the body
+    size_t at; // offset of the window's bytes in the body
     size_t len;
     struct digest *digest;
 };
@@ -167,7 +167,7 @@ struct body {
 static void begin_body(const struct body *body)
 {
     hash_number(body->digest, body->id);
-    hash_number(body->digest, body->size); // like hash_bytes()
+    hash_number(body->digest, body->size); // a body is hashed as hash_bytes() hashes a BLOB
     body->digest->bytes += body->size;
     body->digest->rows++;
 }
@@ -279,7 +279,8 @@ static enum tern_result compare_table(struct copying *copying, const struct tern
     return tern_sql_fail(copying->to.sql, TERN_ERR_CORRUPT, sentence);
 }
 
-// A copy is made from a snapshot, so that a write of another program meanwhile, such as a revocation, would be lost.
+// Refuses the copy if another program wrote meanwhile: a copy is made from a snapshot and would lack that write, such
+// as a revocation.
 static enum tern_result refuse_changed(struct copying *copying)
 {
     tern_db_rollback(copying->from);
@@ -318,7 +319,7 @@ static enum tern_result fill(struct tern_sql *sql, void *ctx)
     struct copying *copying = ctx;
     copying->to = (struct tern_db){.sql = sql};
     const enum tern_result result = copy_all(copying);
-    tern_db_forget(&copying->to); // the connection no longer uses its texts
+    tern_db_forget(&copying->to); // the connection does not use the generated statements any more
     return result;
 }
 
@@ -331,7 +332,8 @@ enum tern_result tern_db_copy_state(struct tern_db *from, const char *path,
     snprintf(why, 256, "there is not enough memory");
     if (copying != NULL && window != NULL) {
         *copying = (struct copying){.from = from, .how = how, .window = window};
-        (void)tern_db_changed_by_others(from); // what was written before now is in the copy
+        (void)tern_db_changed_by_others(
+            from); // starts the count: the copy has all writes before this call
         result = tern_db_begin_reading(from);
         snprintf(why, 256, "%s", tern_db_error(from));
     }

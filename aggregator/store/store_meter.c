@@ -1,4 +1,4 @@
-// The meter, and totals for reports.
+// The meter of bytes, its sums over history, and counts of rows for reports.
 #include "store/tables.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@ static enum tern_result keep_evaluator(struct tern_db *db, uint64_t id)
     return TERN_OK;
 }
 
-// There are few evaluators, and metering looks up many clients.
+// Caches the ids of evaluators: there are few, and metering looks up many clients.
 static enum tern_result load_evaluators(struct tern_db *db)
 {
     tern_db_refresh(db);
@@ -45,7 +45,7 @@ static int in_order(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-// False for evaluators, and for peers that never authenticated.
+// Whether the client trains: no evaluator and no unauthenticated peer (0) does.
 static bool trains(const struct tern_db *db, uint64_t client)
 {
     return client != 0 &&
@@ -85,7 +85,7 @@ enum tern_result tern_db_meter_add(struct tern_db *db, const struct tern_db_mete
     if (meter->round > 0) {
         TERN_TRY(tern_retention_has_dropped(db, meter->round, &dropped));
     }
-    if (!dropped) { // otherwise the row would never be dropped
+    if (!dropped) { // retention would never drop the row of a round that it has finished
         TERN_TRY(tern_table_put(db, METER, meter));
     }
     return add_to_sums(db, meter);

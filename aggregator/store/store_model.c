@@ -39,7 +39,7 @@ static uint8_t *copy_file(struct tern_query *query, const struct tern_file_row *
     return copy;
 }
 
-// NOT_FOUND. *data is malloc'ed, or NULL on errors.
+// Reads a file. *data is malloc'ed; NULL on errors. NOT_FOUND
 static enum tern_result get_file(struct tern_db *db, const char *name, uint8_t **data, size_t *len)
 {
     struct tern_file_row row;
@@ -90,7 +90,7 @@ enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federatio
 {
     TERN_TRY(tern_store_read_federation(db, federation));
     if (db->manifest == NULL &&
-        db->metadata == NULL) { // they never change, so that they are read once
+        db->metadata == NULL) { // the files never change, so one read is enough
         TERN_TRY(load_manifest(db));
     }
     federation->manifest = db->manifest;
@@ -135,7 +135,7 @@ static enum tern_result put_part(struct tern_db *db, unsigned kind, const char *
     return tern_table_put(db, &tern_table_weights, &row);
 }
 
-// TERN_ERR_ARGUMENT  it has no values
+// TERN_ERR_ARGUMENT count is 0
 static enum tern_result put_vector(struct tern_db *db, unsigned kind, const char *name,
                                    uint32_t version, const float *values, uint32_t count)
 {
@@ -155,7 +155,7 @@ static enum tern_result other_count(struct tern_db *db, uint32_t stored, uint32_
     return tern_sql_fail(db->sql, TERN_ERR_CORRUPT, sentence);
 }
 
-// Copies one part to its place in values.
+// Checks a part of a vector and copies it to its offset in values.
 static enum tern_result take_part(struct tern_db *db, const struct tern_part_row *row,
                                   uint32_t part, float *values, uint32_t count)
 {
@@ -171,7 +171,8 @@ static enum tern_result take_part(struct tern_db *db, const struct tern_part_row
     return TERN_OK;
 }
 
-// NOT_FOUND; TERN_ERR_CORRUPT when count differs. On errors the values are unspecified.
+// Reads a vector. NOT_FOUND; TERN_ERR_CORRUPT the stored vector has another count. On errors the values are
+// unspecified.
 static enum tern_result get_vector(struct tern_db *db, unsigned kind, const char *name,
                                    uint32_t version, float *values, uint32_t count)
 {
@@ -194,7 +195,7 @@ static enum tern_result get_vector(struct tern_db *db, unsigned kind, const char
                : tern_sql_fail_damaged(db->sql, "part of a stored vector is missing");
 }
 
-// The same for vectors that always have as many values as the model.
+// Reads a vector that always has as many values as the model: another count is damage.
 static enum tern_result get_whole(struct tern_db *db, unsigned kind, const char *name,
                                   uint32_t version, float *values, uint32_t count)
 {
@@ -307,10 +308,10 @@ enum tern_result tern_db_replica_weights_get(struct tern_db *db, const uint8_t i
 
 // --- A new database
 
-// What a new database holds.
+// Rows of a new database.
 struct content {
     const struct tern_db_federation *federation;
-    const float *weights; // of version 0; NULL: the seed makes them
+    const float *weights; // weights of version 0; NULL: the seed makes them
     uint32_t count;
 };
 
@@ -571,7 +572,7 @@ enum tern_result tern_db_replica_id(struct tern_db *db, const uint8_t *start, si
     return TERN_OK;
 }
 
-// Changes of one column of the table.
+// Tables of one changed column of replicas, for tern_table_change().
 static const struct tern_column use_columns[] = {
     TERN_TABLE_COLUMN(tern_db_replica, HASH, id, , KEY, , )
         TERN_TABLE_COLUMN(tern_db_replica, U64, used_ms, , SET, , )};

@@ -11,7 +11,9 @@ static enum tern_result need_nodes(struct tern_db *db, const struct tern_sql_nod
     *nodes = db->sql->driver->nodes;
     return *nodes != NULL
                ? TERN_OK
-               : tern_sql_fail(db->sql, TERN_ERR_STATE, "a database in a file has only one node");
+               : tern_sql_fail(
+                     db->sql, TERN_ERR_STATE,
+                     "a database file has one aggregator; several need PostgreSQL (store.url)");
 }
 
 enum tern_result tern_db_nodes(struct tern_db *db, struct tern_db_node *nodes, size_t most,

@@ -6,8 +6,8 @@
 
 #define TOTALS &tern_table_totals
 
-static_assert(TERN_ROUND_COMMITTED == 1, "the statement below says 1");
-static_assert(TERN_ASSIGNMENT_REPORTED == 2, "and that of assignments 2");
+static_assert(TERN_ROUND_COMMITTED == 1, "SQL of tern_db_round_put() has 1 for COMMITTED");
+static_assert(TERN_ASSIGNMENT_REPORTED == 2, "SQL of store_assignment() has 2 for REPORTED");
 
 enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_round *round)
 {
@@ -95,7 +95,7 @@ struct tern_db_rows *tern_db_assignments(struct tern_db *db, uint32_t round)
 
 // --- Updates
 
-// Ids ascend without gaps. Nobody else adds updates while this connection writes.
+// Returns the id of the next update: one more than the last. No other connection adds updates within this transaction.
 static enum tern_result next_update_id(struct tern_db *db, uint64_t *id)
 {
     tern_db_refresh(db);
@@ -132,7 +132,7 @@ enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round, uint64_
     return tern_table_one(&query, &tern_table_updates, out);
 }
 
-// Proves that a body is what was received.
+// Checks the body of an update against its stored hash.
 static enum tern_result check_body(struct tern_db *db, const struct tern_db_update *update,
                                    const struct tern_blob_column *body)
 {
@@ -150,7 +150,7 @@ struct visitor {
     void *ctx;
 };
 
-// Shows the update with its body, or without one that retention has dropped.
+// Visits the update with its body, or with NULL if retention has dropped the body.
 static enum tern_result show_update(struct tern_db *db, struct tern_db_update *update,
                                     const struct visitor *visitor)
 {
@@ -208,7 +208,7 @@ enum tern_result tern_db_update_show(struct tern_db *db, uint32_t round, uint64_
 // bodies are those of the oldest rounds.
 
 #define BODIES_AT_ONCE 1000
-#define ROWS_AT_ONCE "1000" // of each table
+#define ROWS_AT_ONCE "1000" // rows that one transaction drops from each table
 
 enum tern_result tern_db_received_bytes(struct tern_db *db, uint64_t *bytes)
 {
@@ -327,7 +327,7 @@ static const char *const drops_of_round[] = {
         "updates") " LIMIT " ROWS_AT_ONCE ")",
 };
 
-// Finds the next round whose rows are to be dropped. NOT_FOUND
+// Finds the next round whose rows retention may drop. NOT_FOUND
 static enum tern_result next_of_rows(struct tern_db *db, uint32_t newest, uint32_t *round)
 {
     static const char text[] =

@@ -50,7 +50,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct writer *out, const 
     }
 }
 
-// The column's name in SQL.
+// Writes the column's name in SQL to `name` and returns it.
 static const char *name_of(const struct tern_column *column, char name[64])
 {
     snprintf(name, 64, "%s", column->name);
@@ -171,7 +171,7 @@ static void write_sums(struct writer *out, const struct tern_table *table, const
     add(out, " ");
 }
 
-// new_id: as in the dialect.
+// new_id: of struct tern_sql_dialect.
 static void write_insert(struct writer *out, const struct tern_table *table, const char *new_id)
 {
     const bool asks = new_id != NULL && has_id(table);
@@ -236,7 +236,7 @@ static void write_update_rows(struct writer *out, const struct tern_table *table
     add(out, " ");
 }
 
-// A statement that computes a new id returns it.
+// Returns the end of an INSERT that computes the new id and must return it.
 static const char *returning(const struct tern_table *table, const char *new_id)
 {
     return new_id != NULL && has_id(table) ? "RETURNING id " : "";
@@ -330,7 +330,7 @@ static struct tern_query query_of(struct tern_db *db, const struct tern_table *t
             .sql = db->sql,
             .result = tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "there is not enough memory")};
     }
-    if (shape >= SHAPE_ADD_ROWS) { // other rows may wait longer
+    if (shape >= SHAPE_ADD_ROWS) { // writes waiting rows itself
         return tern_query_write(db->sql, text, parameters);
     }
     return shape < SHAPE_INSERT ? tern_db_read(db, text, parameters)
@@ -534,7 +534,7 @@ size_t tern_table_row_bytes(const struct tern_table *table)
         const size_t end = column->offset + tern_table_value_bytes(column);
         most = end > most ? end : most;
     }
-    return (most + 7) / 8 * 8; // the next row of an array is aligned
+    return (most + 7) / 8 * 8; // so that each row of an array is aligned
 }
 
 // --- Operations
@@ -659,22 +659,22 @@ enum tern_result tern_table_put_where(struct tern_db *db, const struct tern_tabl
 // statement writes all rows of a group, which are alike in table, shape and tail. Rows with the same key become one.
 
 #define GROUP_ROWS 256
-#define WAITING_BLOB 16384       // bytes of the largest value that waits
+#define WAITING_BLOB 16384       // bytes of the largest BLOB that waits
 #define WAITING_BLOBS (1u << 20) // bytes of all values that wait
 
-// How rows are written.
+// How a group's rows are written.
 struct write {
     const struct tern_table *table;
     enum shape shape;
     const char *tail;
-    bool must_exist; // an update fails without its row
+    bool must_exist; // an UPDATE fails if there is no such row
 };
 
 struct tern_group {
     struct write write;
-    const struct tern_column *blob; // column of any length; NULL: the table has none
+    const struct tern_column *blob; // column of kind BLOB; NULL: the table has none
     struct tern_group *next;
-    struct tern_group *next_waiting; // in the order of their first rows
+    struct tern_group *next_waiting; // next group with rows, in the order of their first rows
     uint32_t count;
     uint32_t keys[GROUP_ROWS]; // hashes of the rows' keys
     size_t row_bytes;
@@ -739,7 +739,8 @@ static enum tern_result write_rows(struct tern_db *db, const struct tern_group *
     return write->must_exist ? tern_query_post_one(query) : tern_query_post(query);
 }
 
-// The statement that made the rows be written has nothing to do with their failure.
+// Reports a failure of waiting rows as TERN_ERR_IO, since NOT_FOUND or CONFLICT would seem to be about the statement
+// that made them be written.
 static enum tern_result fail_waiting(struct tern_db *db, const struct tern_group *group,
                                      enum tern_result result)
 {
@@ -775,7 +776,7 @@ enum tern_result tern_waiting_flush(struct tern_db *db)
     return flush_until(db, NULL);
 }
 
-// Rows that the text's tables do not have go on waiting.
+// Writes only the groups whose tables the text names, and groups before them, to which they may refer.
 struct tern_query tern_db_read(struct tern_db *db, const char *text,
                                const struct tern_sql_value *parameters)
 {
@@ -837,7 +838,7 @@ static struct tern_group *group_of(struct tern_db *db, const struct write *write
     return make_group(db, write);
 }
 
-// Rows of a table that are written by different statements keep their order.
+// Two groups of one table never wait at the same time, so that writes to a row keep their order.
 static enum tern_result flush_others(struct tern_db *db, const struct tern_group *one)
 {
     for (const struct tern_group *group = db->waiting; group != NULL; group = group->next_waiting) {
@@ -878,7 +879,7 @@ static bool is_same_key(const struct tern_table *table, const void *one, const v
     return same;
 }
 
-// Finds the waiting row of the same key. NULL: there is none, or no row replaces another
+// Finds the waiting row with the same key. NULL: there is none, or rows are only added
 static void *find_row(const struct tern_group *group, uint32_t key, const void *row)
 {
     const struct write *write = &group->write;
@@ -926,7 +927,7 @@ static enum tern_result check_row(struct tern_db *db, const struct tern_table *t
     }
     return db->sql->in_transaction
                ? TERN_OK
-               : tern_sql_fail(db->sql, TERN_ERR_STATE, "a write outside a transaction");
+               : tern_sql_fail(db->sql, TERN_ERR_STATE, "a write needs an open transaction");
 }
 
 static void append_group(struct tern_db *db, struct tern_group *group)
@@ -939,7 +940,8 @@ static void append_group(struct tern_db *db, struct tern_group *group)
     *end = group;
 }
 
-// Copies the row, but not its value of any length. NULL: rows that waited could not be written
+// Adds the row to the group, or to the waiting row of its key, and returns the group's row, whose BLOB is still the
+// caller's. NULL: waiting rows could not be written
 static void *keep_row(struct tern_db *db, struct tern_group *group, const void *row,
                       enum tern_result *result)
 {
@@ -964,14 +966,14 @@ static void *keep_row(struct tern_db *db, struct tern_group *group, const void *
     return kept;
 }
 
-// Replaces the caller's bytes by a copy.
+// Replaces the caller's bytes of a BLOB by a copy.
 static enum tern_result copy_blob(struct tern_db *db, struct tern_blob_column *blob)
 {
     void *copy = malloc(blob->len + 1);
     if (copy == NULL) {
         blob->data = NULL;
         blob->len = 0;
-        db->sql->doomed = true; // the row lacks its bytes
+        db->sql->doomed = true; // the waiting row has lost its bytes
         return tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
     }
     if (blob->len > 0) {
@@ -985,7 +987,7 @@ static enum tern_result copy_blob(struct tern_db *db, struct tern_blob_column *b
 static enum tern_result let_wait(struct tern_db *db, const struct write *write, const void *row)
 {
     if (db->sql->in_transaction && db->sql->doomed) {
-        return TERN_ERR_IO; // its sentence is that of the write that failed
+        return TERN_ERR_IO; // tern_db_error() still names the write that failed
     }
     TERN_TRY(check_row(db, write->table, row));
     struct tern_group *group = group_of(db, write);
@@ -1198,7 +1200,7 @@ static const char indexes[] =
 // that for rows that change a few times in a round. Updates and exchanges are added once in a transaction (store.c), because
 // a statement with a trigger costs three times as much: SQLite copies each page that it changes. A round's states are those
 // of store.h.
-static_assert(TERN_ROUND_COMMITTED == 1, "the triggers say so");
+static_assert(TERN_ROUND_COMMITTED == 1, "SQL of the triggers has 1 for COMMITTED");
 #define IS_COMMITTED(row) "CASE " row ".state WHEN 1 THEN 1 ELSE 0 END"
 static const struct {
     const char *name;
@@ -1238,7 +1240,7 @@ static enum tern_result create_triggers(struct tern_sql *sql)
 
 const char *const tern_schema_steps[] = {NULL};
 
-// Returns the version that the last step leads to.
+// Returns the version of the schema after the last step.
 static int newest(const char *const *steps)
 {
     int version = 1;
@@ -1331,7 +1333,7 @@ enum tern_result tern_schema_migrate(struct tern_sql *sql, const char *const *st
         return tern_sql_use(sql, TERN_SQL_SHARED);
     }
     TERN_TRY(tern_sql_use(sql, TERN_SQL_ALONE));
-    TERN_TRY(
-        apply(sql, steps)); // after a failure the caller closes the database, which releases it
+    TERN_TRY(apply(
+        sql, steps)); // after a failure the caller closes the database, which ends TERN_SQL_ALONE
     return tern_sql_use(sql, TERN_SQL_SHARED);
 }

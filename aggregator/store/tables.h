@@ -43,11 +43,11 @@ enum tern_column_kind {
 enum tern_column_rule { TERN_RULE_KEY, TERN_RULE_ONCE, TERN_RULE_SET, TERN_RULE_ADD };
 
 struct tern_column {
-    const char *name; // of a member of a member: "up.payload", in SQL up_payload
+    const char *name; // a member of a member is "up.payload", in SQL up_payload
     enum tern_column_kind kind;
     enum tern_column_rule rule;
     uint32_t offset;
-    uint32_t limit; // for TEXT, the size; for ENUM, the last value
+    uint32_t limit; // size of a TEXT; last value of an ENUM
     const char *constraint;
 };
 
@@ -57,7 +57,7 @@ struct tern_table {
     uint32_t count;
 };
 
-// One column of a list, for the members of struct `type`.
+// Makes a column of a table for a member of struct `type`.
 #define TERN_TABLE_COLUMN(type, kind, name, of, rule, constraint, shown)                           \
     {#name,                                                                                        \
      TERN_COLUMN_##kind,                                                                           \
@@ -78,13 +78,13 @@ struct tern_table {
 #define TERN_LIMIT_SIZE(of) 0
 #define TERN_LIMIT_BLOB(of) 0
 
-// A sum of integers as a BIGINT, which some databases do not return by themselves; 0 without rows.
+// SQL for the sum of integers; 0 without rows. PostgreSQL's sum() of BIGINT is NUMERIC, hence the CAST.
 #define TERN_SUM_OF(number) "CAST(coalesce(sum(" number "), 0) AS BIGINT)"
 
-// A time, but at least 1.
+// SQL for a time that is at least 1, because 0 means never.
 #define TERN_NOT_BEFORE_1(time) "CASE WHEN " time " > 1 THEN " time " ELSE 1 END"
 
-struct tern_table_text; // the text of a statement, made once
+struct tern_table_text; // a generated statement
 struct tern_group;
 
 // The implementation of store.h. tern_db_close() frees it.
@@ -93,13 +93,13 @@ struct tern_db {
     bool is_older; // the schema is older than this program
     struct tern_table_text *texts;
     size_t text_count;
-    uint8_t *manifest; // malloc'ed at the first use; NULL = not yet, or there is none
+    uint8_t *manifest; // malloc'ed at the first use; NULL = not read, or there is none
     size_t manifest_len;
-    char *metadata;             // the same
-    struct tern_group *groups;  // tables.c: rows that wait for the commit
-    struct tern_group *waiting; // the groups that have rows
-    size_t waiting_blobs;       // bytes of their values
-    // What was read of the database and is still so, after tern_db_refresh(). Nobody else writes within a transaction.
+    char *metadata;             // as manifest
+    struct tern_group *groups;  // rows that wait for the commit, by how they are written (tables.c)
+    struct tern_group *waiting; // list of the groups with rows
+    size_t waiting_blobs;       // bytes of all BLOB values that wait
+    // Cached values of the database. tern_db_refresh() drops them if another program may have changed them.
     bool is_current;
     bool knows_dropped;    // `dropped` was read
     uint32_t dropped;      // the last round whose rows were dropped
@@ -119,26 +119,27 @@ struct tern_query tern_table_sums(struct tern_db *db, const struct tern_table *t
                                   const char *group, const char *tail,
                                   const struct tern_sql_value *parameters);
 
-// Steps to the next row and reads it. False: there is none, or it cannot be read; tern_query_end() then returns the failure.
+// Reads the next row. False: there is none, or the query failed, and tern_query_end() returns the failure.
 bool tern_table_next(struct tern_query *query, const struct tern_table *table, void *row);
 // Reads the only row and ends the query. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_table_one(struct tern_query *query,
                                               const struct tern_table *table, void *row);
-// Selects and reads one row. NOT_FOUND
+// Reads the only row that `tail` names. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_table_get(struct tern_db *db, const struct tern_table *table,
                                               const char *tail,
                                               const struct tern_sql_value *parameters, void *row);
 
 // Turns the query into rows for a caller of the store, which ends them by tern_db_end(). NULL: no memory.
 struct tern_db_rows *tern_table_rows(struct tern_query query, const struct tern_table *table);
-// Selects the rows for a caller of the store.
+// Selects the rows that `tail` names, for a caller of the store.
 struct tern_db_rows *tern_table_list(struct tern_db *db, const struct tern_table *table,
                                      const char *tail, const struct tern_sql_value *parameters);
 
-// Adds a row; its ID is set, if it has one. TERN_ERR_CONFLICT; NOT_FOUND  a row that it refers to is missing
+// Adds a row and sets its ID, if the table has IDs. TERN_ERR_CONFLICT; NOT_FOUND a row that the new one refers to is
+// missing
 TERN_MUST_USE enum tern_result tern_table_insert(struct tern_db *db, const struct tern_table *table,
                                                  void *row);
-// Adds a row unless its key exists. *added: the key did not exist.
+// Adds a row unless a row has its key. *added: the row was added
 TERN_MUST_USE enum tern_result tern_table_keep(struct tern_db *db, const struct tern_table *table,
                                                void *row, bool *added);
 // Adds a row, or changes the one of its key as the columns' rules say, where `tail` ("WHERE ...") allows that.
@@ -147,29 +148,29 @@ TERN_MUST_USE enum tern_result tern_table_put_where(struct tern_db *db,
                                                     const struct tern_table *table, const void *row,
                                                     const char *tail);
 
-// The next four let their write wait, at the latest until the commit. Adds a row, with its ID.
+// Adds a row, with its ID. This and the next three functions may delay their write until the commit.
 TERN_MUST_USE enum tern_result tern_table_add(struct tern_db *db, const struct tern_table *table,
                                               const void *row);
 // Adds a row, or changes the one of its key as the columns' rules say.
 TERN_MUST_USE enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *table,
                                               const void *row);
-// Changes the row of this ID or key as the columns' rules say. It exists, and `tail` ("" or "AND ...") allows the change.
+// Changes the row with this ID or key as the columns' rules say. The row exists and fulfils `tail` ("" or "AND ...").
 TERN_MUST_USE enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
                                                  const void *row, const char *tail);
-// The same; the row may be missing.
+// Changes the row with this key as the columns' rules say, if there is one.
 TERN_MUST_USE enum tern_result tern_table_change(struct tern_db *db, const struct tern_table *table,
                                                  const void *row);
 
 // Writes the rows that wait. TERN_ERR_IO (_BUSY, _NO_MEMORY)  one of them was refused: the transaction cannot be committed
 TERN_MUST_USE enum tern_result tern_waiting_flush(struct tern_db *db);
-void tern_waiting_forget(struct tern_db *db); // after a rollback
+void tern_waiting_forget(struct tern_db *db); // drops the rows that wait, after a rollback
 void tern_waiting_free(struct tern_db *db);
-// tern_query_read() and _write(), after rows that wait were written, if the statement may depend on them.
+// As tern_query_read() and _write(). First write the waiting rows that the statement may depend on.
 struct tern_query tern_db_read(struct tern_db *db, const char *text,
                                const struct tern_sql_value *parameters);
 struct tern_query tern_db_write(struct tern_db *db, const char *text,
                                 const struct tern_sql_value *parameters);
-// Forgets what others may have changed since it was read: call it before the members of struct tern_db that were read.
+// Call before use of the cached values: drops them if another program may have changed them.
 void tern_db_refresh(struct tern_db *db);
 
 // Selects all rows in the order of their keys, which is the same in every database: for tern_table_next().
@@ -185,9 +186,9 @@ TERN_MUST_USE enum tern_result tern_table_next_body(struct tern_db *db,
                                                     const struct tern_table *table, uint64_t after,
                                                     uint64_t *id, size_t *size);
 
-// Frees db->texts, after the connection was closed.
+// Frees the generated statements, after the connection was closed.
 void tern_table_free_texts(struct tern_db *db);
-// Frees everything in db except the connection.
+// Frees all memory of db except the connection.
 void tern_db_forget(struct tern_db *db);
 
 // --- The tables (tables.c), and rows that only the store uses
@@ -208,7 +209,7 @@ struct tern_body_row {
 #include "store/tables/bodies.def"
 };
 
-// Numbers over all of history, one row with id 1.
+// Sums over history: one row with id 1.
 struct tern_totals_row {
 #define COLUMN TERN_MEMBER
 #include "store/tables/totals.def"
@@ -232,8 +233,8 @@ struct tern_file_row {
 
 // Kinds of vectors, after those of enum tern_db_weights.
 enum tern_db_vector_kind {
-    TERN_VECTOR_STATE = TERN_WEIGHTS_INITIAL + 1, // a state of a strategy
-    TERN_VECTOR_OF_REPLICA,                       // weights of a replica that is kept whole
+    TERN_VECTOR_STATE = TERN_WEIGHTS_INITIAL + 1, // state of a strategy
+    TERN_VECTOR_OF_REPLICA, // weights of a replica of the form TERN_REPLICA_WHOLE
 };
 #define TERN_LAST_vector_kind TERN_VECTOR_OF_REPLICA
 #define TERN_VECTOR_NAME_MAX (2 * TERN_SHA256_SIZE + 1)
@@ -242,11 +243,11 @@ struct tern_part_row {
 #include "store/tables/weights.def"
 };
 
-// Whether the rows of that round were dropped for good (store_rounds.c).
+// Whether retention has dropped the rows of the round (store_rounds.c).
 TERN_MUST_USE enum tern_result tern_retention_has_dropped(struct tern_db *db, uint32_t round,
                                                           bool *dropped);
 
-// Reads the row of the federation without its files. NOT_FOUND
+// Reads the federation's row, without the files that came with the model. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_store_read_federation(struct tern_db *db,
                                                           struct tern_db_federation *federation);
 
@@ -259,7 +260,7 @@ extern const struct tern_table *const tern_schema_tables[TERN_SCHEMA_TABLES];
 
 // Makes all tables of a new database, of the newest version.
 TERN_MUST_USE enum tern_result tern_schema_create(struct tern_sql *sql);
-// The same in two steps, for a copy: the empty tables; and, once they have their rows, indexes, triggers and the version.
+// Make a new database in two steps, for a copy: the empty tables; later indexes, triggers and the version.
 TERN_MUST_USE enum tern_result tern_schema_create_tables(struct tern_sql *sql);
 TERN_MUST_USE enum tern_result tern_schema_complete(struct tern_sql *sql);
 
