@@ -162,7 +162,8 @@ static void clients(FILE *text, const struct tern_service_facts *facts)
     single(text, "clients_recent", "gauge",
            "Clients that train and were seen within round.eligible_within.", trainers->recent);
     single(text, "clients_spent", "gauge",
-           "Recent clients whose byte budget is too small for another round.", trainers->spent);
+           "Recent clients whose byte budget is too small for another round.",
+           trainers->out_of_budget);
     single(text, "checkins_held", "gauge", "Check-ins that wait for a task.", facts->held);
 }
 

@@ -207,7 +207,7 @@ static void report_bytes(struct tern_waiting *waiting, const struct tern_waiting
     explain(waiting,
             "waiting for byte budgets: %" PRIu32 " of %" PRIu32
             " clients have none left for a round, and %" PRIu32 " must take part",
-            trainers->spent, trainers->recent,
+            trainers->out_of_budget, trainers->recent,
             tern_wait_clients_needed(known->rules, known->facts));
     tern_waiting_advise(
         waiting, "budgets are renewed each month, or raised on the devices ([budget]); a lower "

@@ -149,7 +149,7 @@ void tern_gateway_json(const struct tern_cli *cli, cJSON *object)
     tern_json_u64(gateway, "client", facts.client);
     add_upstream(gateway, &upstream);
     tern_json_u64(gateway, "updates_answered", facts.rounds);
-    tern_json_u64(gateway, "round_taken", facts.taken);
+    tern_json_u64(gateway, "round_taken", facts.included);
     tern_json_u64(gateway, "wire_up", tern_meter_total(&facts.meter, TERN_UP).wire);
     tern_json_u64(gateway, "wire_down", tern_meter_total(&facts.meter, TERN_DOWN).wire);
     tern_json_u64(gateway, "payload_up", tern_meter_total(&facts.meter, TERN_UP).payload);

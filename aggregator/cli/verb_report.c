@@ -108,7 +108,7 @@ static void print_held_out(const struct tern_held_outs *all)
             printf("%-15s %9s %9s %9s %9s %12s\n", "", "WEIGHTED", "MEAN", "DEVIATION", "WORST",
                    "OF CLIENT");
         }
-        printf("%-15s %9.4f %9.4f %9.4f %9.4f %12" PRIu64 "\n", of[i].name, spread->weighted,
+        printf("%-15s %9.4f %9.4f %9.4f %9.4f %12" PRIu64 "\n", of[i].name, spread->weighted_mean,
                spread->mean, tern_spread_deviation(spread), spread->worst, spread->worst_client);
     }
 }

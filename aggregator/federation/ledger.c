@@ -62,7 +62,7 @@ static struct tern_error_watch watch_of(struct tern_federation *federation,
         .previous_generation = row->previous_generation,
         .anomaly = (enum tern_error_anomaly)row->anomaly,
         .anomaly_generation = row->anomaly_generation,
-        .doubt = client_of(federation, row->client)->doubt,
+        .suspicion = client_of(federation, row->client)->suspicion,
     };
 }
 
@@ -72,7 +72,7 @@ static void store_watch(struct tern_federation *federation, const struct tern_er
     row->previous_generation = watch->previous_generation;
     row->anomaly = (uint32_t)watch->anomaly;
     row->anomaly_generation = watch->anomaly_generation;
-    client_of(federation, row->client)->doubt = watch->doubt;
+    client_of(federation, row->client)->suspicion = watch->suspicion;
 }
 
 // Whether to log this anomaly of the client: this kind was not logged within the last AGAIN_MS. Anomalies of other
@@ -127,19 +127,19 @@ static void take_report(struct tern_federation *federation, struct tern_db_ledge
     const struct tern_error_report report = {
         .facts = {error->generation, error->sequence, error->norm != 0.0F},
         .accepted = accepted,
-        .ordered = row->directive == TERN_DIRECTIVE_RESET,
+        .reset_was_ordered = row->directive == TERN_DIRECTIVE_RESET,
     };
     const uint32_t before = row->anomaly;
     const struct tern_error_verdict verdict = tern_error_watch_add_report(&watch, &report);
     store_watch(federation, &watch, row);
-    if (verdict.taken) {
+    if (verdict.applied) {
         reset_missed_rounds(row, error);
         row->generation = error->generation;
         row->sequence = error->sequence;
         row->norm = error->norm;
         row->maximum = error->maximum;
     }
-    if (verdict.news) {
+    if (verdict.is_new) {
         log_anomaly(federation, row, before, now);
     }
 }

@@ -204,7 +204,7 @@ static struct tern_budget budget_of(const struct client *client, const struct to
     uint64_t left = client->row.budget_left > spent ? client->row.budget_left - spent : 0;
     return (struct tern_budget){.budgeted = client->row.budgeted,
                                 .left = left,
-                                .renewed = client->row.budget_renewed,
+                                .is_per_round = client->row.budget_renewed,
                                 .rounds = to_go->rounds,
                                 .share = to_go->share};
 }
@@ -475,7 +475,7 @@ static enum tern_result invite_unreliable(struct tern_federation *federation, ui
 {
     struct tern_round_machine *machine = &federation->machine;
     uint64_t *ids = federation->clients.candidates;
-    uint32_t places = tern_unreliable_places(machine->target);
+    uint32_t places = tern_unreliable_invitations(machine->target);
     if (federation->clients.unreliable == 0) {
         return TERN_OK;
     }

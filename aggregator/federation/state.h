@@ -65,7 +65,7 @@ struct client {
     uint64_t round_bytes; // bytes that the client's schedule expects a round to take
     uint64_t least_bytes; // the fewest bytes that a round can take for this client
     struct reported_update reported;
-    struct tern_error_suspicion doubt; // suspected anomaly of the client's error buffer
+    struct tern_error_suspicion suspicion; // suspected anomaly of the client's error buffer
     // When the check-in became overdue: rounds do not count on the client; 0 = not overdue.
     uint64_t overdue_ms;
     bool has_statistics; // the client's statistics of columns are stored

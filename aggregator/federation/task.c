@@ -378,8 +378,8 @@ static enum tern_result add_measured(struct tern_federation *federation, uint64_
     const enum tern_result found =
         codec_of_round(federation, client, ledger.round, &budget->update_codec);
     if (found == TERN_OK) {
-        budget->update = ledger.update_bytes;
-        budget->other = other_bytes(&meter, ledger.update_bytes);
+        budget->update_bytes = ledger.update_bytes;
+        budget->other_bytes = other_bytes(&meter, ledger.update_bytes);
     }
     return found == TERN_ERR_IO ? found : TERN_OK;
 }
@@ -411,7 +411,7 @@ static enum tern_result fill_steps_facts(struct tern_federation *federation, uin
 // needs.
 static uint64_t planned_or_measured(uint64_t bytes, const struct tern_steps_facts *facts)
 {
-    return bytes != 0 ? bytes : facts->budget.update + facts->budget.other;
+    return bytes != 0 ? bytes : facts->budget.update_bytes + facts->budget.other_bytes;
 }
 
 // Counts that the member fetches its task another time. Writes the number only once it counts as a missed task, so that

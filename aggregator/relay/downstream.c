@@ -18,9 +18,9 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_MS 20 // interval of looks at the service's facts
+#define POLL_MS 20 // interval between two reads of the service's facts
 
-// Share of the upstream task's time that devices may take.
+// Fraction of the upstream task's time that devices may take.
 #define WINDOW_SHARE 0.75
 
 // --- Training parameters of the last upstream task
@@ -29,7 +29,7 @@
 #define COURSE 0x32435247u // "GRC2"
 
 struct course_file {
-    uint32_t round; // downstream round that brings the base
+    uint32_t round; // number of the downstream round that sets the model to the base
     uint8_t base[TERN_SHA256_SIZE];
     struct tern_upstream_training course;
 };
@@ -64,7 +64,7 @@ static struct tern_upstream_training course_of(const struct relay_downstream *do
 static enum tern_result write_course(const struct relay_downstream *down, uint32_t round)
 {
     struct course_file file;
-    memset(&file, 0, sizeof file); // also the padding
+    memset(&file, 0, sizeof file); // zeroes the padding, too
     file.round = round;
     memcpy(file.base, down->base_sha256, TERN_SHA256_SIZE);
     file.course = course_of(down);
@@ -73,13 +73,13 @@ static enum tern_result write_course(const struct relay_downstream *down, uint32
 
 // --- Downstream rounds
 
-// Whether a round was the follower's, which then has an update of the follower.
-static enum tern_result is_followers(struct tern_db *db, uint32_t round, bool *follows)
+// Sets *is_upstream if the round brought the upstream model: the round then has an update of the upstream client.
+static enum tern_result find_upstream_update(struct tern_db *db, uint32_t round, bool *is_upstream)
 {
     struct tern_db_update update;
     const enum tern_result found =
         tern_db_update_find(db, round, TERN_RELAY_UPSTREAM_CLIENT, &update);
-    *follows = found == TERN_OK;
+    *is_upstream = found == TERN_OK;
     return tern_db_may_miss(found);
 }
 
@@ -91,28 +91,29 @@ enum tern_result tern_relay_newest_round(struct tern_db *db, uint32_t *round)
     return tern_db_may_miss(found);
 }
 
-static enum tern_result look(struct relay_downstream *down, uint32_t round, bool *follows)
+static enum tern_result examine_round(struct relay_downstream *down, uint32_t round,
+                                      bool *is_upstream)
 {
-    if (down->known != round) {
-        TERN_TRY(is_followers(down->db, round, &down->known_follows));
-        down->known = round;
+    if (down->examined != round) {
+        TERN_TRY(find_upstream_update(down->db, round, &down->examined_is_upstream));
+        down->examined = round;
     }
-    *follows = down->known_follows;
+    *is_upstream = down->examined_is_upstream;
     return TERN_OK;
 }
 
 // --- Orders to the service
 
-struct order {
+struct service_order {
     const struct relay_downstream *down;
     struct tern_upstream_training course;
-    uint32_t round; // that may open
+    uint32_t round; // number of the round that may open
     struct tern_refusal refusal;
 };
 
-static enum tern_result follow(struct tern_federation *federation, uint64_t now_ms, void *ctx)
+static enum tern_result set_model(struct tern_federation *federation, uint64_t now_ms, void *ctx)
 {
-    struct order *order = ctx;
+    struct service_order *order = ctx;
     const struct relay_downstream *down = order->down;
     tern_federation_set_training(federation, &order->course);
     return tern_federation_set_model(federation, TERN_RELAY_UPSTREAM_CLIENT, down->base,
@@ -121,7 +122,7 @@ static enum tern_result follow(struct tern_federation *federation, uint64_t now_
 
 static enum tern_result let_open(struct tern_federation *federation, uint64_t now_ms, void *ctx)
 {
-    struct order *order = ctx;
+    struct service_order *order = ctx;
     (void)now_ms;
     tern_federation_set_training(federation, &order->course);
     tern_federation_allow_round(federation, order->round);
@@ -145,43 +146,43 @@ enum tern_result tern_relay_end_downstream(struct relay_downstream *down)
 
 static enum tern_result wait_a_little(void)
 {
-    nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     return TERN_AGAIN;
 }
 
-// Waits after success, and after failures that pass.
-static enum tern_result done(enum tern_result result)
+// Waits after success and after temporary failures; returns other failures.
+static enum tern_result wait_after(enum tern_result result)
 {
     return result == TERN_OK || result == TERN_ERR_BUSY ? wait_a_little() : result;
 }
 
 static enum tern_result bring_base(struct relay_downstream *down, uint32_t round)
 {
-    struct order order = {.down = down, .course = course_of(down)};
+    struct service_order order = {.down = down, .course = course_of(down)};
     TERN_TRY(write_course(down, round));
-    const enum tern_result result = tern_service_run_work(down->service, follow, &order);
+    const enum tern_result result = tern_service_run_work(down->service, set_model, &order);
     if (result == TERN_OK && order.refusal.result != TERN_OK &&
         order.refusal.result != TERN_ERR_BUSY) {
         tern_log(TERN_LOG_ERROR, "model-not-followed", "error=%s",
                  tern_result_name(order.refusal.result));
         return order.refusal.result;
     }
-    return done(result);
+    return wait_after(result);
 }
 
 static enum tern_result open_next(struct relay_downstream *down, uint32_t round)
 {
-    struct order order = {.down = down, .course = course_of(down), .round = round};
-    if (down->allowed == round) {
-        return wait_a_little(); // for devices
+    struct service_order order = {.down = down, .course = course_of(down), .round = round};
+    if (down->allowed_round == round) {
+        return wait_a_little(); // devices are training
     }
     const enum tern_result result = tern_service_run_work(down->service, let_open, &order);
     if (result == TERN_OK) {
         tern_log(TERN_LOG_INFO, "gateway-round", "upstream_round=%u round=%u", down->task.round,
                  round);
-        down->allowed = round;
+        down->allowed_round = round;
     }
-    return done(result);
+    return wait_after(result);
 }
 
 // --- The result of a round of devices
@@ -229,12 +230,12 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
     }
     down->task = *task;
     down->base = base;
-    down->allowed = 0;
+    down->allowed_round = 0;
     tern_merge_hash(base, count, down->base_sha256);
     return TERN_OK;
 }
 
-// Whether that round brought the base of this task.
+// Whether the downstream round set the model to the base of the upstream task.
 static bool has_base(const struct relay_downstream *down, uint32_t round)
 {
     struct course_file file;
@@ -248,21 +249,21 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     struct tern_service_facts facts;
     tern_service_facts(down->service, &facts);
     const uint32_t last = facts.federation.machine.round;
-    bool follows = true; // before the first round
+    bool is_upstream = true; // true before the first round
     if (facts.federation.machine.open || facts.federation.merging) {
         return wait_a_little();
     }
     if (last > 0) {
-        TERN_TRY(look(down, last, &follows));
+        TERN_TRY(examine_round(down, last, &is_upstream));
     }
-    if (!follows && last > down->records->taken) {
+    if (!is_upstream && last > down->records->included) {
         TERN_TRY(take_mean(down, last, result));
-        down->records->taking = last;
+        down->records->pending_included = last;
         *weights = down->mean;
         return TERN_OK;
     }
-    return last > 0 && follows && has_base(down, last) ? open_next(down, last + 1)
-                                                       : bring_base(down, last + 1);
+    return last > 0 && is_upstream && has_base(down, last) ? open_next(down, last + 1)
+                                                           : bring_base(down, last + 1);
 }
 
 static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,

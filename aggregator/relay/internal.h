@@ -1,4 +1,4 @@
-// Shared by the files of relay/ only.
+// State and functions that the files of relay/ share. No other folder includes this header.
 #ifndef TERN_RELAY_INTERNAL_H
 #define TERN_RELAY_INTERNAL_H
 
@@ -18,16 +18,18 @@
 struct relay_records {
     struct tern_store files;
     const struct tern_client *client;
-    uint32_t taken;  // downstream rounds up to this one are in the stored record
-    uint32_t taking; // the same once the update in progress is stored
+    // Number of the newest downstream round whose mean is in the stored record.
+    uint32_t included;
+    uint32_t pending_included; // the value of `included` once the update in progress is stored
 };
 
-// Opens the store of a client: `files`, whose record of updates also has the number of the last taken round. Sets taken.
-// TERN_ERR_CORRUPT  that record is damaged, so that the taken rounds are unknown; TERN_ERR_IO
+// Opens the store of a client: `files`, whose record of updates ends with the number of the newest included downstream
+// round. Sets `included`.
+// TERN_ERR_CORRUPT  the record is damaged, so that the included rounds are unknown; TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_relay_records_open(struct relay_records *records,
                                                        struct tern_store files);
-// Call after the database may have been restored to where `newest` is its newest committed round: later rounds count as not
-// taken. Errors of the store.
+// Lowers `included` to `newest`, the newest committed round, after the database may have been restored from a backup.
+// Errors of the store.
 TERN_MUST_USE enum tern_result tern_relay_records_limit(struct relay_records *records,
                                                         uint32_t newest);
 struct tern_store tern_relay_records_port(struct relay_records *records);
@@ -36,9 +38,10 @@ struct tern_store tern_relay_records_port(struct relay_records *records);
 
 #define RELAY_FILE_MAX 512u
 
-// data: len bytes, whose padding is set. format: identifies the content. Errors of tern_file_write()
+// Writes a file. data: len bytes, whose padding is set. format: identifies the content. Errors of tern_file_write()
 TERN_MUST_USE enum tern_result tern_relay_file_write(const char *folder, const char *name,
                                                      uint32_t format, const void *data, size_t len);
+// Reads a file.
 // TERN_ERR_NOT_FOUND  the file is missing, damaged or of another format; *data is then unchanged
 TERN_MUST_USE enum tern_result tern_relay_file_read(const char *folder, const char *name,
                                                     uint32_t format, void *data, size_t len);
@@ -47,31 +50,33 @@ TERN_MUST_USE enum tern_result tern_relay_file_read(const char *folder, const ch
 
 struct relay_downstream {
     struct tern_service *service;
-    struct tern_db *db; // of the relay's thread
+    struct tern_db *db; // connection of the relay's thread
     const struct tern_model *model;
     struct relay_records *records;
     const char *folder;
-    const struct tern_client *client; // for its task's window
+    const struct tern_client *client; // the upstream client, whose task has the time for devices
     float *mean;                      // model->count values
-    const float *base;                // of the present task; borrowed
+    const float *base;                // weights of the present upstream task; borrowed
     uint8_t base_sha256[TERN_SHA256_SIZE];
     struct tern_train_task task;
-    uint32_t known;     // the round that was examined last
-    bool known_follows; // whether it was the follower's
-    uint32_t allowed;   // round that may open for the present task; 0 = none yet
+    uint32_t examined;         // number of the round that was examined last
+    bool examined_is_upstream; // whether the examined round brought the upstream model
+    // Number of the round that may open for the present task; 0 = no round yet.
+    uint32_t allowed_round;
 };
 
 struct tern_trainer tern_relay_downstream_port(struct relay_downstream *down);
 
-// Reads the training parameters of the last upstream task from the folder. TERN_ERR_NOT_FOUND: there are none, or the file
-// is damaged
+// Reads the training parameters of the last upstream task from the folder.
+// TERN_ERR_NOT_FOUND  the folder has none, or the file is damaged
 TERN_MUST_USE enum tern_result tern_relay_read_training(const char *folder,
                                                         struct tern_upstream_training *course);
 
-// Reads the number of the newest committed round; 0 = none.
+// Sets *round to the number of the newest committed round; 0 = no round.
 TERN_MUST_USE enum tern_result tern_relay_newest_round(struct tern_db *db, uint32_t *round);
 
-// Ends the downstream federation, so that its devices learn that it has finished. TERN_ERR_BUSY: try again
+// Ends the downstream federation, so that its devices' check-ins are answered that it has finished. TERN_ERR_BUSY: try
+// again
 TERN_MUST_USE enum tern_result tern_relay_end_downstream(struct relay_downstream *down);
 
 // --- The gateway
@@ -86,7 +91,7 @@ struct tern_relay {
     struct tern_client client;
     struct relay_records records;
     struct relay_downstream down;
-    struct tern_service_upstream upstream; // of the relay's thread
+    struct tern_service_upstream upstream; // used by the relay's thread only
     float *weights;
     void *error_buffer;
     float *velocity;
@@ -95,7 +100,7 @@ struct tern_relay {
 
     pthread_t thread;
     bool running;
-    volatile sig_atomic_t abort; // ends a transfer that is in progress
+    volatile sig_atomic_t abort; // 1: ends a transfer that is in progress
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool stopping; // under the lock

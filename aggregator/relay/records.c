@@ -1,5 +1,5 @@
-// The record with the error buffer and the pending update ends with the number of the last downstream round in them. One
-// write changes both, so that a kill cannot separate them: a round is in the record, or not taken yet.
+// The record with the error buffer and the pending update ends with a trailer: the number of the newest downstream
+// round whose mean is in them. One write changes all three, so that a kill cannot separate them.
 #include "relay/internal.h"
 
 #include "hosted/files.h"
@@ -10,30 +10,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MARK 0x314b5247u // "GRK1"
-#define MARK_SIZE 8u
+#define TRAILER 0x314b5247u // "GRK1"
+#define TRAILER_SIZE 8u
 
 static enum tern_result save(void *ctx, enum tern_record record,
                              const struct tern_store_part *parts, size_t part_count)
 {
     struct relay_records *records = ctx;
     const struct tern_store *files = &records->files;
-    struct tern_store_part marked[8];
-    uint8_t mark[MARK_SIZE];
+    struct tern_store_part with_trailer[8];
+    uint8_t trailer[TRAILER_SIZE];
     if (record != TERN_RECORD_UPLOAD) {
         return files->save(files->ctx, record, parts, part_count);
     }
-    if (part_count >= sizeof marked / sizeof marked[0]) {
+    if (part_count >= sizeof with_trailer / sizeof with_trailer[0]) {
         return TERN_ERR_ARGUMENT;
     }
     const bool encodes = tern_client_phase(records->client) == TERN_PHASE_ENCODE;
-    const uint32_t taken = encodes ? records->taking : records->taken;
-    tern_put_le32(mark, MARK);
-    tern_put_le32(mark + 4, taken);
-    memcpy(marked, parts, part_count * sizeof *parts);
-    marked[part_count] = (struct tern_store_part){mark, sizeof mark};
-    TERN_TRY(files->save(files->ctx, record, marked, part_count + 1));
-    records->taken = taken;
+    const uint32_t included = encodes ? records->pending_included : records->included;
+    tern_put_le32(trailer, TRAILER);
+    tern_put_le32(trailer + 4, included);
+    memcpy(with_trailer, parts, part_count * sizeof *parts);
+    with_trailer[part_count] = (struct tern_store_part){trailer, sizeof trailer};
+    TERN_TRY(files->save(files->ctx, record, with_trailer, part_count + 1));
+    records->included = included;
     return TERN_OK;
 }
 
@@ -46,36 +46,37 @@ static enum tern_result load(void *ctx, enum tern_record record, size_t offset, 
     if (record != TERN_RECORD_UPLOAD) {
         return TERN_OK;
     }
-    if (*record_len < MARK_SIZE || offset + len > *record_len - MARK_SIZE) {
+    if (*record_len < TRAILER_SIZE || offset + len > *record_len - TRAILER_SIZE) {
         return TERN_ERR_CORRUPT;
     }
-    *record_len -= MARK_SIZE;
+    *record_len -= TRAILER_SIZE;
     return TERN_OK;
 }
 
 enum tern_result tern_relay_records_open(struct relay_records *records, struct tern_store files)
 {
-    uint8_t mark[MARK_SIZE];
+    uint8_t trailer[TRAILER_SIZE];
     size_t len = 0;
     records->files = files;
-    records->taken = 0;
+    records->included = 0;
     const enum tern_result found = files.load(files.ctx, TERN_RECORD_UPLOAD, 0, NULL, 0, &len);
     if (found == TERN_ERR_NOT_FOUND) {
         return TERN_OK;
     }
     TERN_TRY(found);
-    if (len < MARK_SIZE) {
+    if (len < TRAILER_SIZE) {
         return TERN_ERR_CORRUPT;
     }
-    TERN_TRY(files.load(files.ctx, TERN_RECORD_UPLOAD, len - MARK_SIZE, mark, MARK_SIZE, &len));
-    if (tern_get_le32(mark) != MARK) {
+    TERN_TRY(
+        files.load(files.ctx, TERN_RECORD_UPLOAD, len - TRAILER_SIZE, trailer, TRAILER_SIZE, &len));
+    if (tern_get_le32(trailer) != TRAILER) {
         return TERN_ERR_CORRUPT;
     }
-    records->taken = tern_get_le32(mark + 4);
+    records->included = tern_get_le32(trailer + 4);
     return TERN_OK;
 }
 
-static enum tern_result write_mark(struct relay_records *records, uint32_t taken)
+static enum tern_result write_trailer(struct relay_records *records, uint32_t included)
 {
     const struct tern_store *files = &records->files;
     size_t len = 0;
@@ -86,7 +87,7 @@ static enum tern_result write_mark(struct relay_records *records, uint32_t taken
     }
     enum tern_result result = files->load(files->ctx, TERN_RECORD_UPLOAD, 0, record, len, &len);
     if (result == TERN_OK) {
-        tern_put_le32(record + len - MARK_SIZE + 4, taken);
+        tern_put_le32(record + len - TRAILER_SIZE + 4, included);
         const struct tern_store_part part = {record, len};
         result = files->save(files->ctx, TERN_RECORD_UPLOAD, &part, 1);
     }
@@ -96,11 +97,11 @@ static enum tern_result write_mark(struct relay_records *records, uint32_t taken
 
 enum tern_result tern_relay_records_limit(struct relay_records *records, uint32_t newest)
 {
-    if (records->taken <= newest) {
+    if (records->included <= newest) {
         return TERN_OK;
     }
-    TERN_TRY(write_mark(records, newest));
-    records->taken = newest;
+    TERN_TRY(write_trailer(records, newest));
+    records->included = newest;
     return TERN_OK;
 }
 

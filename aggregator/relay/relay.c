@@ -43,12 +43,12 @@ void tern_relay_read_link(const char *folder, struct tern_service_upstream *upst
     }
 }
 
-// Without the file, `status` only lacks this line.
-static void keep(const struct tern_relay *relay)
+// Stores the upstream failure for `status`. Without the file, `status` only lacks this line.
+static void store_link(const struct tern_relay *relay)
 {
     const struct tern_service_upstream *upstream = &relay->upstream;
     struct link_file file;
-    memset(&file, 0, sizeof file); // also the bytes after the NUL
+    memset(&file, 0, sizeof file); // zeroes the bytes after the NUL, too
     file.error = (uint32_t)upstream->error;
     file.status = upstream->status;
     file.silent_ms = upstream->silent_ms;
@@ -74,7 +74,7 @@ static void link_answered(struct tern_relay *relay)
     struct tern_service_upstream *upstream = &relay->upstream;
     const uint64_t silent_ms = upstream->silent_ms;
     if (relay->down.service == NULL) {
-        return; // only enrolling
+        return; // the gateway only enrols, and has no service
     }
     *upstream = (struct tern_service_upstream){.is_known = true, .answered_ms = tern_unix_ms()};
     tern_service_set_upstream(relay->down.service, upstream);
@@ -107,7 +107,7 @@ static uint64_t link_failed(struct tern_relay *relay, const struct tern_client_e
     tern_utf8_show(upstream->why, strlen(upstream->why));
     if (before.silent_ms == 0 || before.error != upstream->error ||
         before.status != upstream->status || strcmp(before.why, upstream->why) != 0) {
-        keep(relay);
+        store_link(relay);
     }
     tern_service_set_upstream(relay->down.service, upstream);
     return now > upstream->silent_ms ? (now - upstream->silent_ms) / 1000 : 0;
@@ -130,7 +130,7 @@ static void log_upload(const struct tern_client_event *event)
              event->round, event->sequence, tern_result_name(event->result));
 }
 
-// Reports at once that upstream does not answer or only returns errors, and what happens to the devices' updates.
+// Logs at once that upstream does not answer or only returns errors, and what happens to the devices' updates.
 static void log_silence(struct tern_relay *relay, const struct tern_client_event *event)
 {
     const bool unreachable = event->result == TERN_ERR_NETWORK || event->result == TERN_ERR_TLS;
@@ -151,7 +151,8 @@ static void log_failure(struct tern_relay *relay, const struct tern_client_event
     case TERN_ERR_TLS:
     case TERN_ERR_BUSY:
     case TERN_ERR_HTTP:
-        if (relay->abort == 0) { // else the gateway stops
+        // A transfer that failed because the gateway stops is not logged.
+        if (relay->abort == 0) {
             log_silence(relay, event);
         }
         break;
@@ -232,7 +233,7 @@ static void log_event(void *ctx, const struct tern_client_event *event)
     case TERN_EVENT_STATISTICS:
     case TERN_EVENT_SCALED:
     case TERN_EVENT_OTHER_COLUMNS:
-        break; // a gateway has no data and no conditions
+        break; // a gateway has no data of its own, and no conditions
     }
 }
 
@@ -316,7 +317,8 @@ static enum tern_result upstream_open(struct tern_relay *relay, char why[512])
 
 // --- Enrolling
 
-// A TLS alert comes from an aggregator that refuses this gateway. Other failures concern that aggregator's certificate.
+// Explains a TLS failure. A TLS alert comes from an aggregator that refuses this gateway's certificate. Other failures
+// concern the aggregator's certificate.
 static void explain_tls(const struct tern_relay *relay, char why[512])
 {
     const char *detail = tern_curl_why(relay->curl);
@@ -511,10 +513,11 @@ void tern_relay_configure(const struct tern_relay *relay, struct tern_service_co
         .weight_decay = federation->train.weight_decay,
     };
     (void)!tern_relay_read_training(relay->config.folder,
-                                    &course); // without a course no round is open
+                                    &course); // without stored parameters no round is open
     federation->upstream_client = TERN_RELAY_UPSTREAM_CLIENT;
     federation->statistics.enabled = false;
-    federation->final_model = TERN_FINAL_MODEL_NONE; // a gateway's model is no result
+    // The upstream federation has the final model.
+    federation->final_model = TERN_FINAL_MODEL_NONE;
     federation->round.rounds = 0;
     federation->round.min_interval_ms = 0;
     federation->round.ending = (struct tern_ending_policy){0};
@@ -575,7 +578,7 @@ static void *run(void *arg)
     struct tern_relay *relay = arg;
     struct tern_client *client = &relay->client;
     enum tern_result result = TERN_OK;
-    bool ended = false; // downstream
+    bool ended = false; // the downstream federation has ended
     while (!is_stopping(relay) && (result == TERN_OK || result == TERN_AGAIN)) {
         result = tern_client_step(client);
         if (tern_client_phase(client) == TERN_PHASE_FINISHED && !ended) {
@@ -595,7 +598,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-// A damaged record does not show which rounds are in it. All rounds so far then count as taken, because none may count twice.
+// Opens the client's records. A damaged record does not show which rounds it includes. All rounds so far then count as
+// included, because no round may count twice.
 static enum tern_result open_records(struct tern_relay *relay)
 {
     struct relay_records *records = &relay->records;
@@ -606,11 +610,11 @@ static enum tern_result open_records(struct tern_relay *relay)
     if (result != TERN_ERR_CORRUPT) {
         return result == TERN_OK ? tern_relay_records_limit(records, newest) : result;
     }
-    records->taken = newest;
+    records->included = newest;
     tern_log(
         TERN_LOG_WARN, "gateway-record-damaged",
         "folder=%s taken=%u advice=\"updates of devices that were not sent upstream are lost\"",
-        TERN_LOG_TEXT(relay->config.folder), records->taken);
+        TERN_LOG_TEXT(relay->config.folder), records->included);
     return TERN_OK;
 }
 
@@ -685,7 +689,7 @@ bool tern_relay_ended(struct tern_relay *relay, char why[512])
 
 enum tern_result tern_relay_read_facts(const char *folder, struct tern_relay_facts *facts)
 {
-    static struct tern_relay relay; // the client is large
+    static struct tern_relay relay; // static, because the client is too large for the stack
     char why[512];
     memset(&relay, 0, sizeof relay);
     memset(facts, 0, sizeof *facts);
@@ -711,7 +715,7 @@ enum tern_result tern_relay_read_facts(const char *folder, struct tern_relay_fac
     }
     if (result == TERN_OK) {
         facts->client = tern_client_identity(&relay.client)->client_id;
-        facts->taken = relay.records.taken;
+        facts->included = relay.records.included;
         const enum tern_result metered = tern_client_load_meter(&relay.client);
         result = metered == TERN_ERR_NOT_FOUND ? TERN_OK : metered;
         facts->meter = *tern_client_meter_all(&relay.client);

@@ -2,36 +2,37 @@
 
 #include <string.h>
 
-static uint32_t place_of(const struct tern_column_names *names, uint32_t tag)
+static uint32_t index_of(const struct tern_column_names *names, uint32_t tag)
 {
-    uint32_t place = 0;
-    while (place < names->count && names->of[place].tag != tag) {
-        place++;
+    uint32_t index = 0;
+    while (index < names->count && names->entries[index].tag != tag) {
+        index++;
     }
-    return place;
+    return index;
 }
 
-static void leave(struct tern_column_names *names, uint32_t tag)
+static void remove_client(struct tern_column_names *names, uint32_t tag)
 {
-    const uint32_t place = place_of(names, tag);
-    if (place == names->count || --names->of[place].clients > 0) {
+    const uint32_t index = index_of(names, tag);
+    if (index == names->count || --names->entries[index].clients > 0) {
         return;
     }
     names->count--;
-    memmove(&names->of[place], &names->of[place + 1], (names->count - place) * sizeof names->of[0]);
+    memmove(&names->entries[index], &names->entries[index + 1],
+            (names->count - index) * sizeof names->entries[0]);
 }
 
-static void enter(struct tern_column_names *names, uint32_t tag)
+static void add_client(struct tern_column_names *names, uint32_t tag)
 {
-    const uint32_t place = place_of(names, tag);
-    if (place == TERN_COLUMN_NAMES_MAX) {
+    const uint32_t index = index_of(names, tag);
+    if (index == TERN_COLUMN_NAMES_MAX) {
         return;
     }
-    if (place == names->count) {
-        names->of[names->count++].tag = tag;
-        names->of[place].clients = 0;
+    if (index == names->count) {
+        names->entries[names->count++].tag = tag;
+        names->entries[index].clients = 0;
     }
-    names->of[place].clients++;
+    names->entries[index].clients++;
 }
 
 void tern_column_names_replace(struct tern_column_names *names, uint32_t from, uint32_t to)
@@ -40,10 +41,10 @@ void tern_column_names_replace(struct tern_column_names *names, uint32_t from, u
         return;
     }
     if (from != 0) {
-        leave(names, from);
+        remove_client(names, from);
     }
     if (to != 0) {
-        enter(names, to);
+        add_client(names, to);
     }
 }
 
@@ -51,9 +52,9 @@ uint32_t tern_column_names_most_common(const struct tern_column_names *names)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < names->count; i++) {
-        best = names->of[i].clients > names->of[best].clients ? i : best;
+        best = names->entries[i].clients > names->entries[best].clients ? i : best;
     }
-    return names->count > 0 ? names->of[best].tag : 0;
+    return names->count > 0 ? names->entries[best].tag : 0;
 }
 
 bool tern_column_names_differ(const struct tern_column_names *names, uint32_t tag)

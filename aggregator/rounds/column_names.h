@@ -14,7 +14,7 @@ struct tern_column_names {
     struct {
         uint32_t tag;
         uint32_t clients;
-    } of[TERN_COLUMN_NAMES_MAX]; // in the order in which the tags first arrived
+    } entries[TERN_COLUMN_NAMES_MAX]; // in the order in which the tags first arrived
     uint32_t count;
 };
 

@@ -25,7 +25,7 @@ const char *tern_error_anomaly_sentence(uint32_t anomaly)
     }
 }
 
-static bool held_something(const struct tern_error_watch *watch)
+static bool had_content(const struct tern_error_watch *watch)
 {
     return watch->last.sequence > 0 || watch->last.filled;
 }
@@ -39,7 +39,8 @@ static bool is_after_reset(const struct tern_reported_buffer *facts)
 
 // Returns the anomaly of a client whose report is older than an earlier report. The first time, a backup was restored.
 // If it happens again before the client could start a new buffer, two devices with one identity report alternately.
-static enum tern_error_anomaly went_back(const struct tern_error_watch *watch, uint32_t to)
+static enum tern_error_anomaly anomaly_of_older_report(const struct tern_error_watch *watch,
+                                                       uint32_t to)
 {
     const bool recent = watch->anomaly_generation == watch->last.generation ||
                         watch->anomaly_generation == watch->previous_generation;
@@ -58,8 +59,8 @@ static enum tern_error_anomaly went_back(const struct tern_error_watch *watch, u
     return TERN_ANOMALY_RESTORED;
 }
 
-static enum tern_error_anomaly suspect(const struct tern_error_watch *watch,
-                                       const struct tern_error_report *report)
+static enum tern_error_anomaly suspected_anomaly(const struct tern_error_watch *watch,
+                                                 const struct tern_error_report *report)
 {
     const struct tern_reported_buffer *facts = &report->facts;
     const struct tern_reported_buffer *last = &watch->last;
@@ -69,31 +70,31 @@ static enum tern_error_anomaly suspect(const struct tern_error_watch *watch,
     if (facts->generation == last->generation) {
         const bool back = facts->sequence < last->sequence ||
                           (report->accepted && facts->sequence == last->sequence);
-        return back ? went_back(watch, facts->generation) : TERN_ANOMALY_NONE;
+        return back ? anomaly_of_older_report(watch, facts->generation) : TERN_ANOMALY_NONE;
     }
     if (watch->previous_generation != 0 && facts->generation == watch->previous_generation) {
-        return went_back(watch, facts->generation);
+        return anomaly_of_older_report(watch, facts->generation);
     }
-    if ((report->ordered && is_after_reset(facts)) || !held_something(watch)) {
+    if ((report->reset_was_ordered && is_after_reset(facts)) || !had_content(watch)) {
         return TERN_ANOMALY_NONE;
     }
     return TERN_ANOMALY_LOST;
 }
 
 // Records the anomaly. Returns whether the anomaly is new. A client found to be cloned keeps that anomaly.
-static bool find(struct tern_error_watch *watch, enum tern_error_anomaly anomaly,
-                 uint32_t generation)
+static bool record_anomaly(struct tern_error_watch *watch, enum tern_error_anomaly anomaly,
+                           uint32_t generation)
 {
     const bool news = watch->anomaly != TERN_ANOMALY_CLONED;
     watch->anomaly = news ? anomaly : TERN_ANOMALY_CLONED;
     watch->anomaly_generation = generation;
-    watch->doubt = (struct tern_error_suspicion){TERN_ANOMALY_NONE, 0};
+    watch->suspicion = (struct tern_error_suspicion){TERN_ANOMALY_NONE, 0};
     return news;
 }
 
-static void take_over(struct tern_error_watch *watch, const struct tern_reported_buffer *facts)
+static void store_facts(struct tern_error_watch *watch, const struct tern_reported_buffer *facts)
 {
-    if (facts->generation != watch->last.generation && held_something(watch)) {
+    if (facts->generation != watch->last.generation && had_content(watch)) {
         watch->previous_generation = watch->last.generation;
     }
     watch->known = true;
@@ -103,37 +104,38 @@ static void take_over(struct tern_error_watch *watch, const struct tern_reported
 // Settles an earlier suspicion by a report that raises none. A report after a reset confirms the suspicion: a client
 // without an anomaly would have reported before the reset, to get its task, and that report would have cleared the
 // suspicion.
-static bool settle_doubt(struct tern_error_watch *watch, const struct tern_reported_buffer *facts)
+static bool settle_suspicion(struct tern_error_watch *watch,
+                             const struct tern_reported_buffer *facts)
 {
-    const struct tern_error_suspicion doubt = watch->doubt;
-    if (doubt.anomaly != TERN_ANOMALY_NONE && facts->generation != watch->last.generation) {
-        return find(watch, doubt.anomaly, doubt.generation);
+    const struct tern_error_suspicion suspicion = watch->suspicion;
+    if (suspicion.anomaly != TERN_ANOMALY_NONE && facts->generation != watch->last.generation) {
+        return record_anomaly(watch, suspicion.anomaly, suspicion.generation);
     }
-    watch->doubt = (struct tern_error_suspicion){TERN_ANOMALY_NONE, 0};
+    watch->suspicion = (struct tern_error_suspicion){TERN_ANOMALY_NONE, 0};
     return false;
 }
 
 struct tern_error_verdict tern_error_watch_add_report(struct tern_error_watch *watch,
                                                       const struct tern_error_report *report)
 {
-    struct tern_error_verdict verdict = {.taken = true};
-    const enum tern_error_anomaly anomaly = suspect(watch, report);
+    struct tern_error_verdict verdict = {.applied = true};
+    const enum tern_error_anomaly anomaly = suspected_anomaly(watch, report);
     if (anomaly == TERN_ANOMALY_NONE) {
-        verdict.news = settle_doubt(watch, &report->facts);
-    } else if (!report->accepted && watch->doubt.anomaly == TERN_ANOMALY_NONE) {
-        watch->doubt = (struct tern_error_suspicion){anomaly, report->facts.generation};
-        verdict.taken = false;
+        verdict.is_new = settle_suspicion(watch, &report->facts);
+    } else if (!report->accepted && watch->suspicion.anomaly == TERN_ANOMALY_NONE) {
+        watch->suspicion = (struct tern_error_suspicion){anomaly, report->facts.generation};
+        verdict.applied = false;
         return verdict;
     } else {
-        verdict.news = find(watch, anomaly, report->facts.generation);
+        verdict.is_new = record_anomaly(watch, anomaly, report->facts.generation);
     }
-    take_over(watch, &report->facts);
+    store_facts(watch, &report->facts);
     return verdict;
 }
 
 bool tern_error_watch_add_conflict(struct tern_error_watch *watch)
 {
-    return find(watch, TERN_ANOMALY_CLONED, watch->last.generation);
+    return record_anomaly(watch, TERN_ANOMALY_CLONED, watch->last.generation);
 }
 
 static bool was_applied(enum tern_error_anomaly anomaly)
@@ -143,6 +145,6 @@ static bool was_applied(enum tern_error_anomaly anomaly)
 
 bool tern_error_watch_must_reset(const struct tern_error_watch *watch)
 {
-    return was_applied(watch->doubt.anomaly) ||
+    return was_applied(watch->suspicion.anomaly) ||
            (was_applied(watch->anomaly) && watch->anomaly_generation == watch->last.generation);
 }

@@ -46,19 +46,19 @@ struct tern_error_watch {
     uint32_t previous_generation; // generation of the buffer before the last one; 0 = none
     enum tern_error_anomaly anomaly;
     uint32_t anomaly_generation; // generation of the buffer when the anomaly was found
-    struct tern_error_suspicion doubt;
+    struct tern_error_suspicion suspicion;
 };
 
 struct tern_error_report {
     struct tern_reported_buffer facts;
     bool accepted; // true: reported with an accepted update; false: reported with a check-in
-    bool ordered;  // the client's last directive was to reset the buffer
+    bool reset_was_ordered; // the client's last directive was to reset the buffer
 };
 
 struct tern_error_verdict {
     // True: the watch has the report's facts; false: it suspects an anomaly and keeps the earlier facts.
-    bool taken;
-    bool news; // the report showed a new anomaly
+    bool applied;
+    bool is_new; // the report showed a new anomaly
 };
 
 struct tern_error_verdict tern_error_watch_add_report(struct tern_error_watch *watch,

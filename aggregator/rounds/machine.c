@@ -4,9 +4,9 @@
 #include "util/prng.h"
 #include <string.h>
 
-// The newest round has the weight 1/USUAL_SHARE in the smoothed length of rounds: 1/4 follows a change within a few
+// The newest round has the weight 1/LENGTH_SHARE in the smoothed length of rounds: 1/4 follows a change within a few
 // rounds.
-#define USUAL_SHARE 4
+#define LENGTH_SHARE 4
 
 void tern_round_init(struct tern_round_machine *machine, const struct tern_round_policy *policy,
                      struct tern_member *members, uint32_t capacity)
@@ -160,9 +160,9 @@ void tern_round_restore(struct tern_round_machine *machine, uint32_t round, uint
 // If the length of a wait is unknown, a client returns after a fraction (1/SHARE) of the time waited so far. So it
 // checks in less and less often, and its absence prolongs the wait by that fraction at most. The fraction is smaller
 // during a round, because the next round may select the client at once.
-#define AWAY_SHARE 4 // while the open round is past its deadline and waits for members
-#define JOIN_SHARE 2 // while too few clients have enrolled
-#define LOOK_SHARE 8 // while the open round is before its deadline
+#define OVERDUE_SHARE 4 // while the open round is past its deadline and waits for members
+#define ENROL_SHARE 2   // while too few clients have enrolled
+#define OPEN_SHARE 8    // while the open round is before its deadline
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -194,11 +194,11 @@ static uint64_t expected_end(const struct tern_round_machine *machine, uint64_t 
     }
     const uint64_t taken = since(machine->opened_ms, now);
     if (taken >= machine->policy.deadline_ms) {
-        return now + taken / AWAY_SHARE;
+        return now + taken / OVERDUE_SHARE;
     }
     const uint64_t half = (machine->deadline_ms - now) / 2;
     const uint64_t longest = larger(taken, machine->typical_ms);
-    return now + larger(longest < half ? longest : half, taken / LOOK_SHARE);
+    return now + larger(longest < half ? longest : half, taken / OPEN_SHARE);
 }
 
 // Returns the wait, lengthened by up to an eighth that depends on the client, at most come_back_max_ms. Never shortens
@@ -224,7 +224,7 @@ static uint64_t come_back(const struct tern_round_machine *machine, uint64_t cli
     } else if (at <= now) {
         // The next round waits an unknown time for more clients to enrol.
         at = now + larger(10 * policy->come_back_min_ms,
-                          since(machine->last_change_ms, now) / JOIN_SHARE);
+                          since(machine->last_change_ms, now) / ENROL_SHARE);
     }
     uint64_t wait = clamp_wait(policy, since(now, at));
     return spread_out(machine, client, wait);
@@ -322,25 +322,25 @@ enum tern_round_action tern_round_tick(const struct tern_round_machine *machine,
 
 // Whether the member has not reported and filter() holds for its client. filter NULL: whether the member has not
 // reported.
-static bool is_missing(const struct tern_member *member, tern_member_filter gone, const void *ctx)
+static bool is_missing(const struct tern_member *member, tern_member_filter filter, const void *ctx)
 {
     bool waiting = member->state == TERN_MEMBER_INVITED || member->state == TERN_MEMBER_TASKED;
-    return waiting && (gone == NULL || gone(ctx, member->client));
+    return waiting && (filter == NULL || filter(ctx, member->client));
 }
 
-uint32_t tern_round_count_missing(const struct tern_round_machine *machine, tern_member_filter gone,
-                                  const void *ctx)
+uint32_t tern_round_count_missing(const struct tern_round_machine *machine,
+                                  tern_member_filter filter, const void *ctx)
 {
     uint32_t missing = 0;
     for (uint32_t i = 0; i < machine->member_count; i++) {
-        missing += is_missing(&machine->members[i], gone, ctx);
+        missing += is_missing(&machine->members[i], filter, ctx);
     }
     return missing;
 }
 
 // Replaces the first `replace` of the missing members, of whom there are at least as many.
-static enum tern_result replace_first(struct tern_round_machine *machine, tern_member_filter gone,
-                                      const void *ctx, uint64_t *fresh, uint32_t count,
+static enum tern_result replace_first(struct tern_round_machine *machine, tern_member_filter filter,
+                                      const void *ctx, uint64_t *candidates, uint32_t count,
                                       uint32_t replace, uint64_t now)
 {
     if (replace > machine->member_capacity - machine->member_count) {
@@ -349,24 +349,24 @@ static enum tern_result replace_first(struct tern_round_machine *machine, tern_m
     machine->attempts++;
     uint32_t left = replace;
     for (uint32_t i = 0; i < machine->member_count && left > 0; i++) {
-        if (is_missing(&machine->members[i], gone, ctx)) {
+        if (is_missing(&machine->members[i], filter, ctx)) {
             machine->members[i].state = TERN_MEMBER_REPLACED;
             left--;
         }
     }
-    tern_cohort_sample(machine->policy.seed, machine->round, machine->attempts, fresh, count,
+    tern_cohort_sample(machine->policy.seed, machine->round, machine->attempts, candidates, count,
                        replace);
     for (uint32_t i = 0; i < replace; i++) {
-        TERN_TRY(invite(machine, fresh[i], now));
+        TERN_TRY(invite(machine, candidates[i], now));
     }
     return TERN_OK;
 }
 
-enum tern_result tern_round_extend(struct tern_round_machine *machine, uint64_t *fresh,
+enum tern_result tern_round_extend(struct tern_round_machine *machine, uint64_t *candidates,
                                    uint32_t count, uint64_t now)
 {
     uint32_t replace = smaller(tern_round_count_missing(machine, NULL, NULL), count);
-    TERN_TRY(replace_first(machine, NULL, NULL, fresh, count, replace, now));
+    TERN_TRY(replace_first(machine, NULL, NULL, candidates, count, replace, now));
     for (uint32_t i = 0; i < machine->member_count; i++) {
         machine->members[i].dropped = false;
     }
@@ -375,11 +375,12 @@ enum tern_result tern_round_extend(struct tern_round_machine *machine, uint64_t 
 }
 
 enum tern_result tern_round_replace_members(struct tern_round_machine *machine,
-                                            tern_member_filter gone, const void *ctx,
-                                            uint64_t *fresh, uint32_t count, uint64_t now)
+                                            tern_member_filter filter, const void *ctx,
+                                            uint64_t *candidates, uint32_t count, uint64_t now)
 {
-    uint32_t replace = smaller(tern_round_count_missing(machine, gone, ctx), count);
-    return replace == 0 ? TERN_OK : replace_first(machine, gone, ctx, fresh, count, replace, now);
+    uint32_t replace = smaller(tern_round_count_missing(machine, filter, ctx), count);
+    return replace == 0 ? TERN_OK
+                        : replace_first(machine, filter, ctx, candidates, count, replace, now);
 }
 
 bool tern_round_lower_target(struct tern_round_machine *machine, uint32_t updates)
@@ -402,8 +403,8 @@ void tern_round_close(struct tern_round_machine *machine, uint64_t now)
     uint64_t took = now > machine->opened_ms ? now - machine->opened_ms : 1;
     machine->typical_ms = machine->typical_ms == 0
                               ? took
-                              : machine->typical_ms - machine->typical_ms / USUAL_SHARE +
-                                    (took + USUAL_SHARE - 1) / USUAL_SHARE;
+                              : machine->typical_ms - machine->typical_ms / LENGTH_SHARE +
+                                    (took + LENGTH_SHARE - 1) / LENGTH_SHARE;
     machine->open = false;
     machine->committed++;
     machine->last_change_ms = larger(machine->last_change_ms, now);
@@ -462,8 +463,9 @@ uint64_t tern_round_next_tick(const struct tern_round_machine *machine)
 
 // --- The leader
 
-#define WINDOW_SHARE 4 // members wait for the leader for 1/4 of the time to the deadline
-#define LOOKS 8        // approximate number of a member's check-ins while it waits for the leader
+#define LEADER_SHARE 4 // members wait for the leader for 1/4 of the time to the deadline
+#define LEADER_WAIT_CHECKINS                                                                       \
+    8 // approximate number of a member's check-ins while it waits for the leader
 
 static bool was_first(const struct tern_round_machine *machine, uint32_t i)
 {
@@ -489,14 +491,14 @@ uint64_t tern_round_leader(const struct tern_round_machine *machine)
 
 uint64_t tern_round_leader_deadline_ms(const struct tern_round_machine *machine)
 {
-    return machine->opened_ms + (machine->deadline_ms - machine->opened_ms) / WINDOW_SHARE;
+    return machine->opened_ms + (machine->deadline_ms - machine->opened_ms) / LEADER_SHARE;
 }
 
 uint64_t tern_round_leader_wait_ms(const struct tern_round_machine *machine, uint64_t now)
 {
     uint64_t until = tern_round_leader_deadline_ms(machine);
     uint64_t left = until > now ? until - now : 1;
-    uint64_t wait = (until - machine->opened_ms) / LOOKS;
+    uint64_t wait = (until - machine->opened_ms) / LEADER_WAIT_CHECKINS;
     wait = wait > machine->policy.come_back_min_ms ? wait : machine->policy.come_back_min_ms;
     return wait < left ? wait : left;
 }

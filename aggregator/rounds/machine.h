@@ -173,28 +173,29 @@ enum tern_round_action {
 
 enum tern_round_action tern_round_tick(const struct tern_round_machine *machine, uint64_t now);
 
-// Replaces members that have not reported by clients drawn from fresh[0..count), and moves the deadline. fresh: ids of
+// Replaces members that have not reported by clients drawn from candidates[0..count), and moves the deadline. candidates: ids of
 // clients that are no members, in ascending order, which the call reorders. If there are fewer clients than missing
 // members, the last missing members stay.
 // TERN_ERR_NO_SPACE  the members do not fit; nothing changed
 TERN_MUST_USE enum tern_result tern_round_extend(struct tern_round_machine *machine,
-                                                 uint64_t *fresh, uint32_t count, uint64_t now);
+                                                 uint64_t *candidates, uint32_t count,
+                                                 uint64_t now);
 
 // Returns whether to count or replace the client's member, such as a revoked client's.
 typedef bool (*tern_member_filter)(const void *ctx, uint64_t client);
 
 // Counts the open round's members that have not reported and for whose client filter() holds. filter NULL: all members
 // that have not reported.
-uint32_t tern_round_count_missing(const struct tern_round_machine *machine, tern_member_filter gone,
-                                  const void *ctx);
+uint32_t tern_round_count_missing(const struct tern_round_machine *machine,
+                                  tern_member_filter filter, const void *ctx);
 
 // Replaces the members that tern_round_count_missing() counts, as tern_round_extend() does, but without a change of
 // deadline, target and quorum. Without new clients nothing changes.
 // TERN_ERR_NO_SPACE  the members do not fit; nothing changed
 TERN_MUST_USE enum tern_result tern_round_replace_members(struct tern_round_machine *machine,
-                                                          tern_member_filter gone, const void *ctx,
-                                                          uint64_t *fresh, uint32_t count,
-                                                          uint64_t now);
+                                                          tern_member_filter filter,
+                                                          const void *ctx, uint64_t *candidates,
+                                                          uint32_t count, uint64_t now);
 
 // Lowers the open round's target to max(updates, quorum). Returns whether the target was higher.
 bool tern_round_lower_target(struct tern_round_machine *machine, uint32_t updates);

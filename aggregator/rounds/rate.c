@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RATE_MIN 1e-9f // the setting's minimum
+#define RATE_MIN 1e-9f // the least learning rate that the setting allows
 
 // --- Spec strings
 
@@ -60,7 +60,7 @@ static const struct tern_spec_parameter keys[] = {
     {.key = NULL},
 };
 
-// By enum tern_rate_schedule.
+// Spec strings, indexed by enum tern_rate_schedule.
 static const struct tern_spec_entry entries[] = {
     [TERN_RATE_CONSTANT] = {"constant", keys, RATE | WARMUP},
     [TERN_RATE_COSINE] = {"cosine", keys, RATE | FINAL | WARMUP},
@@ -79,7 +79,7 @@ static bool entry_at(size_t index, struct tern_spec_entry *entry)
 
 const struct tern_spec_list tern_rate_specs = {.what = "learning-rate schedule", .at = entry_at};
 
-#define RATE_SPEC_MAX 256 // bytes with the NUL
+#define RATE_SPEC_MAX 256 // most bytes of a spec string, with the NUL
 
 enum tern_result tern_rate_parse(const char *spec, struct tern_rate_policy *policy,
                                  char why[TERN_SPEC_SENTENCE_MAX])
@@ -105,17 +105,17 @@ enum tern_result tern_rate_parse(const char *spec, struct tern_rate_policy *poli
 
 // --- Decays
 
-void tern_rate_round_opened(struct tern_rate_state *course, uint32_t decays)
+void tern_rate_round_opened(struct tern_rate_state *state, uint32_t decays)
 {
-    if (decays != course->decays) {
-        course->decays = decays;
-        course->since = 0;
+    if (decays != state->decays) {
+        state->decays = decays;
+        state->rounds_since_decay = 0;
     }
 }
 
-void tern_rate_round_committed(struct tern_rate_state *course)
+void tern_rate_round_committed(struct tern_rate_state *state)
 {
-    course->since++;
+    state->rounds_since_decay++;
 }
 
 static uint32_t least_of(uint32_t a, uint32_t b)
@@ -123,17 +123,17 @@ static uint32_t least_of(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// Losses during the warm-up do not count.
+// Returns how often the rate is decayed under `plateau`. Losses of warm-up rounds do not count.
 static uint32_t plateau_decays(const struct tern_rate_policy *policy,
-                               const struct tern_rate_state *course, uint32_t scheduled,
+                               const struct tern_rate_state *state, uint32_t scheduled,
                                uint32_t since_lowest)
 {
-    const uint32_t since = least_of(least_of(course->since, since_lowest), scheduled);
-    return course->decays + (since >= policy->decay_rounds);
+    const uint32_t since = least_of(least_of(state->rounds_since_decay, since_lowest), scheduled);
+    return state->decays + (since >= policy->decay_rounds);
 }
 
 uint32_t tern_rate_decays(const struct tern_rate_policy *policy,
-                          const struct tern_rate_state *course, uint32_t committed,
+                          const struct tern_rate_state *state, uint32_t committed,
                           uint32_t since_lowest)
 {
     const uint32_t scheduled =
@@ -142,7 +142,7 @@ uint32_t tern_rate_decays(const struct tern_rate_policy *policy,
     case TERN_RATE_STEP:
         return scheduled / policy->decay_rounds;
     case TERN_RATE_PLATEAU:
-        return plateau_decays(policy, course, scheduled, since_lowest);
+        return plateau_decays(policy, state, scheduled, since_lowest);
     case TERN_RATE_CONSTANT:
     case TERN_RATE_COSINE:
         break;
@@ -170,7 +170,8 @@ static double cos_pi(double t)
     return sum;
 }
 
-// Reaches the last rate one round after the end, so that the last round trains even where that rate is 0.
+// Returns the rate of `cosine`. It reaches policy->last one round after the end, so that the last round trains even if
+// policy->last is 0.
 static float cosine(const struct tern_rate_policy *policy, uint32_t round, uint32_t rounds)
 {
     if (rounds <= 1 || round <= 1) {
@@ -184,7 +185,7 @@ static float cosine(const struct tern_rate_policy *policy, uint32_t round, uint3
     return (float)((double)policy->last + ((double)policy->first - (double)policy->last) * share);
 }
 
-// Returns the decayed rate, at least `last` and above 0: with a rate of 0 a round would train nothing.
+// Returns the decayed rate, at least policy->last and above 0: with a rate of 0 a round would train nothing.
 static float decayed(const struct tern_rate_policy *policy, uint32_t decays)
 {
     double rate = (double)policy->first;

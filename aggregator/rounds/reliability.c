@@ -2,18 +2,20 @@
 
 #include <stdlib.h>
 
-#define NEWEST 0.25F   // weight of the newest task
-#define PLACES_SHARE 8 // clients of the cohort per invited unreliable client
-#define TIMES 4        // a member is overdue after this multiple of the usual time
+#define NEWEST_WEIGHT 0.25F // weight of the newest task in the fraction of unreported tasks
+// A round invites one unreliable client for this many clients of its cohort.
+#define UNRELIABLE_SHARE 8
+// A member is overdue after this multiple of the usual time from task to report.
+#define OVERDUE_FACTOR 4
 
 float tern_unreported_after_miss(float unreported)
 {
-    return unreported + NEWEST * (1.0F - unreported);
+    return unreported + NEWEST_WEIGHT * (1.0F - unreported);
 }
 
 float tern_unreported_after_report(float unreported)
 {
-    const float left = unreported * (1.0F - NEWEST);
+    const float left = unreported * (1.0F - NEWEST_WEIGHT);
     return left > 0.001F ? left : 0.0F;
 }
 
@@ -32,9 +34,9 @@ bool tern_tries_are_used_up(uint32_t tries)
     return tries > TERN_TRIES_MAX;
 }
 
-uint32_t tern_unreliable_places(uint32_t cohort)
+uint32_t tern_unreliable_invitations(uint32_t cohort)
 {
-    return cohort / PLACES_SHARE + (cohort % PLACES_SHARE != 0);
+    return cohort / UNRELIABLE_SHARE + (cohort % UNRELIABLE_SHARE != 0);
 }
 
 static int ascending(const void *a, const void *b)
@@ -72,26 +74,26 @@ void tern_pace_measure(const struct tern_round_machine *machine, uint64_t least_
     }
 }
 
-static uint64_t patience_ms(const struct tern_pace *pace, uint64_t own_ms)
+static uint64_t patience_ms(const struct tern_pace *pace, uint64_t usual_ms)
 {
-    const uint64_t usual = pace->median_ms > own_ms ? pace->median_ms : own_ms;
-    if (!pace->known || usual >= pace->window_ms / TIMES) {
+    const uint64_t usual = pace->median_ms > usual_ms ? pace->median_ms : usual_ms;
+    if (!pace->known || usual >= pace->window_ms / OVERDUE_FACTOR) {
         return pace->window_ms;
     }
-    const uint64_t patience = TIMES * usual;
+    const uint64_t patience = OVERDUE_FACTOR * usual;
     const uint64_t most = pace->window_ms;
     return patience > pace->least_ms ? patience : pace->least_ms < most ? pace->least_ms : most;
 }
 
-uint64_t tern_member_overdue_ms(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t own_ms)
+uint64_t tern_member_overdue_ms(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t usual_ms)
 {
-    return tasked_ms + patience_ms(pace, own_ms);
+    return tasked_ms + patience_ms(pace, usual_ms);
 }
 
-bool tern_member_has_missed(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t own_ms,
+bool tern_member_has_missed(const struct tern_pace *pace, uint64_t tasked_ms, uint64_t usual_ms,
                             uint64_t now)
 {
-    const uint64_t patience = patience_ms(pace, own_ms);
+    const uint64_t patience = patience_ms(pace, usual_ms);
     const uint64_t half = pace->window_ms / 2;
     const uint64_t due_ms = tasked_ms + (patience < half ? patience : half);
     return due_ms <= now && due_ms > pace->window_from_ms;

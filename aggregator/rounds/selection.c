@@ -6,7 +6,7 @@
 
 // --- The cohort
 
-// Returns the number rounded up, at most `most`.
+// Returns the number rounded up to a whole number, at most `most`.
 static uint32_t rounded_up(double number, uint32_t most)
 {
     if (number >= (double)most) {
@@ -53,7 +53,7 @@ void tern_cohort_sample(uint64_t seed, uint32_t round, uint32_t attempt, uint64_
 // --- Which clients may be drawn
 
 #define LEAST_CHANCE (1.0 / 16.0)
-#define DOUBLINGS 64 // from 2^-32, the least chance above 0 in a draw, to far above 1
+#define DOUBLINGS 64 // enough doublings from 2^-32, the least chance above 0, to far above 1
 #define HALVINGS 16
 
 static const char *const names[] = {"random", "availability", "budget-aware"};
@@ -106,28 +106,29 @@ static bool falls_below(const struct draws *draws, uint32_t attempt, uint64_t id
     return (double)tern_prng_u32(&rng) < chance * 4294967296.0;
 }
 
-// A client's draw depends on its id, not on other clients. Attempt 0: `affordable` is drawn once for all attempts of a round.
-static bool is_in(const struct draws *draws, uint64_t id)
+// Whether the client passes the draw, which depends on the client's id and not on other clients. Attempt 0:
+// `affordable` is drawn once for all attempts of a round.
+static bool passes(const struct draws *draws, uint64_t id)
 {
     const struct tern_selection_chance chance = draws->chance(draws->ctx, id);
     return falls_below(draws, 0, id, chance.affordable * draws->scale.affordable) &&
            falls_below(draws, draws->attempt, id, chance.preference * draws->scale.preference);
 }
 
-static uint32_t count_in(const struct draws *draws, const uint64_t *ids, uint32_t count)
+static uint32_t count_passing(const struct draws *draws, const uint64_t *ids, uint32_t count)
 {
     uint32_t in = 0;
     for (uint32_t i = 0; i < count; i++) {
-        in += is_in(draws, ids[i]);
+        in += passes(draws, ids[i]);
     }
     return in;
 }
 
-// Doubles *scale, a field of draws, until enough clients pass.
+// Doubles *scale, a member of `draws`, until enough clients pass.
 static void enlarge(struct draws *draws, double *scale, const uint64_t *ids, uint32_t count,
                     uint32_t need)
 {
-    for (int i = 0; i < DOUBLINGS && count_in(draws, ids, count) < need; i++) {
+    for (int i = 0; i < DOUBLINGS && count_passing(draws, ids, count) < need; i++) {
         *scale *= 2.0;
     }
 }
@@ -139,7 +140,7 @@ static void refine(struct draws *draws, const uint64_t *ids, uint32_t count, uin
     double least = most / 2.0;
     for (int i = 0; most > 1.0 && i < HALVINGS; i++) {
         draws->scale.affordable = (least + most) / 2.0;
-        bool enough = count_in(draws, ids, count) >= need;
+        bool enough = count_passing(draws, ids, count) >= need;
         most = enough ? draws->scale.affordable : most;
         least = enough ? least : draws->scale.affordable;
     }
@@ -157,15 +158,17 @@ uint32_t tern_selection_filter(uint64_t seed, uint32_t round, uint32_t attempt, 
     refine(&draws, ids, count, need->least);
     uint32_t in = 0;
     for (uint32_t i = 0; i < count; i++) {
-        if (is_in(&draws, ids[i])) {
+        if (passes(&draws, ids[i])) {
             ids[in++] = ids[i];
         }
     }
     return in;
 }
 
-#define NEWCOMER_WAITS 10       // as a multiple of come_back_min_ms
-#define NEWCOMER_LEAST_MS 30000 // enough for slow links and busy machines
+// Time until a new client's first check-in, as a multiple of come_back_min_ms.
+#define NEWCOMER_WAITS 10
+// Least time until a new client's first check-in: enough for slow links and busy machines.
+#define NEWCOMER_LEAST_MS 30000
 
 uint64_t tern_selection_first_checkin_ms(uint64_t come_back_min_ms)
 {

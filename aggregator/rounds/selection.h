@@ -1,6 +1,7 @@
-// Selects the clients of a round: how many, and which. Each eligible client has chances between 0 and 1, which a seeded
-// draw compares; a seeded sample of those that pass fills the cohort. aggregator/federation calls it before it opens or
-// extends a round. Pure; reentrant; the result depends on (seed, round, attempt) and the chances alone.
+// Selects the clients of a round: how many, and which. Each client has chances between 0 and 1, and passes a seeded
+// random draw with these chances. A seeded sample of the clients that pass fills the cohort. aggregator/federation
+// calls this module before it opens or extends a round. Pure; reentrant; the result depends on (seed, round, attempt)
+// and the chances alone.
 #ifndef TERN_SELECTION_H
 #define TERN_SELECTION_H
 
@@ -18,8 +19,9 @@ uint32_t tern_cohort_target(uint32_t cohort, double fraction, uint32_t eligible)
 // over_selection: 0..10.
 uint32_t tern_cohort_size(uint32_t target, double over_selection, uint32_t eligible);
 
-// Draws `want` <= count ids without replacement, and moves them to the front of ids[0..count), ascending; the rest is
-// then in no order. ids must be ascending, so that the draw depends only on the set and on (seed, round, attempt).
+// Draws `want` <= count ids without replacement, and moves them to the front of ids[0..count), in ascending order; the
+// other ids are then in no order. ids must be ascending, so that the result depends only on the set and on (seed,
+// round, attempt).
 void tern_cohort_sample(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
                         uint32_t count, uint32_t want);
 
@@ -31,25 +33,27 @@ enum tern_client_selection {
     TERN_SELECTION_BUDGET,       // seldom draws clients whose byte budget would not last
 };
 
-// "random", "availability" or "budget-aware". TERN_ERR_UNKNOWN
+// Sets *selection by its name: "random", "availability" or "budget-aware". TERN_ERR_UNKNOWN
 TERN_MUST_USE enum tern_result tern_selection_from_name(const char *name,
                                                         enum tern_client_selection *selection);
-const char *tern_selection_names(void); // for error messages; static string
+const char *tern_selection_names(void); // names for error messages; a static string
 
 // Returns a client's chance by availability: min(1, window / age), times the fraction of its tasks that it reports,
 // halved on battery, halved on a metered link. At least 1/16, because a client that is never invited cannot show that
-// it is back.
+// it has become available.
 struct tern_availability {
     uint64_t age_ms;    // time since the client was last seen
     uint64_t window_ms; // length of a round's window
-    float unreported;   // fraction of its tasks (rounds/reliability.h)
+    // Fraction of its tasks that the client did not report (rounds/reliability.h).
+    float unreported;
     bool metered;
     bool battery;
 };
 double tern_selection_availability(const struct tern_availability *client);
 
 struct tern_selection_chance {
-    double preference; // preference over other clients; ignored when clients are scarce
+    // Chance by preference over other clients; ignored when clients are scarce.
+    double preference;
     // protects the client's byte budget; raised only if the round would miss its quorum
     double affordable;
 };
@@ -59,17 +63,18 @@ struct tern_selection_need {
     uint32_t least;  // clients below which the round misses its quorum
 };
 
-// Moves the clients that may be drawn to the front of ids[0..count), which is ascending and stays so. Returns how many.
-// With fewer than need->wanted it doubles all `preference` chances until enough pass or all do. With fewer than
-// need->least it then scales all `affordable` chances by the smallest sufficient factor; a chance of 0 stays 0. attempt:
-// number of the round's draw, 1 at its opening. A client that fails by `affordable` in the first draw fails in all draws
-// of the round.
+// Keeps the clients that pass the draw at the front of ids[0..count), which is and stays ascending. Returns how many
+// pass. With fewer than need->wanted it doubles all `preference` chances until enough pass or all do. With fewer than
+// need->least it then scales all `affordable` chances by the smallest sufficient factor; a chance of 0 stays 0.
+// attempt: number of the round's selection, 1 at its opening. A client that fails by `affordable` in the first
+// selection fails in all selections of the round.
 uint32_t tern_selection_filter(uint64_t seed, uint32_t round, uint32_t attempt, uint64_t *ids,
                                uint32_t count, const struct tern_selection_need *need,
                                struct tern_selection_chance (*chance)(const void *ctx, uint64_t id),
                                const void *ctx);
 
-// Returns how long a new client may take until its first check-in. come_back_min_ms: of the round policy.
+// Returns how long a new client may take until its first check-in. come_back_min_ms: the round policy's member of this
+// name.
 uint64_t tern_selection_first_checkin_ms(uint64_t come_back_min_ms);
 // Whether rounds can count on a client: it has checked in since it enrolled, or enrolled just now. created_ms: when it
 // enrolled. seen_ms: when it was last seen; 0 = never.

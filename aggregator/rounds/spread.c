@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Updates the means value by value (Welford: Note on a Method for Calculating Corrected Sums of Squares and Products,
+// Updates the means by each value (Welford: Note on a Method for Calculating Corrected Sums of Squares and Products,
 // Technometrics 1962), which loses no digits when all values are similar.
-void tern_spread_add(struct tern_spread *spread, bool gain, uint64_t client, uint32_t examples,
-                     double value)
+void tern_spread_add(struct tern_spread *spread, bool higher_is_better, uint64_t client,
+                     uint32_t examples, double value)
 {
-    const bool worse = gain ? value < spread->worst : value > spread->worst;
+    const bool worse = higher_is_better ? value < spread->worst : value > spread->worst;
     if (spread->clients == 0 || worse) {
         spread->worst = value;
         spread->worst_client = client;
@@ -19,13 +19,14 @@ void tern_spread_add(struct tern_spread *spread, bool gain, uint64_t client, uin
     spread->clients++;
     spread->examples += examples;
     spread->mean += away / (double)spread->clients;
-    spread->squares += away * (value - spread->mean);
-    spread->weighted += (value - spread->weighted) * (double)examples / (double)spread->examples;
+    spread->sum_squares += away * (value - spread->mean);
+    spread->weighted_mean +=
+        (value - spread->weighted_mean) * (double)examples / (double)spread->examples;
 }
 
 double tern_spread_deviation(const struct tern_spread *spread)
 {
-    return spread->clients > 0 ? sqrt(spread->squares / (double)spread->clients) : 0.0;
+    return spread->clients > 0 ? sqrt(spread->sum_squares / (double)spread->clients) : 0.0;
 }
 
 bool tern_metric_higher_is_better(const char *name)

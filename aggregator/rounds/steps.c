@@ -80,7 +80,7 @@ static const struct tern_spec_parameter keys[] = {
     {.key = NULL},
 };
 
-// Names of the policies: fixed, then the others in the order in which they apply.
+// The names of the policies: fixed, then the other policies in the order in which they apply.
 static const struct {
     struct tern_spec_entry entry;
     enum tern_steps_policy policy;
@@ -91,14 +91,14 @@ static const struct {
     {{"budget", keys, BOUNDS | DENSITY}, TERN_STEPS_BUDGET},
 };
 
-#define NAMES (sizeof names / sizeof names[0])
+#define POLICIES (sizeof names / sizeof names[0])
 
 static bool entry_at(size_t index, struct tern_spec_entry *entry)
 {
-    if (index < NAMES) {
+    if (index < POLICIES) {
         *entry = names[index].entry;
     }
-    return index < NAMES;
+    return index < POLICIES;
 }
 
 const struct tern_spec_list tern_steps_specs = {.what = "schedule", .at = entry_at};
@@ -109,8 +109,8 @@ static enum tern_result refuse(const char *what, char why[TERN_SPEC_SENTENCE_MAX
     return TERN_ERR_ARGUMENT;
 }
 
-// Joins a bound of two parts of the spec string: a value that one of them set replaces the default. Returns false if
-// both set different values.
+// Joins *bound with the bound of earlier parts of the spec string: a value that one part set replaces the default.
+// Returns false if both set different values.
 static bool join_bound(uint32_t before, uint32_t preset, uint32_t *bound)
 {
     const bool both = before != preset && *bound != preset && before != *bound;
@@ -150,7 +150,7 @@ enum tern_result tern_steps_parse(const char *spec, struct tern_steps_settings *
 {
     struct tern_steps_settings parsed = {.local_steps = settings->local_steps};
     unsigned seen = 0;
-    for (size_t i = 0; i < NAMES; i++) {
+    for (size_t i = 0; i < POLICIES; i++) {
         tern_spec_presets(&names[i].entry, &parsed);
     }
     for (size_t len = 0;; spec += len + 1) {
@@ -181,7 +181,7 @@ void tern_steps_policy_name(unsigned policy, char name[TERN_STEPS_POLICY_MAX])
         memcpy(name, "fixed", 6);
         used = 5;
     }
-    for (size_t i = 1; i < NAMES; i++) {
+    for (size_t i = 1; i < POLICIES; i++) {
         if ((policy & (unsigned)names[i].policy) != 0) {
             if (used > 0) {
                 name[used++] = '+';
@@ -226,7 +226,8 @@ static void begin_policy(struct tern_reason *reason, const char *policy)
 
 // --- Bounds
 
-// Rounds down to a whole number within [min_steps, max_steps]; the reason names the bound that applied.
+// Returns the steps rounded down to a whole number within [min_steps, max_steps]. Adds the bound that applied to the
+// reason.
 static uint32_t bound_steps(const struct tern_steps_settings *settings, double steps,
                             struct tern_reason *reason)
 {
@@ -260,52 +261,53 @@ static uint32_t start_of(const struct tern_steps_settings *settings)
     return (uint32_t)((double)settings->local_steps * settings->start);
 }
 
-// Returns the fewest adaptive steps: half of the usual ones. Rounds of one or two steps cost as many bytes and teach
-// little.
+// Returns the fewest steps of `adaptive`: half of train.local_steps. Rounds of one or two steps cost as many bytes and
+// teach little.
 static uint32_t fewest(const struct tern_steps_settings *settings)
 {
     uint32_t half = (settings->local_steps + 1) / 2;
     return half > settings->min_steps ? half : settings->min_steps;
 }
 
-// Updates H at the end of an interval. loss: the interval's mean loss.
-static void end_interval(struct tern_steps_state *course,
-                         const struct tern_steps_settings *settings, double loss)
+// Sets the number of local steps, tau, at the end of an interval. loss: the interval's mean loss.
+static void end_interval(struct tern_steps_state *state, const struct tern_steps_settings *settings,
+                         double loss)
 {
-    double tau = ceil(sqrt(loss / course->first_loss) * (double)start_of(settings));
-    if (!(tau < (double)course->tau)) {
-        tau = (double)course->tau * settings->gamma;
+    double tau = ceil(sqrt(loss / state->first_loss) * (double)start_of(settings));
+    if (!(tau < (double)state->tau)) {
+        tau = (double)state->tau * settings->gamma;
     }
     uint32_t least = fewest(settings);
-    course->tau = tau > (double)least ? (uint32_t)tau : least;
+    state->tau = tau > (double)least ? (uint32_t)tau : least;
 }
 
 static void plan_adaptive(const struct tern_steps_settings *settings,
-                          const struct tern_steps_state *course, struct tern_steps_plan *plan)
+                          const struct tern_steps_state *state, struct tern_steps_plan *plan)
 {
     struct tern_reason *reason = &plan->reason;
     begin_policy(reason, "adaptive");
-    if (course->last_loss == 0.0) {
+    if (state->last_loss == 0.0) {
         tern_reason_text(reason, "no interval yet");
     } else {
         tern_reason_text(reason, "loss ");
-        tern_reason_real(reason, course->last_loss);
+        tern_reason_real(reason, state->last_loss);
         tern_reason_text(reason, " of ");
-        tern_reason_real(reason, course->first_loss);
+        tern_reason_real(reason, state->first_loss);
     }
-    plan->local_steps = bound_steps(settings, (double)course->tau, reason);
+    plan->local_steps = bound_steps(settings, (double)state->tau, reason);
 }
 
 // --- Deadline: as many local steps as a client's measured speed fits into its share of the window
 
-// Returns how many steps fit into the window; UINT32_MAX = unknown. only: sets H to that number; otherwise it limits H.
+// Returns how many steps fit into the window; UINT32_MAX = unknown. sets_steps: plan->local_steps becomes this number;
+// otherwise the number only lowers plan->local_steps.
 static uint32_t plan_deadline(const struct tern_steps_settings *settings,
-                              const struct tern_steps_facts *facts, bool only,
+                              const struct tern_steps_facts *facts, bool sets_steps,
                               struct tern_steps_plan *plan)
 {
     struct tern_reason *reason = &plan->reason;
     begin_policy(reason, "deadline");
-    // The speed is unknown, or NaN, which a client may have reported.
+    // A speed of 0 is unknown. A client may have reported NaN.
     if (!(facts->steps_per_second > 0.0F)) {
         tern_reason_text(reason, "speed not known yet");
         return UINT32_MAX;
@@ -317,7 +319,7 @@ static uint32_t plan_deadline(const struct tern_steps_settings *settings,
     tern_reason_real(reason, seconds);
     tern_reason_text(reason, " s x ");
     tern_reason_real(reason, settings->fraction);
-    if (!only && fit >= (double)plan->local_steps) {
+    if (!sets_steps && fit >= (double)plan->local_steps) {
         tern_reason_text(reason, ", all fit");
         return fit < (double)settings->max_steps ? (uint32_t)fit : settings->max_steps;
     }
@@ -342,15 +344,15 @@ static uint32_t plan_deadline(const struct tern_steps_settings *settings,
 // resumed connection. The check-in's bytes and the download's bits per value are guesses.
 #define USUAL_EXCHANGES 3
 #define USUAL_CHECKIN 300
-#define USUAL_DOWN_BITS 0.34 // per value
+#define USUAL_DOWN_BITS 0.34 // bits of a download per value of the model
 
 #define DAY_MS UINT64_C(86400000)
 
-// Densities that a budget may lower an update to.
-static const double rungs[] = {0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0};
+// Densities to which a small budget may lower an update.
+static const double densities[] = {0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0};
 
 struct costs {
-    double scale; // measured bytes per estimated byte
+    double scale; // ratio of measured to estimated bytes
     double other;
     double values;
 };
@@ -361,12 +363,12 @@ static struct costs costs_of(const struct tern_steps_facts *facts)
     struct costs costs = {.scale = 1.0, .values = (double)facts->values};
     costs.other = (double)tern_price(TERN_PRICE_RESUMED, USUAL_EXCHANGES, USUAL_CHECKIN) +
                   costs.values * USUAL_DOWN_BITS / 8.0;
-    if (budget->update > 0) {
+    if (budget->update_bytes > 0) {
         double estimate = costs.values * tern_codec_bits(&budget->update_codec) / 8.0;
-        costs.scale = estimate > 0.0 ? (double)budget->update / estimate : 1.0;
+        costs.scale = estimate > 0.0 ? (double)budget->update_bytes / estimate : 1.0;
     }
-    if (budget->other > 0) {
-        costs.other = (double)budget->other;
+    if (budget->other_bytes > 0) {
+        costs.other = (double)budget->other_bytes;
     }
     return costs;
 }
@@ -376,12 +378,13 @@ static double bytes_of(const struct costs *costs, const struct tern_codec *codec
     return costs->other + costs->scale * costs->values * tern_codec_bits(codec) / 8.0;
 }
 
-// Sets *codec to the highest density whose round costs at most `allowed`, or to the least density.
-static void cut(const struct tern_steps_settings *settings, const struct tern_steps_facts *facts,
-                const struct costs *costs, double allowed, struct tern_codec *codec)
+// Sets *codec to the highest density with which a round costs at most `allowed`, or to the least density.
+static void lower_density(const struct tern_steps_settings *settings,
+                          const struct tern_steps_facts *facts, const struct costs *costs,
+                          double allowed, struct tern_codec *codec)
 {
     struct tern_codec best = *codec;
-    for (const double *p = rungs; *p > 0.0 && bytes_of(costs, &best) > allowed; p++) {
+    for (const double *p = densities; *p > 0.0 && bytes_of(costs, &best) > allowed; p++) {
         struct tern_codec next = *codec;
         if (*p >= settings->min_density && tern_codec_thin(&next, *p, facts->density) &&
             bytes_of(costs, &next) < bytes_of(costs, &best)) {
@@ -395,7 +398,7 @@ static double least_bytes(const struct tern_steps_settings *settings,
                           const struct tern_steps_facts *facts, const struct costs *costs)
 {
     struct tern_codec codec = facts->codec;
-    cut(settings, facts, costs, 0.0, &codec);
+    lower_density(settings, facts, costs, 0.0, &codec);
     return bytes_of(costs, &codec);
 }
 
@@ -407,11 +410,11 @@ static void explain(const struct tern_steps_facts *facts, double allowed, double
     add_bytes(reason, allowed);
     tern_reason_text(reason, " a round, takes ");
     add_bytes(reason, bytes);
-    if (facts->budget.update == 0 || facts->budget.other == 0) {
+    if (facts->budget.update_bytes == 0 || facts->budget.other_bytes == 0) {
         tern_reason_text(reason, " (estimated)");
     }
     if (bytes > allowed) {
-        const double share = facts->budget.renewed ? 1.0 : facts->budget.share;
+        const double share = facts->budget.is_per_round ? 1.0 : facts->budget.share;
         tern_reason_text(reason, ", so 1 of ");
         tern_reason_real(reason, bytes / ((allowed > 1.0 ? allowed : 1.0) * share));
         tern_reason_text(reason, " rounds");
@@ -431,7 +434,7 @@ static void raise_steps(const struct tern_steps_settings *settings, double usual
     }
 }
 
-// most: the steps that the deadline allows.
+// Plans the bytes of the round. most: the number of steps that the deadline allows.
 static void plan_budget(const struct tern_steps_settings *settings,
                         const struct tern_steps_facts *facts, uint32_t most,
                         struct tern_steps_plan *plan)
@@ -445,7 +448,7 @@ static void plan_budget(const struct tern_steps_settings *settings,
     double allowed = (double)tern_budget_allowance(&facts->budget);
     double usual = bytes_of(&costs, &plan->codec);
     struct tern_codec codec = plan->codec;
-    cut(settings, facts, &costs, allowed, &codec);
+    lower_density(settings, facts, &costs, allowed, &codec);
     double bytes = bytes_of(&costs, &codec);
     plan->bytes = (uint64_t)(bytes + 0.5);
     explain(facts, allowed, bytes, &plan->reason);
@@ -457,12 +460,12 @@ static void plan_budget(const struct tern_steps_settings *settings,
     }
 }
 
-// --- What a budget allows
+// --- Bytes that a budget allows
 
 // Returns the bytes per round of a client with a budget, possibly less than one.
 static double allowance(const struct tern_budget *budget)
 {
-    double rounds = budget->renewed ? 1.0 : budget->rounds * budget->share;
+    double rounds = budget->is_per_round ? 1.0 : budget->rounds * budget->share;
     return (double)budget->left / (rounds > 1.0 ? rounds : 1.0);
 }
 
@@ -478,8 +481,8 @@ double tern_budget_affords(const struct tern_budget *budget, uint64_t least)
     return tern_budget_chance(&every, least);
 }
 
-// Begins with equal shares. Clients that cannot afford theirs leave a rest, which raises the others' share. Repeats
-// this until no other client falls short.
+// Begins with equal shares. Clients that cannot afford their share leave a rest, which raises the other clients' share.
+// Repeats this until no other client falls short.
 double tern_budget_share(uint32_t invited, uint32_t count,
                          double (*affords)(const void *ctx, uint32_t index), const void *ctx)
 {
@@ -529,7 +532,7 @@ static uint64_t days_to(uint64_t year, uint64_t month)
 uint64_t tern_budget_month_left_ms(uint64_t now)
 {
     uint64_t days = now / DAY_MS;
-    uint64_t year = 1970 + days / 366; // at most the right one
+    uint64_t year = 1970 + days / 366; // a lower bound of the year
     while (days_to(year + 1, 1) <= days) {
         year++;
     }
@@ -546,40 +549,40 @@ bool tern_budget_month_turned(uint64_t from_ms, uint64_t to_ms)
     return to_ms + DAY_MS >= from + tern_budget_month_left_ms(from);
 }
 
-// --- The course of the training
+// --- State over the rounds
 
-void tern_steps_state_init(struct tern_steps_state *course,
+void tern_steps_state_init(struct tern_steps_state *state,
                            const struct tern_steps_settings *settings)
 {
-    memset(course, 0, sizeof *course);
-    course->tau = start_of(settings);
+    memset(state, 0, sizeof *state);
+    state->tau = start_of(settings);
 }
 
-void tern_steps_state_add_loss(struct tern_steps_state *course,
+void tern_steps_state_add_loss(struct tern_steps_state *state,
                                const struct tern_steps_settings *settings, float loss)
 {
-    course->rounds++;
+    state->rounds++;
     if (!(loss > 0.0F) || !isfinite(loss)) {
-        return; // the report is unusable
+        return; // a loss of 0, NaN or infinity tells nothing
     }
-    if (course->first_loss == 0.0) {
-        course->first_loss = (double)loss;
+    if (state->first_loss == 0.0) {
+        state->first_loss = (double)loss;
         return;
     }
-    course->loss_sum += (double)loss;
-    if (++course->losses < settings->interval) {
+    state->loss_sum += (double)loss;
+    if (++state->losses < settings->interval) {
         return;
     }
-    course->last_loss = course->loss_sum / (double)course->losses;
-    end_interval(course, settings, course->last_loss);
-    course->losses = 0;
-    course->loss_sum = 0.0;
+    state->last_loss = state->loss_sum / (double)state->losses;
+    end_interval(state, settings, state->last_loss);
+    state->losses = 0;
+    state->loss_sum = 0.0;
 }
 
 // --- How fast a client trains
 
-// Counts a known speed like a round of as many steps. Returns false for a claim that cannot be true: NaN, infinity, or
-// a speed at which these steps would take more than a year.
+// Sets *done as if the client had trained `steps` steps at the known speed. Returns false for a speed that cannot be
+// true: NaN, infinity, or a speed at which these steps would take more than a year.
 static bool start_from(struct tern_steps_smoothed *done, float known, float steps)
 {
     float ms = steps * 1000.0F / known;
@@ -609,7 +612,7 @@ float tern_steps_speed(struct tern_steps_smoothed *done, float known, uint32_t l
 // --- Plans
 
 void tern_steps_make_plan(const struct tern_steps_settings *settings,
-                          const struct tern_steps_state *course,
+                          const struct tern_steps_state *state,
                           const struct tern_steps_facts *facts, struct tern_steps_plan *plan)
 {
     const unsigned policy = settings->policy;
@@ -618,13 +621,13 @@ void tern_steps_make_plan(const struct tern_steps_settings *settings,
     plan->local_steps = settings->local_steps;
     plan->codec = facts->codec;
     if ((policy & TERN_STEPS_ADAPTIVE) != 0) {
-        plan_adaptive(settings, course, plan);
+        plan_adaptive(settings, state, plan);
     } else if (policy == TERN_STEPS_FIXED || (policy & TERN_STEPS_AT_MOST) != 0) {
         tern_reason_text(&plan->reason, "fixed");
     }
     if ((policy & TERN_STEPS_DEADLINE) != 0) {
-        bool only = (policy & ((unsigned)TERN_STEPS_ADAPTIVE | TERN_STEPS_AT_MOST)) == 0;
-        most = plan_deadline(settings, facts, only, plan);
+        bool sets_steps = (policy & ((unsigned)TERN_STEPS_ADAPTIVE | TERN_STEPS_AT_MOST)) == 0;
+        most = plan_deadline(settings, facts, sets_steps, plan);
     }
     if ((policy & TERN_STEPS_BUDGET) != 0) {
         plan_budget(settings, facts, most, plan);

@@ -15,19 +15,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Bits of tern_steps_settings.policy.
+// Policies of train.schedule, bits of tern_steps_settings.policy.
 enum tern_steps_policy {
     TERN_STEPS_FIXED = 0,    // every client gets the same number
     TERN_STEPS_DEADLINE = 1, // as many steps as the client can train before the deadline
     TERN_STEPS_BUDGET = 2,   // adapts steps and density so that the client's byte budget lasts
-    TERN_STEPS_ADAPTIVE = 4, // fewer steps as the loss falls
+    TERN_STEPS_ADAPTIVE = 4, // gives fewer steps as the loss falls
     TERN_STEPS_AT_MOST = 8,  // set by "fixed+deadline": the deadline can only lower the number
 };
 
 struct tern_steps_settings {
     unsigned policy;      // sum of enum tern_steps_policy
-    uint32_t local_steps; // initial H; also for clients of unknown speed
-    uint32_t min_steps;   // bounds of all policies except fixed
+    uint32_t local_steps; // initial number H of local steps; also for clients of unknown speed
+    uint32_t min_steps;   // min_steps and max_steps bound the steps of all policies except fixed
     uint32_t max_steps;
     double fraction;    // deadline: fraction of the window that training may take, 0..1
     double start;       // adaptive: H of the first rounds, as a multiple of local_steps, >= 1
@@ -39,34 +39,34 @@ struct tern_steps_settings {
 #define TERN_STEPS_SPEC_MAX 256  // bytes of one part of a spec string with the NUL
 #define TERN_STEPS_POLICY_MAX 48 // bytes of a policy's name with the NUL
 
-// Spec strings (util/spec.h), joined by "+": "fixed", "budget:min=5", "adaptive:start=2+deadline+budget"; each name
-// once, at most one of fixed and adaptive. Writes all of *settings but local_steps.
-// TERN_ERR_UNKNOWN, TERN_ERR_ARGUMENT, with why; on error *settings is unchanged.
+// Parses spec strings (util/spec.h), joined by "+": "fixed", "budget:min=5", "adaptive:start=2+deadline+budget"; each
+// name once, at most one of fixed and adaptive. Sets all of *settings but local_steps.
+// TERN_ERR_UNKNOWN, TERN_ERR_ARGUMENT, with the reason in `why`; on error *settings is unchanged.
 extern const struct tern_spec_list tern_steps_specs;
 TERN_MUST_USE enum tern_result tern_steps_parse(const char *spec,
                                                 struct tern_steps_settings *settings,
                                                 char why[TERN_SPEC_SENTENCE_MAX]);
-// The names of a policy in the order in which they apply.
+// Sets name to the names of the policies, joined by "+", in the order in which they apply.
 void tern_steps_policy_name(unsigned policy, char name[TERN_STEPS_POLICY_MAX]);
 
-// --- The course of the training
+// --- State over the rounds
 
-// Summary of the committed rounds, which are added in order.
+// Summary of the committed rounds, which tern_steps_state_add_loss() adds in order.
 struct tern_steps_state {
     uint32_t rounds;
-    double first_loss; // of the first round with a usable loss; 0 = none yet
-    double last_loss;  // mean of the last full interval; 0 = none yet
-    uint32_t tau;      // adaptive: H
+    double first_loss; // loss of the first round with a usable loss; 0 = no round yet
+    double last_loss;  // mean loss of the last full interval; 0 = no interval yet
+    uint32_t tau;      // adaptive: present number of local steps
 
-    // Sums of the current interval.
+    // Number and sum of the losses in the present interval.
     uint32_t losses;
     double loss_sum;
 };
 
-void tern_steps_state_init(struct tern_steps_state *course,
+void tern_steps_state_init(struct tern_steps_state *state,
                            const struct tern_steps_settings *settings);
-// loss: the median over the round's clients of their mean training losses.
-void tern_steps_state_add_loss(struct tern_steps_state *course,
+// Adds a committed round. loss: the median over the round's clients of their mean training losses.
+void tern_steps_state_add_loss(struct tern_steps_state *state,
                                const struct tern_steps_settings *settings, float loss);
 
 // --- Facts about a client
@@ -74,61 +74,63 @@ void tern_steps_state_add_loss(struct tern_steps_state *course,
 // A client's byte budget. All bytes are bytes on the wire, as metered.
 struct tern_budget {
     bool budgeted;
-    uint64_t left; // last reported bytes, minus those spent since
-    bool renewed;  // a budget per round: it did not shrink over the last round
-    double rounds; // rounds until it is renewed or the federation is finished
-    double share;  // fraction of these that the client takes part in: tern_budget_share(); 0..1
-    // Measured in the client's last round; 0 = unknown.
-    uint64_t update;                // bytes of its update
-    uint64_t other;                 // all other bytes, both directions
-    struct tern_codec update_codec; // codec of that update
+    uint64_t left;     // bytes left: those that the client last reported, minus those spent since
+    bool is_per_round; // the budget is one per round: it did not shrink over the last round
+    double rounds;     // number of rounds until the budget is renewed or the federation is finished
+    // Fraction, 0..1, of these rounds in which the client takes part: tern_budget_share().
+    double share;
+    // Measured bytes of the client's last round; 0 = unknown.
+    uint64_t update_bytes;          // bytes of the client's update
+    uint64_t other_bytes;           // all other bytes of the round, in both directions
+    struct tern_codec update_codec; // codec of the measured update
 };
 
 struct tern_steps_facts {
-    float steps_per_second;  // measured; 0 = unknown
+    float steps_per_second;  // measured speed of local training; 0 = unknown
     uint64_t window_ms;      // time left until the round's deadline
     uint32_t rounds;         // rounds of the federation; 0 = no end
     uint32_t values;         // number of the model's values
     struct tern_codec codec; // codec of the round's updates
-    bool density;            // the client supports `density` with that codec's coder
+    bool density;            // the client supports codec `density` with the coder of `codec`
     struct tern_budget budget;
 };
 
 struct tern_steps_plan {
     uint32_t local_steps; // >= 1
-    bool has_own_codec;   // `codec` encodes the update, not the round's codec
+    bool has_own_codec;   // the update is encoded by `codec` instead of the round's codec
     struct tern_codec codec;
-    uint64_t bytes;            // budget: expected bytes of the round; 0 = unknown
-    uint64_t least_bytes;      // the same at the least density; 0 = unknown
-    struct tern_reason reason; // e.g. "deadline: 41.00 steps/s x 30.00 s x 0.50"
+    uint64_t bytes; // budget: expected bytes of the round; 0 = unknown
+    // Budget: expected bytes of the round at the least density; 0 = unknown.
+    uint64_t least_bytes;
+    struct tern_reason reason; // why, for people: "deadline: 41.00 steps/s x 30.00 s x 0.50"
 };
 
 void tern_steps_make_plan(const struct tern_steps_settings *settings,
-                          const struct tern_steps_state *course,
+                          const struct tern_steps_state *state,
                           const struct tern_steps_facts *facts, struct tern_steps_plan *plan);
 
 // --- Budgets
 
-// Returns for which fraction of the remaining rounds a client's bytes last if each takes least_bytes, at most 1: 1
-// without a budget or if nothing is known, 0 if they do not last for one round.
+// Returns for which fraction of the remaining rounds a client's bytes last if each round takes least_bytes, at most 1:
+// 1 without a budget or if least_bytes is unknown, 0 if the bytes do not last for one round.
 double tern_budget_affords(const struct tern_budget *budget, uint64_t least_bytes);
 
 // Returns the fraction of the remaining rounds in which a client with enough bytes takes part, if each round invites
-// `invited` of `count` clients. Clients with fewer bytes take part in what they can afford; the others make up for
-// them, up to every round. affords: tern_budget_affords() of client 0..count-1; 0 also for clients that are never
-// invited.
+// `invited` of `count` clients. Clients with fewer bytes take part in the rounds that they can afford; the other
+// clients make up for them, up to every round. affords: returns tern_budget_affords() of client 0..count-1; 0 for
+// clients that are never invited.
 double tern_budget_share(uint32_t invited, uint32_t count,
                          double (*affords)(const void *ctx, uint32_t index), const void *ctx);
 
-// Returns the bytes per round that make the budget last over the client's share of the remaining rounds; UINT64_MAX
+// Returns the bytes per round with which the budget lasts over the client's share of the remaining rounds; UINT64_MAX
 // without a budget. A budget per round may be spent whole.
 uint64_t tern_budget_allowance(const struct tern_budget *budget);
 
-// Returns the fraction of its share of the rounds that the client can afford if each takes least_bytes: 1 without a
-// budget or if nothing is known, 0 if its bytes do not last for one round.
+// Returns the fraction of its share of the rounds that the client can afford if each round takes least_bytes: 1 without
+// a budget or if least_bytes is unknown, 0 if the bytes do not last for one round.
 double tern_budget_chance(const struct tern_budget *budget, uint64_t least_bytes);
 
-// Returns the milliseconds from `now` (Unix) to the end of its calendar month in UTC, when monthly budgets are renewed.
+// Returns the milliseconds from `now` (Unix) to the end of the calendar month in UTC, when monthly budgets are renewed.
 uint64_t tern_budget_month_left_ms(uint64_t now);
 
 // Whether a new month may have begun on the client's own clock between two times; the clock may be a day off.
@@ -136,7 +138,8 @@ bool tern_budget_month_turned(uint64_t from_ms, uint64_t to_ms);
 
 // --- How fast a client trains
 
-// Smoothed work of a client's last rounds: the newest weighs 0.3, each earlier one less. Zeros = none.
+// Smoothed steps and time of a client's last rounds: the newest round weighs 0.3, each earlier round less. Zeros = no
+// round.
 struct tern_steps_smoothed {
     float steps;
     float ms;

@@ -5,8 +5,9 @@
 #include <string.h>
 
 #define TAGS_MOST 16
-#define QUOTED_MOST 48                // bytes of the wrong text that an error quotes
-#define ABOVE_IDS ((uint64_t)1 << 49) // first index of the values' draws; below are the clients'
+#define QUOTED_MOST 48 // most bytes of a wrong text that an error quotes
+// Index of the first random number for values of tags; lower indices are client ids.
+#define FIRST_VALUE_INDEX ((uint64_t)1 << 49)
 
 // --- Reading
 
@@ -20,7 +21,7 @@ struct tag {
 
 static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
-// A text that grows piece by piece; pieces that do not fit are cut.
+// A text to which add() appends; text that does not fit is cut.
 struct writing {
     char *text;
     size_t room; // size of text in bytes, including the NUL
@@ -47,7 +48,7 @@ static enum tern_result refuse(char why[TERN_TAG_WHY_MAX], const char *text, con
     return TERN_ERR_CONFIG;
 }
 
-// Parses one tag, and moves *text behind it and its comma.
+// Parses one tag, and moves *text to the next tag.
 static enum tern_result take(const char **text, struct tag *tag, char why[TERN_TAG_WHY_MAX])
 {
     const char *begin = *text + strspn(*text, " ");
@@ -114,7 +115,7 @@ static enum tern_result read_list(const char *text, struct list *list, char why[
     return TERN_OK;
 }
 
-// Writes the tags, sorted by key. Each has a value.
+// Writes the tags that have a value, sorted by key.
 static enum tern_result write_list(const struct list *list, char tags[TERN_TAGS_MAX],
                                    char why[TERN_TAG_WHY_MAX])
 {
@@ -188,7 +189,8 @@ enum tern_result tern_tag_selection_parse(const char *text, struct tern_tag_sele
                           "of one tag only");
         }
         if (!tag->has_value) {
-            memcpy(parsed.spread_key, tag->key, tag->key_len); // fits: a key has at most 32 bytes
+            // A key has at most 32 bytes and fits.
+            memcpy(parsed.spread_key, tag->key, tag->key_len);
         }
     }
     TERN_TRY(write_list(&list, parsed.required, why));
@@ -196,7 +198,7 @@ enum tern_result tern_tag_selection_parse(const char *text, struct tern_tag_sele
     return TERN_OK;
 }
 
-// Both lists are sorted by key; the client must have each wanted tag with the same value.
+// Both lists are sorted by key. The client must have each required tag with the same value.
 bool tern_tags_match(const char *tags, const struct tern_tag_selection *wanted)
 {
     const char *with = wanted->required;
@@ -214,9 +216,9 @@ bool tern_tags_match(const char *tags, const struct tern_tag_selection *wanted)
     return true;
 }
 
-static int by_lot(const struct tern_tagged_client *x, const struct tern_tagged_client *y)
+static int by_random(const struct tern_tagged_client *x, const struct tern_tagged_client *y)
 {
-    const int order = (x->lot > y->lot) - (x->lot < y->lot);
+    const int order = (x->random > y->random) - (x->random < y->random);
     return order != 0 ? order : (x->id > y->id) - (x->id < y->id);
 }
 
@@ -225,18 +227,18 @@ static int by_value(const void *a, const void *b)
     const struct tern_tagged_client *x = a;
     const struct tern_tagged_client *y = b;
     const int order = compare_texts(x->value, x->len, y->value, y->len);
-    return order != 0 ? order : by_lot(x, y);
+    return order != 0 ? order : by_random(x, y);
 }
 
-static int by_place(const void *a, const void *b)
+static int by_rank(const void *a, const void *b)
 {
     const struct tern_tagged_client *x = a;
     const struct tern_tagged_client *y = b;
-    if (x->place != y->place) {
-        return (x->place > y->place) - (x->place < y->place);
+    if (x->rank != y->rank) {
+        return (x->rank > y->rank) - (x->rank < y->rank);
     }
-    if (x->value_lot != y->value_lot) {
-        return (x->value_lot > y->value_lot) - (x->value_lot < y->value_lot);
+    if (x->value_random != y->value_random) {
+        return (x->value_random > y->value_random) - (x->value_random < y->value_random);
     }
     return by_value(x, y);
 }
@@ -253,14 +255,15 @@ static bool have_one_value(const struct tern_tagged_client *x, const struct tern
     return compare_texts(x->value, x->len, y->value, y->len) == 0;
 }
 
-// Depends on the value alone: clients' lots would favour values with many clients, whose n-th lot is lower.
+// Returns the index of the value's random number, which depends on the value alone. The clients' numbers would favour
+// values with many clients, whose n-th lowest number is lower.
 static uint64_t index_of_value(const struct tern_tagged_client *lot)
 {
     uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
     for (size_t i = 0; i < lot->len; i++) {
         hash = (hash ^ (uint8_t)lot->value[i]) * 0x100000001b3u;
     }
-    return ABOVE_IDS | (hash >> 15);
+    return FIRST_VALUE_INDEX | (hash >> 15);
 }
 
 static uint32_t draw(struct tern_prng *rng, uint64_t index)
@@ -270,25 +273,25 @@ static uint32_t draw(struct tern_prng *rng, uint64_t index)
 }
 
 void tern_tags_select_evenly(uint64_t seed, uint32_t round, uint32_t attempt, const char *key,
-                             struct tern_tagged_client *lots, uint32_t count, uint64_t *ids,
+                             struct tern_tagged_client *clients, uint32_t count, uint64_t *ids,
                              uint32_t want)
 {
     struct tern_prng rng;
     tern_prng_init(&rng, seed, TERN_PRNG_TAGS, round, attempt);
     for (uint32_t i = 0; i < count; i++) {
-        const char *value = tern_tags_value(lots[i].tags, key, &lots[i].len);
-        lots[i].value = value != NULL ? value : "";
-        lots[i].lot = draw(&rng, lots[i].id);
-        lots[i].value_lot = draw(&rng, index_of_value(&lots[i]));
+        const char *value = tern_tags_value(clients[i].tags, key, &clients[i].len);
+        clients[i].value = value != NULL ? value : "";
+        clients[i].random = draw(&rng, clients[i].id);
+        clients[i].value_random = draw(&rng, index_of_value(&clients[i]));
     }
-    qsort(lots, count, sizeof lots[0], by_value);
+    qsort(clients, count, sizeof clients[0], by_value);
     for (uint32_t i = 0; i < count; i++) {
-        const bool more = i > 0 && have_one_value(&lots[i - 1], &lots[i]);
-        lots[i].place = more ? lots[i - 1].place + 1 : 0;
+        const bool more = i > 0 && have_one_value(&clients[i - 1], &clients[i]);
+        clients[i].rank = more ? clients[i - 1].rank + 1 : 0;
     }
-    qsort(lots, count, sizeof lots[0], by_place);
+    qsort(clients, count, sizeof clients[0], by_rank);
     for (uint32_t i = 0; i < want; i++) {
-        ids[i] = lots[i].id;
+        ids[i] = clients[i].id;
     }
     qsort(ids, want, sizeof ids[0], ascending);
 }

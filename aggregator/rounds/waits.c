@@ -15,16 +15,16 @@ const char *tern_wait_name(enum tern_wait wait)
     return names[wait];
 }
 
-// Whether the client's byte budget is below the least that its next round takes, if that is known.
-static bool is_spent(const struct tern_wait_client *client)
+// Whether the client's byte budget is below the fewest bytes that its next round takes, if that number is known.
+static bool is_out_of_budget(const struct tern_wait_client *client)
 {
     return client->budgeted &&
            (client->budget_left == 0 || client->budget_left < client->least_bytes);
 }
 
 // Whether rounds may count on the client: it has checked in, or has just enrolled.
-static bool has_come(const struct tern_wait_rules *rules, const struct tern_wait_client *client,
-                     uint64_t now_ms)
+static bool has_checked_in(const struct tern_wait_rules *rules,
+                           const struct tern_wait_client *client, uint64_t now_ms)
 {
     return tern_selection_has_checked_in(client->created_ms, client->last_seen_ms,
                                          rules->come_back_min_ms, now_ms);
@@ -34,7 +34,7 @@ bool tern_wait_client_lacks_statistics(const struct tern_wait_rules *rules,
                                        const struct tern_wait_client *client, uint64_t now_ms)
 {
     return !client->has_statistics && tern_tags_match(client->tags, &rules->tags) &&
-           has_come(rules, client, now_ms);
+           has_checked_in(rules, client, now_ms);
 }
 
 void tern_trainer_counts_add(struct tern_trainer_counts *trainers,
@@ -48,7 +48,7 @@ void tern_trainer_counts_add(struct tern_trainer_counts *trainers,
     }
     trainers->with_statistics += client->has_statistics;
     trainers->missing_statistics += tern_wait_client_lacks_statistics(rules, client, now_ms);
-    if (!has_come(rules, client, now_ms)) {
+    if (!has_checked_in(rules, client, now_ms)) {
         trainers->never_checked_in++;
         return;
     }
@@ -57,7 +57,7 @@ void tern_trainer_counts_add(struct tern_trainer_counts *trainers,
         return;
     }
     trainers->recent++;
-    trainers->spent += is_spent(client);
+    trainers->out_of_budget += is_out_of_budget(client);
 }
 
 // --- Reasons for which no round opens
@@ -92,8 +92,8 @@ static bool lacks_clients(const struct tern_wait_rules *rules, const struct tern
     return facts->trainers.enrolled < rules->min_clients;
 }
 
-static bool sees_nobody(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
-                        uint64_t now_ms)
+static bool lacks_recent_clients(const struct tern_wait_rules *rules,
+                                 const struct tern_wait_facts *facts, uint64_t now_ms)
 {
     (void)rules;
     (void)now_ms;
@@ -124,18 +124,18 @@ static bool lacks_statistics(const struct tern_wait_rules *rules,
              tern_wait_statistics_left_ms(rules, facts, now_ms) > 0));
 }
 
-// With rounds fitted to budgets, none opens for fewer clients than the quorum (federation/round.c).
-static bool lacks_bytes(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
-                        uint64_t now_ms)
+// Where rounds are fitted to budgets, no round opens for fewer clients than the quorum (federation/round.c).
+static bool lacks_budgets(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
+                          uint64_t now_ms)
 {
     const struct tern_trainer_counts *trainers = &facts->trainers;
     (void)now_ms;
     return rules->fits_budgets &&
-           trainers->recent - trainers->spent < tern_wait_clients_needed(rules, facts);
+           trainers->recent - trainers->out_of_budget < tern_wait_clients_needed(rules, facts);
 }
 
-static bool pauses(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
-                   uint64_t now_ms)
+static bool is_within_interval(const struct tern_wait_rules *rules,
+                               const struct tern_wait_facts *facts, uint64_t now_ms)
 {
     return facts->round != 0 && facts->opened_ms + rules->interval_ms > now_ms;
 }
@@ -156,21 +156,21 @@ uint32_t tern_wait_clients_needed(const struct tern_wait_rules *rules,
 enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
                                 const struct tern_wait_facts *facts, uint64_t now_ms)
 {
-    // The order matters: a reason prevents rounds whether or not later ones hold.
+    // The first reason that holds is the answer: it prevents rounds whether or not later reasons hold.
     static const struct {
         enum tern_wait wait;
-        bool (*is_it)(const struct tern_wait_rules *, const struct tern_wait_facts *, uint64_t);
+        bool (*holds)(const struct tern_wait_rules *, const struct tern_wait_facts *, uint64_t);
     } reasons[] = {
-        {TERN_WAIT_ENDED, has_ended},          {TERN_WAIT_FINISHED, is_finished},
-        {TERN_WAIT_UPSTREAM, awaits_upstream}, {TERN_WAIT_CLIENTS, lacks_clients},
-        {TERN_WAIT_SEEN, sees_nobody},         {TERN_WAIT_STATISTICS, lacks_statistics},
-        {TERN_WAIT_BYTES, lacks_bytes},        {TERN_WAIT_INTERVAL, pauses},
+        {TERN_WAIT_ENDED, has_ended},           {TERN_WAIT_FINISHED, is_finished},
+        {TERN_WAIT_UPSTREAM, awaits_upstream},  {TERN_WAIT_CLIENTS, lacks_clients},
+        {TERN_WAIT_SEEN, lacks_recent_clients}, {TERN_WAIT_STATISTICS, lacks_statistics},
+        {TERN_WAIT_BYTES, lacks_budgets},       {TERN_WAIT_INTERVAL, is_within_interval},
     };
     if (facts->open) {
         return TERN_WAIT_MEMBERS;
     }
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
-        if (reasons[i].is_it(rules, facts, now_ms)) {
+        if (reasons[i].holds(rules, facts, now_ms)) {
             return reasons[i].wait;
         }
     }

@@ -8,8 +8,8 @@
 
 enum tern_wait {
     TERN_WAIT_MEMBERS,    // waits for updates of the open round's members
-    TERN_WAIT_ENDED,      // does not wait: the losses ended the federation
-    TERN_WAIT_FINISHED,   // does not wait: all rounds are committed
+    TERN_WAIT_ENDED,      // the losses ended the federation, so it does not wait
+    TERN_WAIT_FINISHED,   // all rounds are committed, so the federation does not wait
     TERN_WAIT_UPSTREAM,   // a gateway waits for a task of the upstream aggregator
     TERN_WAIT_CLIENTS,    // waits for clients to enrol and check in
     TERN_WAIT_SEEN,       // waits for clients that have not checked in within round.eligible_within
@@ -23,19 +23,19 @@ enum tern_wait {
 // Returns the reason's name, such as "members" or "ended".
 const char *tern_wait_name(enum tern_wait wait);
 
-// The settings that decide what the federation waits for. Members are named like the settings.
+// The settings that decide what the federation waits for, under their own names.
 struct tern_wait_rules {
     uint32_t rounds;
     uint32_t min_clients;
     uint32_t cohort;
-    uint32_t quorum; // 0 = half the cohort
+    uint32_t quorum; // configured quorum; 0 = half the cohort
     uint64_t eligible_within_ms;
     uint64_t come_back_min_ms;
     uint64_t interval_ms; // round.min_interval
     bool interval_is_auto;
     bool fits_budgets; // train.schedule or round.selection fits rounds to clients' byte budgets
     struct tern_ending_policy ending;
-    struct tern_tag_selection tags;  // from round.selection
+    struct tern_tag_selection tags;  // required tags and spread key of round.selection
     bool statistics_are_enabled;     // statistics.columns = clients
     uint32_t statistics_min_clients; // 0 = min_clients
     uint64_t statistics_wait_ms;     // time to wait for further statistics once there are enough
@@ -43,26 +43,26 @@ struct tern_wait_rules {
     uint64_t upstream_client;
 };
 
-// Counts clients that may train and are not revoked.
+// Numbers of clients that may train and are not revoked.
 struct tern_trainer_counts {
     uint32_t enrolled;           // clients that have checked in or have just enrolled
     uint32_t never_checked_in;   // clients that enrolled some time ago and have never checked in
     uint32_t recent;             // clients that checked in within round.eligible_within
-    uint32_t spent;              // recent clients whose byte budget does not allow another round
+    uint32_t out_of_budget;      // recent clients whose byte budget does not allow another round
     uint32_t with_statistics;    // clients whose statistics of columns are stored
     uint32_t missing_statistics; // enrolled clients whose statistics are not stored
     uint32_t excluded_by_tags;   // clients that round.selection excludes by tags; not counted above
 };
 
-// The facts about one client.
+// The facts about one client that decide whether it counts for waiting.
 struct tern_wait_client {
     const char *tags;
     uint64_t created_ms;
     uint64_t last_seen_ms;
     bool budgeted;
-    uint64_t budget_left; // reported bytes, minus those spent since
-    uint64_t least_bytes; // fewest bytes that its next round takes; 0 = unknown
-    bool has_statistics;  // its statistics of columns are stored
+    uint64_t budget_left; // reported bytes of the budget, minus those spent since
+    uint64_t least_bytes; // fewest bytes that the client's next round takes; 0 = unknown
+    bool has_statistics;  // the client's statistics of columns are stored
 };
 
 // Whether a client counts as enrolled (struct tern_trainer_counts) and has sent no statistics of its columns.
@@ -75,17 +75,18 @@ void tern_trainer_counts_add(struct tern_trainer_counts *trainers,
 
 struct tern_wait_facts {
     bool open;      // a round is open
-    uint32_t round; // the open or last one; 0 = none yet
+    uint32_t round; // number of the open or the last round; 0 = no round has opened
     uint64_t opened_ms;
     uint64_t deadline_ms;
     uint32_t quorum;
-    uint64_t committed;        // rounds
-    struct tern_losses losses; // of the committed rounds
+    uint64_t committed;        // number of committed rounds
+    struct tern_losses losses; // losses of the committed rounds
     float last_loss;
     struct tern_trainer_counts trainers;
     uint64_t first_statistics_ms; // when the first statistics of columns arrived; 0 = not yet
     bool scaled;                  // the federation has a scaling
-    bool awaits_upstream; // a gateway: no round opens before the upstream aggregator has a task
+    // Of a gateway: no round opens before the upstream aggregator has a task.
+    bool awaits_upstream;
 };
 
 enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
@@ -98,13 +99,13 @@ bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rul
 // Whether the first round needs statistics of columns, whether or not enough have arrived.
 bool tern_wait_needs_scaling(const struct tern_wait_rules *rules,
                              const struct tern_wait_facts *facts);
-// Returns how long the first round still waits for further statistics once it has enough; 0 = no longer.
+// Returns how long the first round still waits for further statistics after it has enough; 0 = no longer.
 uint64_t tern_wait_statistics_left_ms(const struct tern_wait_rules *rules,
                                       const struct tern_wait_facts *facts, uint64_t now_ms);
 
 // Returns how many clients with statistics the first round needs.
 uint32_t tern_wait_statistics_needed(const struct tern_wait_rules *rules);
-// Returns how many clients with bytes for a round every round needs.
+// Returns how many clients with enough bytes for a round every round needs.
 uint32_t tern_wait_clients_needed(const struct tern_wait_rules *rules,
                                   const struct tern_wait_facts *facts);
 

@@ -20,7 +20,8 @@ static double cut(double value, double most)
     return value < -most ? -most : value;
 }
 
-// next() returns the next v from v and the square of d. m == NULL: no first moment, as with beta1 = 0.
+// Updates m, v and d of every coordinate. next() returns the next v from v and the square of d. m == NULL: no first
+// moment, as with beta1 = 0.
 static void adapt(struct tern_strategy_sums *sums, float *m, float *v,
                   double (*next)(double v, double square, double beta2))
 {
@@ -123,7 +124,8 @@ static void step_epoch(struct tern_strategy_sums *sums)
 {
     const float *parameters = sums->totals.rule.parameters;
     const double first =
-        (double)parameters[TERN_STRATEGY_EPOCH_STEP] + 1.0; // t of the present model
+        // Index t of the present model's iterate x_t.
+        (double)parameters[TERN_STRATEGY_EPOCH_STEP] + 1.0;
     const bool begins = !(first > 1.0);
     const bool ends = first + 1.0 >= (double)parameters[TERN_STRATEGY_EPOCH_STEPS];
     float *acc = sums->memory.acc;

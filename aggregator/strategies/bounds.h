@@ -25,8 +25,9 @@
 #ifndef TERN_STRATEGY_BOUNDS_H
 #define TERN_STRATEGY_BOUNDS_H
 
-#define TERN_UPDATE_NORM_MAX 1e15           // Euclidean, of the decoded values
-#define TERN_UPDATE_LOCAL_STEPS_MAX 1000000 // TERN_WIRE_LOCAL_STEPS_MAX
+#define TERN_UPDATE_NORM_MAX 1e15 // largest Euclidean norm of an update's decoded values
+// Most local steps of an update; equals TERN_WIRE_LOCAL_STEPS_MAX.
+#define TERN_UPDATE_LOCAL_STEPS_MAX 1000000
 #define TERN_SERVER_RATE_MAX 1e3
 #define TERN_MOVE_MAX (2.0 * TERN_UPDATE_NORM_MAX * TERN_UPDATE_LOCAL_STEPS_MAX)
 #define TERN_SQUARE_MAX 1e36 // largest second moment of an adaptive strategy

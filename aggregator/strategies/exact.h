@@ -22,9 +22,9 @@
 #define TERN_EXACT_BINS 16
 #define TERN_EXACT_TERMS_MAX (UINT32_C(1) << 24)
 
-// What a number adds to one bin.
+// The integer that a number adds to one bin.
 struct tern_exact_term {
-    unsigned bin; // TERN_EXACT_BINS or above: the number is not finite
+    unsigned bin; // index of the bin; TERN_EXACT_BINS or above: the number is not finite
     uint64_t amount;
 };
 
@@ -42,7 +42,7 @@ static inline struct tern_exact_term tern_exact_term(float number)
                                     .amount = (amount ^ negative) - negative};
 }
 
-// Returns the value of 1 in a bin.
+// Returns the value that the integer 1 has in a bin.
 static inline double tern_exact_bin_unit(unsigned bin)
 {
     static const double units[TERN_EXACT_BINS] = {
@@ -51,8 +51,8 @@ static inline double tern_exact_bin_unit(unsigned bin)
     return units[bin];
 }
 
-// Returns the least bits of a float, without the sign, that belong to the bin; the next bin begins where it ends, and
-// infinity after the last bin. 0 belongs to bin 0. bin: at most TERN_EXACT_BINS.
+// Returns the smallest bit pattern of a float, without the sign, that belongs to the bin. The next bin begins where the
+// bin ends, and infinity after the last bin. 0 belongs to bin 0. bin: at most TERN_EXACT_BINS.
 static inline uint32_t tern_exact_bin_start(unsigned bin)
 {
     if (bin == 0) {
@@ -61,17 +61,17 @@ static inline uint32_t tern_exact_bin_start(unsigned bin)
     return bin < TERN_EXACT_BINS ? ((uint32_t)TERN_EXACT_SHIFTS * bin + 1) << 23 : 0x7f800000;
 }
 
-// Returns what a number of the bin, or 0, adds to it, in a form that compilers vectorise: number / unit is an integer below
-// 2^39, and adding 3 * 2^51 moves it into the last bits of the double. per_unit: 1 / unit, a power of two, so that the
-// product is exact.
+// Returns the integer that a number of the bin, or 0, adds to the bin, in a form that compilers vectorise: number /
+// unit is an integer below 2^39, and adding 3 * 2^51 moves the integer into the last bits of the double. per_unit: 1 /
+// unit, a power of two, so that the product is exact.
 static inline uint64_t tern_exact_amount(float number, double per_unit)
 {
     const double much = 0x1.8p52;
     return tern_double_bits((double)number * per_unit + much) - tern_double_bits(much);
 }
 
-// Returns the value of a bin's content, rounded to a double once. To get the same bits everywhere, add several bins from
-// the lowest to the highest.
+// Returns the value of a bin's integer, rounded to a double once. To get the same bits everywhere, add several bins
+// from the lowest to the highest.
 static inline double tern_exact_bin_value(unsigned bin, uint64_t held)
 {
     return (double)(int64_t)held * tern_exact_bin_unit(bin);

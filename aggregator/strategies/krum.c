@@ -1,22 +1,26 @@
-// Krum and Multi-Krum (Blanchard, El Mhamdi, Guerraoui, Stainer: Machine Learning with Adversaries, NIPS 2017) take whole
-// updates, those that lie nearest to others. All updates weigh the same, whatever examples and steps they claim.
+// Krum and Multi-Krum (Blanchard, El Mhamdi, Guerraoui, Stainer: Machine Learning with Adversaries, NIPS 2017) take
+// only the updates that lie nearest to other updates. All updates weigh the same, whatever examples and steps they
+// claim.
 #include "strategies/strategy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// A squared distance is the sum of LANES partial sums, one for each remainder of the coordinate, in ascending order. So its
-// bits do not depend on the division into blocks, and a processor adds to several lanes at once.
+// A squared distance is the sum of LANES partial sums, one for each remainder of the coordinate's index, in ascending
+// order. So the distance's bits do not depend on the division into blocks, and a processor adds to several lanes at
+// once.
 #define LANES 8
 
-// Coordinates that are compared between all updates before the next ones, so that they stay in the cache.
+// Number of coordinates that are compared between all updates before the next coordinates, so that they stay in the
+// cache.
 #define TILE 1024
 
-// Layout of the scratch memory. `squares` is kept from block to block, the rest is used to choose.
+// Layout of the scratch memory. `squares` keeps its content from block to block; the other arrays are used to choose
+// updates.
 struct krum {
-    double (*squares)[LANES]; // of each pair, at pair_of()
-    double *scores;           // of each update
-    double *distances;        // of one update to the others
+    double (*squares)[LANES]; // squared distance of each pair of updates, at index pair_of()
+    double *scores;           // score of each update
+    double *distances;        // squared distances from one update to the other updates
     bool *chosen;
 };
 
@@ -25,7 +29,7 @@ static uint64_t pairs_of(uint32_t updates)
     return (uint64_t)updates * (updates - 1) / 2;
 }
 
-// Requires one < other.
+// Returns the index of a pair of updates. Requires one < other.
 static size_t pair_of(uint32_t one, uint32_t other)
 {
     return (size_t)(pairs_of(other) + one);
@@ -49,20 +53,21 @@ static struct krum krum_in(void *scratch, uint32_t updates)
 
 // --- Attackers
 
-// Returns f for a round of `updates`. The share is a float32: + 1e-6 makes a fifth of ten 2, not 1.99999998.
+// Returns f, the number of attackers in a round of `updates`. The share is a float32: + 1e-6 makes a fifth of ten 2,
+// not 1.99999998.
 static uint32_t attackers_of(const struct tern_strategy_rule *rule, uint32_t updates)
 {
     double share = (double)rule->parameters[TERN_STRATEGY_ATTACKERS];
     return (uint32_t)((double)updates * share + 1e-6);
 }
 
-// Proposition 4.2: 2 f + 2 < n.
+// Returns the least n for which proposition 4.2 holds: 2 f + 2 < n.
 static uint32_t least_updates(const struct tern_strategy_rule *rule, uint32_t updates)
 {
     return 2 * attackers_of(rule, updates) + 3;
 }
 
-// Returns f, or the largest number of attackers that a round of so few updates tolerates.
+// Returns f, or less if a round of so few updates tolerates fewer attackers.
 static uint32_t attackers_tolerated(const struct tern_strategy_rule *rule, uint32_t updates)
 {
     uint32_t attackers = attackers_of(rule, updates);
@@ -137,7 +142,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Returns the sum of the squared distances to the n - f - 2 nearest others.
+// Returns the update's score: the sum of its squared distances to the n - f - 2 nearest other updates.
 static double score_of(const struct krum *krum, uint32_t update, uint32_t updates,
                        uint32_t attackers)
 {
@@ -156,7 +161,7 @@ static double score_of(const struct krum *krum, uint32_t update, uint32_t update
     return score;
 }
 
-// Chooses the update of least score that is not chosen yet; in a tie the first.
+// Chooses the update of least score among those not chosen yet; in a tie, the first of them.
 static void choose_next(const struct krum *krum, uint32_t updates)
 {
     uint32_t best = updates;
@@ -181,7 +186,7 @@ static void choose(const struct krum *krum, uint32_t updates, uint32_t attackers
 
 // --- Both passes
 
-// Sets acc[0..width) to the mean of the chosen updates, at the coordinates of the block from `from` on.
+// Sets acc[0..width) to the mean of the chosen updates, at the block's coordinates from `from` on.
 static void take_tile(const struct krum *krum, const struct tern_strategy_block *block,
                       uint32_t from, uint32_t width, uint32_t chosen, float *acc)
 {
@@ -206,7 +211,7 @@ static void take_chosen(const struct krum *krum, const struct tern_strategy_bloc
     }
 }
 
-// Takes the mean of the `wanted` updates with the least scores.
+// Sets memory.acc to the mean of the `wanted` updates with the least scores.
 static void combine_nearest(struct tern_strategy_sums *sums,
                             const struct tern_strategy_block *block, uint32_t wanted)
 {
@@ -233,9 +238,9 @@ static void combine_most(struct tern_strategy_sums *sums, const struct tern_stra
     combine_nearest(sums, block, block->updates - attackers);
 }
 
-// Krum (section 4, "The Krum Function"): of n updates, at most f of which come from attackers, takes the one with the
-// least sum of squared distances to its n - f - 2 nearest others. f is the share `attackers` of the updates, rounded down.
-// In a tie the first one by client.
+// Krum (section 4, "The Krum Function"): of n updates, at most f of which come from attackers, takes the update with
+// the least sum of squared distances to its n - f - 2 nearest other updates; in a tie, the first one by client id. f is
+// the fraction `attackers` of the updates, rounded down.
 const struct tern_strategy tern_strategy_krum = {
     .name = "krum",
     .parameters = TERN_PARAMETER_BIT(ATTACKERS),
@@ -246,8 +251,8 @@ const struct tern_strategy tern_strategy_krum = {
     .combine = combine_one,
 };
 
-// Multi-Krum (section 6, "Experimental Evaluation"): the mean of the m updates of least score, where
-// m = n - f as there.
+// Multi-Krum (section 6, "Experimental Evaluation"): the mean of the m updates of least score, with m = n - f as in the
+// paper.
 const struct tern_strategy tern_strategy_multikrum = {
     .name = "multikrum",
     .parameters = TERN_PARAMETER_BIT(ATTACKERS),

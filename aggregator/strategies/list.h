@@ -4,7 +4,8 @@
 #ifndef TERN_STRATEGY_LIST_H
 #define TERN_STRATEGY_LIST_H
 
-// FIRST is the default; each is tern_strategy_<name>.
+// FIRST(name) is the default strategy, NEXT(name) another one. Each is a struct tern_strategy of the name
+// tern_strategy_<name>.
 #define TERN_STRATEGIES(FIRST, NEXT)                                                               \
     FIRST(fedavgm)                                                                                 \
     NEXT(fednova)                                                                                  \

@@ -32,15 +32,17 @@ const struct tern_strategy tern_strategy_fedprox = {
     .server_learning_rate = 1.0F,
 };
 
-// sqrt() is correctly rounded on every platform (IEEE 754).
+// Returns 1 / sqrt(1 + s) for an update that is s versions old. sqrt() is correctly rounded on every platform (IEEE
+// 754).
 static double age_weight(const struct tern_contribution *contribution)
 {
     return 1.0 / sqrt(1.0 + (double)contribution->staleness);
 }
 
-// FedBuff (Nguyen et al., AISTATS 2022): buffered asynchronous aggregation. The round closes once its buffer has
-// round.cohort updates, of whatever rounds. An update that is s versions old weighs 1 / sqrt(1 + s), the paper's choice,
-// and the weights are not scaled up again. Updates are also weighted by examples; the paper has equal clients.
+// FedBuff (Nguyen et al., AISTATS 2022): buffered asynchronous aggregation. A round closes once its buffer has
+// round.cohort updates, whatever rounds they were made for. An update that is s versions old weighs 1 / sqrt(1 + s),
+// the paper's choice, and the weights are not scaled to a sum of 1. Updates are also weighted by examples; the paper
+// has equal clients.
 const struct tern_strategy tern_strategy_fedbuff = {
     .name = "fedbuff",
     .parameters = TERN_MEAN_PARAMETERS | TERN_PARAMETER_BIT(STALENESS_MAX),
@@ -60,19 +62,21 @@ static void add_momentum(struct tern_strategy_sums *sums)
     }
 }
 
-// The largest curvature at which momentum must not oscillate: the mean change of a round over the distance to its optimum.
+// The largest curvature at which momentum must not oscillate. The curvature is the mean change of a round divided by
+// the distance to the round's optimum.
 #define CURVATURE 0.6
 
-// Returns the largest momentum that is stable at that curvature while clients train from weights that are
-// tau = lag / step rounds behind: by Routh's criterion (1 - beta) (1 / tau + 1 - beta) must exceed it. 0.23 to 1.
+// Returns the largest momentum that is stable at the curvature above while clients train from weights that are tau =
+// lag / step rounds behind: by Routh's criterion (1 - beta) (1 / tau + 1 - beta) must exceed the curvature. The result
+// is from 0.23 to 1.
 static double momentum_of_lag(double step, double lag)
 {
     double rate = step / lag;
     return 1.0 - 0.5 * (sqrt(rate * rate + 4.0 * CURVATURE) - rate);
 }
 
-// Compressed downloads leave the clients' weights behind the global model. Updates from there contain the missing change
-// once more, and momentum would add it up. So momentum is limited to what is stable at this lag.
+// Limits the momentum to what is stable at the present lag. Compressed downloads leave the clients' weights behind the
+// global model. Updates from such weights contain the missing change once more, and momentum would add it up.
 static void damp_stale_updates(const struct tern_strategy_rule *rule, const float *global,
                                const float *replica, uint32_t count, float *const *states)
 {

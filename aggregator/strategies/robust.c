@@ -1,12 +1,12 @@
-// Strategies whose result a share of hostile or broken clients cannot move far (Yin et al., ICML 2018). All updates weigh
-// the same, whatever examples and steps they claim.
+// Strategies whose result a fraction of hostile or broken clients cannot move far (Yin et al., ICML 2018). All updates
+// weigh the same, whatever examples and steps they claim.
 #include "strategies/strategy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Returns an integer that orders like the float, with -0 before 0. The order is total, so that the result does not depend
-// on the library's sort.
+// Returns an integer that sorts like the float, with -0 before 0. The order is total, so the result does not depend on
+// the library's sort.
 static uint32_t key_of(float value)
 {
     uint32_t bits;
@@ -29,7 +29,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Returns how many of n values are left out on each side. At least one stays, or two if n is even.
+// Returns how many of n sorted values are left out at each end. At least one value remains, or two if n is even.
 static uint32_t cut_of(uint32_t n, double share)
 {
     uint32_t most = (n - 1) / 2;
@@ -48,34 +48,35 @@ static float middle_mean(uint32_t *keys, uint32_t n, uint32_t cut)
     return (float)(sum / (double)(n - 2 * cut));
 }
 
-// Neighbouring coordinates whose signs are counted together: a processor fetches the values of an update at once.
-#define TOGETHER 8
+// Number of neighbouring coordinates whose signs are counted in one pass: a processor fetches neighbouring values of an
+// update at once.
+#define GROUP 8
 
 struct signs {
-    uint32_t below[TOGETHER]; // updates whose value is below zero
-    uint32_t above[TOGETHER];
+    uint32_t below[GROUP]; // number of updates whose value is below zero
+    uint32_t above[GROUP];
 };
 
-static void add_signs(struct signs *signs, const float values[TOGETHER])
+static void add_signs(struct signs *signs, const float values[GROUP])
 {
-    for (uint32_t i = 0; i < TOGETHER; i++) {
+    for (uint32_t i = 0; i < GROUP; i++) {
         signs->below[i] += values[i] < 0.0F;
         signs->above[i] += values[i] > 0.0F;
     }
 }
 
-// Counts the signs at TOGETHER coordinates from `from` on, or at fewer where the block ends.
+// Counts the signs at GROUP coordinates from `from` on, or at fewer where the block ends.
 static struct signs count_signs(const struct tern_strategy_block *block, uint32_t from)
 {
     const uint32_t left = block->width - from;
     struct signs signs = {{0}, {0}};
     for (uint32_t update = 0; update < block->updates; update++) {
         const float *values = &block->values[(size_t)update * block->width + from];
-        float last[TOGETHER] = {0};
-        if (left < TOGETHER) {
+        float last[GROUP] = {0};
+        if (left < GROUP) {
             memcpy(last, values, left * sizeof last[0]);
         }
-        add_signs(&signs, left < TOGETHER ? last : values);
+        add_signs(&signs, left < GROUP ? last : values);
     }
     return signs;
 }
@@ -94,16 +95,17 @@ static float combine_coordinate(const struct tern_strategy_block *block, uint32_
     return middle_mean(keys, block->updates, cut);
 }
 
-// Takes the mean of the sorted values without `share` of them on each side; from 0.5 on that is the median. If all that
-// stay are zero, as at most coordinates after sparse codecs, nothing is sorted: the sum is +0, whatever the zeros' signs.
+// Sets acc to the mean of the sorted values without the fraction `share` of them at each end; from 0.5 on that is the
+// median. If all remaining values are zero, as at most coordinates after sparse codecs, nothing is sorted: the sum is
+// +0, whatever the zeros' signs.
 static void combine_middle(struct tern_strategy_sums *sums, const struct tern_strategy_block *block,
                            double share)
 {
     const uint32_t cut = cut_of(block->updates, share);
     float *means = sums->memory.acc + block->first;
-    for (uint32_t from = 0; from < block->width; from += TOGETHER) {
+    for (uint32_t from = 0; from < block->width; from += GROUP) {
         const struct signs signs = count_signs(block, from);
-        for (uint32_t i = 0; i < TOGETHER && from + i < block->width; i++) {
+        for (uint32_t i = 0; i < GROUP && from + i < block->width; i++) {
             const bool zero = signs.below[i] <= cut && signs.above[i] <= cut;
             means[from + i] =
                 zero ? 0.0F : combine_coordinate(block, from + i, sums->memory.scratch, cut);
@@ -132,9 +134,8 @@ static void combine_trimmed(struct tern_strategy_sums *sums,
     combine_middle(sums, block, (double)sums->totals.rule.parameters[TERN_STRATEGY_TRIM]);
 }
 
-// FedTrimmedAvg (definition 2): each coordinate moves by the unweighted mean of the updates without
-// the largest and the smallest; `trim` is the share left out on each side, rounded down to whole
-// updates.
+// FedTrimmedAvg (definition 2): each coordinate moves by the unweighted mean of the updates without the largest and the
+// smallest; `trim` is the fraction left out at each end, rounded down to whole updates.
 const struct tern_strategy tern_strategy_fedtrimmedavg = {
     .name = "fedtrimmedavg",
     .parameters = TERN_PARAMETER_BIT(TRIM),

@@ -5,11 +5,11 @@
 
 enum { RATE = TERN_STRATEGY_PARAMETERS, AVERAGE, KEYS };
 
-// What a spec string fills, before parameters become float32.
+// The values of a spec string's keys, before parameters become float32.
 struct fields {
     union {
         double real;
-        uint32_t whole; // also the index of a choice
+        uint32_t whole; // also the index of the chosen word
     } value[KEYS];
 };
 
@@ -18,8 +18,8 @@ struct fields {
 
 static const char *const no_or_yes[] = {"no", "yes", NULL};
 
-// A row for each parameter, then the other keys. A row without a key ends the table; so GIVEN parameters have a key, which
-// no strategy accepts.
+// A row for each parameter, then the rows of the other keys. A row without a key ends the table, so parameters declared
+// GIVEN have a key, which no strategy accepts.
 #define NUMBER(symbol, name, low, high, zero, usual, sense)                                        \
     [TERN_STRATEGY_##symbol] = {.key = #name,                                                      \
                                 .meaning = sense,                                                  \

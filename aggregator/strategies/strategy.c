@@ -48,7 +48,8 @@ double tern_steps_norm(uint32_t steps, double rho, double alpha)
 }
 
 #define EXACT_IN_DOUBLE (UINT64_C(1) << 53)
-#define PARTS (UINT32_C(1) << 24) // fractions of 1 in which norms of a_i are kept
+// Norms of a_i are stored in whole numbers and fractions of 1 / PARTS.
+#define PARTS (UINT32_C(1) << 24)
 
 #define NUMBER(symbol, name, least, most, or_zero, ...)                                            \
     [TERN_STRATEGY_##symbol] = {#name, least, most, or_zero},
@@ -62,7 +63,7 @@ const struct tern_strategy_parameter_entry tern_strategy_parameter_table[TERN_ST
 #undef YES_NO
 #undef GIVEN
 
-// Compares with the ends of the range as float32, because a setting at an end is rounded to that.
+// Compares with the range's ends as float32, because a setting at an end is rounded to float32.
 bool tern_strategy_parameter_fits(enum tern_strategy_parameter parameter, float value)
 {
     const struct tern_strategy_parameter_entry *entry = &tern_strategy_parameter_table[parameter];
@@ -95,21 +96,21 @@ static double rule_norm(const struct tern_strategy_rule *rule, uint32_t steps)
     return tern_steps_norm(steps, (double)rule->parameters[TERN_STRATEGY_LOCAL_MOMENTUM], alpha);
 }
 
-struct kept_norm {
+struct fixed_norm {
     uint64_t whole;
     uint32_t part; // in units of 1 / PARTS
 };
 
-// Integers, whose sums do not depend on the order in which updates arrive.
-static struct kept_norm keep_norm(const struct tern_strategy_rule *rule, uint32_t steps)
+// Returns the norm as integers, whose sums do not depend on the order in which updates arrive.
+static struct fixed_norm to_fixed_norm(const struct tern_strategy_rule *rule, uint32_t steps)
 {
     double norm = rule_norm(rule, steps);
-    struct kept_norm kept = {.whole = (uint64_t)norm};
+    struct fixed_norm kept = {.whole = (uint64_t)norm};
     kept.part = (uint32_t)((norm - (double)kept.whole) * PARTS);
     return kept;
 }
 
-// Returns the octave of a norm, which is at least 1.
+// Returns the octave of a norm. The norm is at least 1.
 static unsigned octave_of(uint64_t whole)
 {
     unsigned octave = 0;
@@ -120,8 +121,8 @@ static unsigned octave_of(uint64_t whole)
     return octave;
 }
 
-// Returns the highest octave whose norms count in full, two above the median's. Each update has one vote, so that fewer
-// than half of the clients cannot move the median above the others, whatever steps they claim.
+// Returns the highest octave whose norms count in full, two octaves above the median's. Each update has one vote, so
+// fewer than half of the clients cannot move the median above the other clients' norms, whatever steps they claim.
 static unsigned last_octave(const struct tern_strategy_totals *totals)
 {
     uint32_t seen = 0;
@@ -134,8 +135,8 @@ static unsigned last_octave(const struct tern_strategy_totals *totals)
     return TERN_STRATEGY_OCTAVES - 1;
 }
 
-// Returns the sum of num_examples * norm, where a norm beyond the last octave counts as the end of that octave. Integers up
-// to the last line: without norms beyond it, the bits are those without a bound.
+// Returns the sum of num_examples * norm, where a norm above the octave `last` counts as that octave's end. Sums
+// integers up to the last line: if no norm is above the octave, the bits are those of the sum without a bound.
 static double sum_of_norms(const struct tern_strategy_totals *totals)
 {
     const unsigned last = last_octave(totals);
@@ -149,21 +150,22 @@ static double sum_of_norms(const struct tern_strategy_totals *totals)
     return (double)whole + (double)part / PARTS;
 }
 
-// Limits a factor to scale_max. That is at least 1, so a factor of at most 1 stays as it is.
+// Limits a factor to scale_max. scale_max is at least 1, so a factor of at most 1 stays the same.
 static double bound_scale(const struct tern_strategy_rule *rule, double scale)
 {
     double most = (double)rule->parameters[TERN_STRATEGY_SCALE_MAX];
     return most > 0.0 && scale > most ? most : scale;
 }
 
-// Returns the mean of the norms over this one; exactly 1 with equal steps, so that the weight is exactly FedAvg's.
+// Returns the mean of the norms divided by this norm; exactly 1 with equal steps, so that the weight is exactly
+// FedAvg's.
 double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps)
 {
     if (!tern_strategy_normalises(&totals->rule) || totals->steps_min == totals->steps_max) {
         return 1.0;
     }
     double sum = sum_of_norms(totals);
-    struct kept_norm own = keep_norm(&totals->rule, local_steps);
+    struct fixed_norm own = to_fixed_norm(&totals->rule, local_steps);
     double scale =
         sum / (double)totals->num_examples / ((double)own.whole + (double)own.part / PARTS);
     return bound_scale(&totals->rule, scale);
@@ -215,7 +217,7 @@ void tern_strategy_totals_init(struct tern_strategy_totals *totals,
     totals->rule = *rule;
 }
 
-// Adds a * b to *sum. False: the sum would exceed `most`, and stays as it is.
+// Adds a * b to *sum. Returns false, and changes nothing, if the sum would exceed `most`.
 static bool add_product(uint64_t *sum, uint64_t a, uint64_t b, uint64_t most)
 {
     if (b != 0 && a > most / b) {
@@ -228,7 +230,8 @@ static bool add_product(uint64_t *sum, uint64_t a, uint64_t b, uint64_t most)
     return true;
 }
 
-// Returns num_examples * mean, limited to the range of float32: a client can claim any loss, and it moves nothing.
+// Returns num_examples * mean, limited to the range of float32: a client can claim any loss, and the loss does not move
+// the model.
 static struct tern_exact_term loss_of(uint32_t num_examples, float mean)
 {
     double loss = (double)num_examples * (double)mean;
@@ -251,7 +254,7 @@ enum tern_result tern_strategy_count_update(struct tern_strategy_totals *totals,
     struct tern_strategy_totals sums = *totals;
     bool fits = add_product(&sums.example_steps, n, steps, EXACT_IN_DOUBLE);
     if (tern_strategy_normalises(&sums.rule)) {
-        struct kept_norm norm = keep_norm(&sums.rule, steps);
+        struct fixed_norm norm = to_fixed_norm(&sums.rule, steps);
         fits = fits && add_product(&sums.norm_whole, n, norm.whole, EXACT_IN_DOUBLE) &&
                add_product(&sums.norm_part, n, norm.part, UINT64_MAX / 2);
         struct tern_strategy_octave *octave = &sums.octaves[octave_of(norm.whole)];
@@ -281,7 +284,7 @@ uint32_t tern_strategy_counted_examples(const struct tern_strategy_totals *total
 
 static void recount_norm(struct tern_strategy_totals *totals, uint32_t steps, uint64_t less)
 {
-    const struct kept_norm norm = keep_norm(&totals->rule, steps);
+    const struct fixed_norm norm = to_fixed_norm(&totals->rule, steps);
     struct tern_strategy_octave *octave = &totals->octaves[octave_of(norm.whole)];
     totals->norm_whole -= less * norm.whole;
     totals->norm_part -= less * norm.part;
@@ -290,7 +293,7 @@ static void recount_norm(struct tern_strategy_totals *totals, uint32_t steps, ui
     octave->norm_part -= less * norm.part;
 }
 
-// Each term is a sum of integers, so subtraction is exact.
+// Subtraction is exact, because each term is a sum of integers.
 void tern_strategy_cap_examples(struct tern_strategy_totals *totals,
                                 const struct tern_contribution *contribution)
 {

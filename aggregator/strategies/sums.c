@@ -10,7 +10,7 @@ void tern_strategy_begin(struct tern_strategy_sums *sums, const struct tern_mode
 {
     memset(sums, 0, sizeof *sums);
     sums->strategy = totals->rule.strategy;
-    if (sums->strategy->combine != NULL) { // else the caller has set it
+    if (sums->strategy->combine != NULL) { // the caller has set acc for other strategies
         memset(memory->acc, 0, model->count * sizeof memory->acc[0]);
     }
     sums->model = model;
@@ -27,7 +27,7 @@ enum tern_result tern_strategy_take_mean(struct tern_strategy_sums *sums)
     return TERN_OK;
 }
 
-// Returns how many coordinates from sums->first on have room.
+// Returns for how many coordinates from sums->first on memory.values has room.
 static uint32_t width_of(const struct tern_strategy_sums *sums)
 {
     size_t width = sums->memory.values_room / sums->totals.updates;
@@ -61,7 +61,7 @@ static void combine_block(struct tern_strategy_sums *sums)
     }
 }
 
-// Combines the block, which has every update. A block of all coordinates serves the further passes, too.
+// Combines the block, which contains every update. A block of all coordinates serves the further passes, too.
 static void finish_block(struct tern_strategy_sums *sums)
 {
     const bool whole = width_of(sums) == sums->model->count;
@@ -93,8 +93,8 @@ bool tern_strategy_is_complete(const struct tern_strategy_sums *sums)
     return counted != 0 && (passes > 0 ? sums->pass == passes : sums->accumulated == counted);
 }
 
-// global += server learning rate * acc.
-static enum tern_result move(struct tern_strategy_sums *sums, float *global)
+// Moves the global model: global += server learning rate * acc.
+static enum tern_result move_model(struct tern_strategy_sums *sums, float *global)
 {
     const float *acc = sums->memory.acc;
     float rate = sums->totals.rule.server_learning_rate;
@@ -128,7 +128,7 @@ enum tern_result tern_strategy_merge(struct tern_strategy_sums *sums, float *glo
     if (sums->strategy->step != NULL) {
         sums->strategy->step(sums);
     }
-    return move(sums, global);
+    return move_model(sums, global);
 }
 
 static double sum_of_losses(const struct tern_strategy_totals *totals)

@@ -145,7 +145,7 @@ static void add_one(cJSON *row, const struct tern_held_out *of)
     const struct tern_spread *spread = &of->spread;
     char key[64];
     snprintf(key, sizeof key, "held_out_%s", of->name);
-    tern_json_float(row, key, (float)spread->weighted);
+    tern_json_float(row, key, (float)spread->weighted_mean);
     snprintf(key, sizeof key, "held_out_%s_mean", of->name);
     tern_json_float(row, key, (float)spread->mean);
     snprintf(key, sizeof key, "held_out_%s_deviation", of->name);
@@ -186,15 +186,15 @@ const struct tern_held_out *tern_held_outs_of(const struct tern_held_outs *all, 
 static void take(struct tern_accuracy *accuracy, const struct tern_held_out *of)
 {
     if (strcmp(of->name, "loss") == 0) {
-        accuracy->loss = of->spread.weighted;
+        accuracy->loss = of->spread.weighted_mean;
         accuracy->num_examples = of->spread.examples;
     } else if (strcmp(of->name, "accuracy") == 0) {
-        accuracy->accuracy = of->spread.weighted;
+        accuracy->accuracy = of->spread.weighted_mean;
         accuracy->no_accuracy = false;
     } else if (accuracy->metric_count < TERN_FIGURES_METRICS) {
         struct tern_median_metric *figure = &accuracy->metrics[accuracy->metric_count++];
         snprintf(figure->name, sizeof figure->name, "%s", of->name);
-        figure->value = of->spread.weighted;
+        figure->value = of->spread.weighted_mean;
         figure->num_examples = of->spread.examples;
     }
 }

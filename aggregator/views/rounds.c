@@ -175,7 +175,7 @@ static void get_held_out(const void *at, const struct tern_view_column *column,
         return;
     }
     const struct tern_spread *spread = &of->spread;
-    const double reals[PARTS] = {spread->weighted, spread->mean, tern_spread_deviation(spread),
+    const double reals[PARTS] = {spread->weighted_mean, spread->mean, tern_spread_deviation(spread),
                                  spread->worst, 0};
     if (part == WORST_CLIENT) {
         TERN_VIEW_PUT_NUMBER(value, spread->worst_client);

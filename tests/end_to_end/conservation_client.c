@@ -417,7 +417,7 @@ static int print_gateway(struct rig *rig, const char *directory)
     float *values = calloc(rig->model.count, sizeof(float));
     add_pending(rig, values);
     printf("%llu %u %u\n", (unsigned long long)rig->client.identity.client_id,
-           tern_client_pending(&rig->client)->len, records.taken);
+           tern_client_pending(&rig->client)->len, records.included);
     const float *buffer = rig->work.error_buffer;
     for (uint32_t i = 0; i < rig->model.count; i++) {
         printf("%.9g %.9g\n", (double)buffer[i], (double)values[i]);

@@ -43,8 +43,8 @@ static struct tern_steps_facts facts_of(uint64_t left, double rounds)
                    .left = left,
                    .rounds = rounds,
                    .share = 1.0,
-                   .update = 4205,
-                   .other = 2000,
+                   .update_bytes = 4205,
+                   .other_bytes = 2000,
                    .update_codec = codec_of("density:p=0.05,coder=range")}};
 }
 
@@ -52,9 +52,9 @@ static struct tern_steps_plan plan_for(const struct tern_steps_settings *setting
                                        const struct tern_steps_facts *facts)
 {
     struct tern_steps_plan plan;
-    struct tern_steps_state course;
-    tern_steps_state_init(&course, settings);
-    tern_steps_make_plan(settings, &course, facts, &plan);
+    struct tern_steps_state state;
+    tern_steps_state_init(&state, settings);
+    tern_steps_make_plan(settings, &state, facts, &plan);
     return plan;
 }
 
@@ -167,10 +167,10 @@ static uint64_t as_it_happens(const struct tern_codec *codec, struct tern_budget
     double entropy = -p * log2(p / 2.0) - (1.0 - p) * log2(1.0 - p);
     double update = 40.0 + 1.3 * between(0.8, 1.2) * VALUES * entropy / 8.0;
     double other = 1500.0 * between(0.8, 1.2) + (between(0.0, 1.0) < 0.1 ? 3500.0 : 0.0);
-    measured->update = (uint64_t)update;
+    measured->update_bytes = (uint64_t)update;
     measured->update_codec = *codec;
-    measured->other = (uint64_t)other;
-    return measured->update + measured->other;
+    measured->other_bytes = (uint64_t)other;
+    return measured->update_bytes + measured->other_bytes;
 }
 
 // One round foretells the next one's costs badly, but what was spent is known: hardly a round is
@@ -223,9 +223,9 @@ CASE(test_a_budget_that_does_not_shrink_is_renewed)
 {
     struct tern_budget budget = {.budgeted = true, .left = 10000, .rounds = 100, .share = 1.0};
     assert_int_equal(tern_budget_allowance(&budget), 100);
-    budget.renewed = true;
+    budget.is_per_round = true;
     assert_int_equal(tern_budget_allowance(&budget), 10000);
-    budget.renewed = false;
+    budget.is_per_round = false;
     assert_int_equal(tern_budget_allowance(&budget), 100);
     budget.rounds = 0.25;
     assert_int_equal(tern_budget_allowance(&budget), 10000);
@@ -259,7 +259,7 @@ CASE(test_codecs_that_cannot_be_cut)
     facts.density = true;
     facts.codec = codec_of("float32");
     facts.budget.update_codec = facts.codec;
-    facts.budget.update = 400000;
+    facts.budget.update_bytes = 400000;
     plan = plan_for(&settings, &facts);
     assert_false(plan.has_own_codec);
     assert_int_equal(plan.least_bytes, 402000);
@@ -280,7 +280,7 @@ CASE(test_density_goes_up_again)
     struct tern_steps_settings settings = settings_of("budget");
     struct tern_steps_facts facts = facts_of(62050000, 100);
     facts.budget.update_codec = codec_of("density:p=0.002,coder=range");
-    facts.budget.update = 285;
+    facts.budget.update_bytes = 285;
     struct tern_steps_plan plan = plan_for(&settings, &facts);
     assert_false(plan.has_own_codec);
     assert_non_null(strstr(plan.reason.text, "takes 6.2"));
@@ -290,8 +290,8 @@ CASE(test_the_first_round_is_estimated)
 {
     struct tern_steps_settings settings = settings_of("budget");
     struct tern_steps_facts facts = facts_of(1000000, 100);
-    facts.budget.update = 0;
-    facts.budget.other = 0;
+    facts.budget.update_bytes = 0;
+    facts.budget.other_bytes = 0;
     facts.budget.update_codec = (struct tern_codec){.id = TERN_CODEC_FLOAT32};
     struct tern_steps_plan plan = plan_for(&settings, &facts);
     assert_non_null(strstr(plan.reason.text, "(estimated)"));

@@ -118,7 +118,7 @@ static uint32_t draw(uint32_t attempt, uint32_t updates, const bool *members, ui
 static struct tern_steps_plan plan_for(struct device *device)
 {
     struct tern_steps_plan plan;
-    struct tern_steps_state course;
+    struct tern_steps_state state;
     struct tern_steps_facts facts = {.steps_per_second = 1.0F,
                                      .window_ms = 60000,
                                      .rounds = ROUNDS,
@@ -126,8 +126,8 @@ static struct tern_steps_plan plan_for(struct device *device)
                                      .density = true,
                                      .budget = budget_of(device)};
     assert_int_equal(tern_codec_parse("3lc:s=1,coder=range", &facts.codec, NULL), TERN_OK);
-    tern_steps_state_init(&course, &world.settings);
-    tern_steps_make_plan(&world.settings, &course, &facts, &plan);
+    tern_steps_state_init(&state, &world.settings);
+    tern_steps_make_plan(&world.settings, &state, &facts, &plan);
     if (!plan.has_own_codec) {
         plan.codec = facts.codec;
     }
@@ -158,8 +158,8 @@ static bool take_part(struct device *device)
     if (between(0.0, 1.0) < LATE) {
         return false;
     }
-    device->measured.update = (uint64_t)update;
-    device->measured.other = (uint64_t)other;
+    device->measured.update_bytes = (uint64_t)update;
+    device->measured.other_bytes = (uint64_t)other;
     device->measured.update_codec = plan.codec;
     return true;
 }

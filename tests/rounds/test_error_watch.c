@@ -155,20 +155,20 @@ static void tell(const struct story *stories, size_t count)
                 {step->generation, step->sequence, step->filled},
                 step->kind == UPDATE,
                 step->ordered};
-            struct tern_error_verdict verdict = {.taken = true};
+            struct tern_error_verdict verdict = {.applied = true};
             if (step->kind == CONFLICT) {
-                verdict.news = tern_error_watch_add_conflict(&watch);
+                verdict.is_new = tern_error_watch_add_conflict(&watch);
             } else {
                 verdict = tern_error_watch_add_report(&watch, &report);
             }
-            if (watch.anomaly != step->anomaly || verdict.taken == step->doubted ||
+            if (watch.anomaly != step->anomaly || verdict.applied == step->doubted ||
                 tern_error_watch_must_reset(&watch) != step->must_reset ||
-                (watch.anomaly != before && !verdict.news)) {
+                (watch.anomaly != before && !verdict.is_new)) {
                 fail_msg("%s, step %td: anomaly %s, taken %d, reset %d, news %d", stories[s].name,
                          step - stories[s].steps, tern_error_anomaly_name(watch.anomaly),
-                         verdict.taken, tern_error_watch_must_reset(&watch), verdict.news);
+                         verdict.applied, tern_error_watch_must_reset(&watch), verdict.is_new);
             }
-            if (verdict.taken) {
+            if (verdict.applied) {
                 assert_int_equal(watch.last.generation, step->generation);
                 assert_int_equal(watch.last.sequence, step->sequence);
             }
@@ -192,7 +192,7 @@ CASE(test_a_clone_is_news_once)
     assert_true(tern_error_watch_add_conflict(&watch));
     assert_false(tern_error_watch_add_conflict(&watch));
     const struct tern_error_report back = {{A, 2, true}, true, false};
-    assert_false(tern_error_watch_add_report(&watch, &back).news);
+    assert_false(tern_error_watch_add_report(&watch, &back).is_new);
 }
 
 CASE(test_anomalies_are_named)

@@ -70,10 +70,10 @@ CASE(test_every_second_is_too_few)
 
 CASE(test_places)
 {
-    assert_int_equal(tern_unreliable_places(1), 1);
-    assert_int_equal(tern_unreliable_places(8), 1);
-    assert_int_equal(tern_unreliable_places(9), 2);
-    assert_int_equal(tern_unreliable_places(UINT32_MAX), UINT32_MAX / 8 + 1);
+    assert_int_equal(tern_unreliable_invitations(1), 1);
+    assert_int_equal(tern_unreliable_invitations(8), 1);
+    assert_int_equal(tern_unreliable_invitations(9), 2);
+    assert_int_equal(tern_unreliable_invitations(UINT32_MAX), UINT32_MAX / 8 + 1);
 }
 
 // --- The pace of a round of ten, whose deadline is ten minutes away

@@ -133,7 +133,7 @@ CASE(test_last_round_trains)
 // Of the next round after so many, none of which had a lower loss than the first.
 static uint32_t decays_after(const struct tern_rate_policy *policy, uint32_t committed)
 {
-    const struct tern_rate_state course = {.since = committed};
+    const struct tern_rate_state course = {.rounds_since_decay = committed};
     return tern_rate_decays(policy, &course, committed, committed > 0 ? committed - 1 : 0);
 }
 

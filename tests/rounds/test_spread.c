@@ -24,7 +24,7 @@ CASE(test_means_and_the_worst_client)
     }
     assert_int_equal(gain.clients, 4);
     assert_int_equal(gain.examples, 200);
-    near_to(gain.weighted, (10 * 0.5 + 30 * 0.9 + 160 * 0.4) / 200);
+    near_to(gain.weighted_mean, (10 * 0.5 + 30 * 0.9 + 160 * 0.4) / 200);
     near_to(gain.mean, 0.55);
     near_to(tern_spread_deviation(&gain), sqrt((0.05 * 0.05 + 0.35 * 0.35 + 2 * 0.15 * 0.15) / 4));
     near_to(gain.worst, 0.4);

@@ -46,7 +46,7 @@ TEST(test_reasons_in_their_order)
     facts.opened_ms++;
     check(TERN_WAIT_INTERVAL, false);
     rules.fits_budgets = true;
-    facts.trainers.spent = 4; // 2 are left, of 3 that half a cohort of 5 are
+    facts.trainers.out_of_budget = 4; // 2 are left, of 3 that half a cohort of 5 are
     check(TERN_WAIT_BYTES, true);
     facts.round = 0;
     rules.statistics_are_enabled = true;
@@ -71,10 +71,10 @@ TEST(test_reasons_in_their_order)
 
 TEST(test_what_does_not_hold_a_round_up)
 {
-    facts.trainers.spent = 6; // budgets are not looked at
+    facts.trainers.out_of_budget = 6; // budgets are not looked at
     check(TERN_WAIT_CHECKIN, false);
     rules.fits_budgets = true;
-    facts.trainers.spent = 3; // as many are left as have to take part
+    facts.trainers.out_of_budget = 3; // as many are left as have to take part
     check(TERN_WAIT_CHECKIN, false);
     rules.statistics_are_enabled = true; // but rounds have begun
     check(TERN_WAIT_CHECKIN, false);
@@ -156,7 +156,7 @@ TEST(test_clients_are_counted_as_one_thing)
     assert_int_equal(trainers.never_checked_in, 1);
     assert_int_equal(trainers.enrolled, 6);
     assert_int_equal(trainers.recent, 5);
-    assert_int_equal(trainers.spent, 2);
+    assert_int_equal(trainers.out_of_budget, 2);
     assert_int_equal(trainers.with_statistics, 2);
     assert_int_equal(trainers.missing_statistics, 4);
     rules.eligible_within_ms = 0; // whenever they were seen

@@ -88,18 +88,18 @@ static void encode(struct relay_records *records, const uint8_t *data, size_t si
 {
     const struct tern_store port = tern_relay_records_port(records);
     const struct tern_store_part part = {data, size};
-    struct relay_records again = {.taken = 0};
-    records->taking = records->taken + 1;
+    struct relay_records again = {.included = 0};
+    records->pending_included = records->included + 1;
     require(port.save(port.ctx, TERN_RECORD_UPLOAD, &part, 1) == TERN_OK);
-    require(records->taken == records->taking);
+    require(records->included == records->pending_included);
     require(tern_relay_records_open(&again, records->files) == TERN_OK);
-    require(again.taken == records->taken);
+    require(again.included == records->included);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct disk disk = {NULL, 0};
-    struct relay_records records = {.taken = 7};
+    struct relay_records records = {.included = 7};
     if (size < HEAD) {
         return 0;
     }
@@ -114,10 +114,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (result == TERN_OK) {
         read_at(&records, data[0], data[1]);
         require(tern_relay_records_limit(&records, newest) == TERN_OK);
-        require(records.taken <= newest);
+        require(records.included <= newest);
         encode(&records, data, size);
     } else {
-        require(records.taken == 0);
+        require(records.included == 0);
     }
     free(disk.bytes);
     return 0;
