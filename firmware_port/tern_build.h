@@ -1,4 +1,5 @@
-// Selects the parts of libtern for a microcontroller (shared/build.h): the codecs of updates and downloads, and their coder.
+// Selects what the firmware contains of libtern (see shared/build.h): codecs and their coder, the storage of the error buffer,
+// and the limits of models and messages.
 #ifndef TERN_FIRMWARE_BUILD_H
 #define TERN_FIRMWARE_BUILD_H
 

@@ -81,7 +81,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
     tern_firmware_log_event(event);
 }
 
-// A device that must not always work sets .conditions, too.
+// A device that may work only at certain times or in certain states sets .conditions, too.
 static struct tern_ports ports(struct device *device)
 {
     return (struct tern_ports){
@@ -106,10 +106,9 @@ static bool builds_model(void *ctx, const char *spec, const uint8_t *hash)
 
 // Starts the network, opens the store and initialises the client. settings: borrowed forever.
 // TERN_ERR_NO_SPACE   the board's flash is smaller than the records
-// TERN_ERR_ARGUMENT   no CA and no key, or the CA is no certificate; the settings' name or board is
-//                     too long
+// TERN_ERR_ARGUMENT   settings has no CA and no key, or the CA is no certificate; its name or board is too long
 // TERN_ERR_IO         the board has no link, or no entropy; its flash failed
-// TERN_ERR_NO_MEMORY  mbedTLS was given too little
+// TERN_ERR_NO_MEMORY  the arena of mbedTLS is too small
 static enum tern_result device_start(struct device *device,
                                      const struct tern_board_settings *settings)
 {
@@ -156,8 +155,8 @@ static enum tern_result provision(struct device *device, const struct tern_board
     return tern_client_provision(&device->client, &identity);
 }
 
-// Whether the identity in flash is the one in the settings. A factory that writes another identity makes the device another
-// client.
+// Returns whether the identity in flash is that of the settings. If the factory has written another identity, the device
+// becomes another client.
 static bool is_provisioned(const struct device *device, const struct tern_board_settings *settings)
 {
     const struct tern_client_identity *identity = tern_client_identity(&device->client);
@@ -165,8 +164,8 @@ static bool is_provisioned(const struct device *device, const struct tern_board_
            settings->token != NULL && strcmp(identity->token, settings->token) == 0;
 }
 
-// Sets the client's identity: from flash, or from the settings, and then saves it.
-// TERN_ERR_NOT_FOUND  neither has one: the device must enrol
+// Loads the client's identity from flash or, if there is none, sets it from the settings and saves it.
+// TERN_ERR_NOT_FOUND  neither flash nor settings have an identity: the device must enrol
 // TERN_ERR_MODEL_MISMATCH, TERN_ERR_IO, TERN_ERR_NO_SPACE
 static enum tern_result device_identify(struct device *device)
 {
@@ -230,7 +229,7 @@ static void wait(struct device *device, uint32_t ms)
     }
 }
 
-// Whether enrolling again with the same join code may succeed.
+// Returns whether another attempt to enrol with the same join code may succeed.
 static bool may_succeed_later(enum tern_result result)
 {
     return result == TERN_ERR_NETWORK || result == TERN_ERR_BUSY || result == TERN_ERR_HTTP;

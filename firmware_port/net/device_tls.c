@@ -44,7 +44,7 @@ static int tcp_receive(void *ctx, unsigned char *dst, size_t size)
 }
 
 #ifdef TERN_TLS_ECDSA
-// Ignores the dates of certificates if the board's time is unknown. All other checks remain.
+// Accepts certificates with any validity dates if the board's time is unknown. All other checks remain.
 static int forgive_dates(void *ctx, mbedtls_x509_crt *certificate, int depth, uint32_t *flags)
 {
     (void)ctx;

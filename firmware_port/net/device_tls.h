@@ -9,7 +9,8 @@
 
 struct tern_firmware_tls;
 
-// Initialises mbedTLS. tls: all zero before; mbedTLS refers to it forever. tcp: the connection for the bytes, borrowed forever.
+// Initialises mbedTLS. tls: must be all zero; mbedTLS refers to it forever. tcp: the connection that carries the sessions,
+// borrowed forever.
 // TERN_ERR_ARGUMENT  settings has no CA and no key, or the CA is no certificate
 // TERN_ERR_IO        the board has no entropy
 // TERN_ERR_NO_MEMORY the arena is too small
@@ -17,11 +18,11 @@ TERN_MUST_USE enum tern_result tern_firmware_tls_start(struct tern_firmware_tls 
                                                        struct tern_tcp *tcp,
                                                        const struct tern_board_settings *settings);
 
-// Sets identity and key for handshakes without certificates; see transport.h.
+// Sets identity and key of handshakes by a pre-shared key; see tern_firmware_transport_identify().
 void tern_firmware_tls_identify(struct tern_firmware_tls *tls, uint64_t client_id,
                                 const char *token);
 
-// Starts a session over the connected TCP. Offers to resume the last session.
+// Starts a session over the TCP connection, which must be open. Offers the server to resume the last session.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_firmware_tls_open(struct tern_firmware_tls *tls);
 
@@ -33,8 +34,8 @@ TERN_MUST_USE enum tern_result tern_firmware_tls_open(struct tern_firmware_tls *
 // TERN_ERR_NO_MEMORY the arena is too small
 TERN_MUST_USE enum tern_result tern_firmware_tls_handshake(struct tern_firmware_tls *tls);
 
-// Writes some of src. *written: number of bytes, 0 unless TERN_OK.
-// TERN_AGAIN        no room now; call again with the same bytes
+// Writes the first bytes of src[0..len). *written: their number; 0 unless the result is TERN_OK.
+// TERN_AGAIN        TCP's buffer is full; call again with the same bytes
 // TERN_ERR_NETWORK  the connection is lost
 TERN_MUST_USE enum tern_result tern_firmware_tls_write(struct tern_firmware_tls *tls,
                                                        const uint8_t *src, size_t len,
@@ -46,7 +47,7 @@ TERN_MUST_USE enum tern_result tern_firmware_tls_write(struct tern_firmware_tls 
 TERN_MUST_USE enum tern_result tern_firmware_tls_read(struct tern_firmware_tls *tls, uint8_t *dst,
                                                       size_t size, size_t *len);
 
-// Returns the most memory of the arena that mbedTLS has used so far, in bytes. *given: size of the arena.
+// Returns mbedTLS's peak use of the arena since the start, in bytes. *given: the size of the arena in bytes.
 size_t tern_firmware_tls_peak(const struct tern_firmware_tls *tls, size_t *given);
 
 #endif

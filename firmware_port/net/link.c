@@ -14,7 +14,7 @@
 #define IP_DESTINATION_AT (ETHERNET_HEADER + 16)
 #define IP_HEADER 20u
 
-// Most frames of one poll, so that a busy network does not block the main loop.
+// At most so many frames are received in one poll, so that a busy network does not block the main loop.
 #define FRAMES_PER_POLL 8
 
 uint32_t sys_now(void)

@@ -10,7 +10,8 @@ struct tern_link {
     struct netif interface;
     const struct tern_board_settings *settings;
     struct tern_link_bytes bytes;
-    // A frame that is received or sent; never both at once, because lwIP copies a received frame before it sends.
+    // Buffer of the frame that is being received or sent. One buffer is enough, because lwIP copies a received frame before it
+    // sends.
     uint8_t frame[BOARD_FRAME_MAX];
 };
 

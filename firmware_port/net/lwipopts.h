@@ -36,8 +36,8 @@
 #define LWIP_DHCP 0
 #endif
 
-// --- TCP. Timestamps would take 12 bytes in every segment. There is no queue for segments out of order: after a lost segment the
-// next one is sent again, too, and the window allows only one.
+// --- TCP. Timestamps would take 12 bytes in every segment. There is no queue for segments that arrive out of order, so the peer
+// sends the segments after a lost one again; the window of two segments allows for only one.
 
 #ifndef TERN_TCP_MSS
 #define TERN_TCP_MSS 1460
@@ -71,7 +71,7 @@
 #define MEMP_NUM_TCP_PCB_LISTEN 1
 #define MEMP_NUM_TCP_SEG TCP_SND_QUEUELEN
 
-// Received bytes that are not read yet: a window in full segments, or several small segments.
+// Memory for received bytes that are not read yet: a full window, or several small segments.
 #define PBUF_POOL_BUFSIZE 256
 #define PBUF_POOL_SIZE (TCP_WND / PBUF_POOL_BUFSIZE + 4)
 

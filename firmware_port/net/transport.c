@@ -1,9 +1,9 @@
-// Each call advances the exchange from phase to phase until it must wait for the network.
+// Each call of the port advances the exchange through its phases until it must wait for the network.
 #include "net/transport.h"
 
 #include <string.h>
 
-// An exchange that is slower than this on average fails, as in client/posix.
+// An exchange fails if its average speed is below this, as in client/posix.
 #define MIN_BYTES_PER_SECOND 500u
 
 // --- Metering
@@ -69,7 +69,7 @@ static enum tern_result handshake(struct tern_firmware_transport *net,
 {
     TERN_TRY(tern_firmware_tls_handshake(net->tls));
     set_purpose(net, request->purpose);
-    net->kept = true;
+    net->connected = true;
     net->phase = TERN_EXCHANGE_SEND;
     return TERN_OK;
 }
@@ -105,7 +105,7 @@ static enum tern_result receive(struct tern_firmware_transport *net)
     TERN_TRY(tern_firmware_tls_read(net->tls, net->buffer, sizeof net->buffer, &len));
     bytes_of(net, TERN_DOWN)->http += len;
     if (len == 0) {
-        net->kept = false;
+        net->connected = false;
         net->phase = TERN_EXCHANGE_NONE;
         return tern_http_reader_end(&net->reader);
     }
@@ -114,7 +114,7 @@ static enum tern_result receive(struct tern_firmware_transport *net)
         return TERN_OK; // more bytes may have arrived already
     }
     net->phase = TERN_EXCHANGE_NONE;
-    net->kept = result == TERN_OK && net->reader.keep_alive && used == len;
+    net->connected = result == TERN_OK && net->reader.keep_alive && used == len;
     return result == TERN_ERR_CORRUPT ? TERN_ERR_NETWORK : result;
 }
 
@@ -171,10 +171,10 @@ static enum tern_result begin(struct tern_firmware_transport *net,
     }
     net->buffered = head_len + net->body_from;
     net->sent = 0;
-    net->reused = net->kept && tern_tcp_state(net->tcp) == TERN_TCP_OPEN;
+    net->reused = net->connected && tern_tcp_state(net->tcp) == TERN_TCP_OPEN;
     if (!net->reused) {
         tern_tcp_close(net->tcp);
-        net->kept = false;
+        net->connected = false;
     }
     set_purpose(net, net->reused ? request->purpose : TERN_PURPOSE_HANDSHAKE);
     net->phase = net->reused ? TERN_EXCHANGE_SEND : TERN_EXCHANGE_CONNECT;
@@ -199,7 +199,7 @@ static void close_connection(void *ctx)
 {
     struct tern_firmware_transport *net = ctx;
     tern_tcp_close(net->tcp);
-    net->kept = false;
+    net->connected = false;
     net->phase = TERN_EXCHANGE_NONE;
 }
 
@@ -208,7 +208,7 @@ static void close_connection(void *ctx)
 static void drop_connection(struct tern_firmware_transport *net)
 {
     tern_tcp_abort(net->tcp);
-    net->kept = false;
+    net->connected = false;
     net->phase = TERN_EXCHANGE_NONE;
 }
 
@@ -234,7 +234,7 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
     net->phase = TERN_EXCHANGE_NONE;
     if (result != TERN_OK) {
         drop_connection(net);
-    } else if (!net->kept) {
+    } else if (!net->connected) {
         close_connection(net);
     }
     return result;

@@ -45,7 +45,7 @@ static uint32_t checksum_fields(const struct header *header)
 
 // --- Finding copies
 
-// Reads the header at `at`. *whole: whether there is a valid copy that ends before `end`.
+// Reads the header at offset `at`. *whole: whether a valid copy starts there and ends at or before `end`.
 static enum tern_result read_copy(const struct tern_flash *flash, uint32_t at, uint32_t end,
                                   struct header *header, bool *whole)
 {
@@ -98,8 +98,9 @@ static void use_copy(const struct tern_flash *flash, uint32_t at, const struct h
     record->next = at + copy_size(flash, header->len);
 }
 
-// Sets the record to the newest copy in a slot, if it is newer. Tries every unit, because the length of a damaged copy is not
-// reliable. If the bytes after the newest copy are not erased, a save was interrupted, and the slot counts as full.
+// Searches a slot for copies, and makes the newest one the record's if it is newer than the record's. Tries every unit, because
+// the length in a damaged copy is not reliable. If the bytes after the newest copy are not erased, a save was interrupted, and
+// the slot counts as full.
 static enum tern_result find_newest(const struct tern_flash *flash, uint32_t slot,
                                     struct tern_flash_record *record)
 {
@@ -128,7 +129,7 @@ static enum tern_result find_newest(const struct tern_flash *flash, uint32_t slo
 
 // --- Saving
 
-// Buffers bytes until a chunk can be programmed.
+// Collects bytes until they fill the units of a chunk, which are then programmed together.
 struct writer {
     const struct tern_flash *flash;
     uint32_t at;
@@ -136,7 +137,7 @@ struct writer {
     uint8_t chunk[CHUNK];
 };
 
-// Programs the buffered bytes; the rest of the last unit stays erased.
+// Programs the buffered bytes; the remaining bytes of the last unit stay erased.
 static enum tern_result flush(struct writer *writer)
 {
     const uint32_t n = round_up(writer->fill, writer->flash->program_size);
@@ -210,7 +211,7 @@ static enum tern_result save_to(const struct tern_flash *flash, struct tern_flas
     const uint32_t at = fits ? record->next : other;
     struct header header = {.magic = MAGIC, .sequence = record->sequence + 1, .len = len};
     header.erased = record->erased + (fits ? 0 : 1);
-    // If this save fails, the slot in use counts as full, because it may contain a part of the copy.
+    // If this save fails, the slot counts as full, because it may contain some bytes of the copy.
     record->next = record->slot + record->size;
     if (!fits) {
         TERN_TRY(erase_slot(flash, other, record->size));

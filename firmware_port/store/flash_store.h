@@ -1,7 +1,7 @@
-// The store port on flash. Each record has two slots of whole blocks. Copies of the record are appended to one slot until it is
-// full; then the other slot is erased and gets the next copies. A copy is valid when its header is programmed, last and with a
-// checksum of all bytes. So a power cut at any time leaves the complete old record or the complete new one. One thread per
-// store.
+// Implements the store port (ports.h) on flash (flash.h). Each record has two slots, which consist of whole blocks. Each save
+// appends a copy of the record to one slot. When this slot is full, the other slot is erased and gets the following copies. A
+// copy is valid once its header is programmed, which comes last and contains a checksum. A power cut at any time therefore
+// leaves either the complete old record or the complete new one. One thread per store.
 #ifndef TERN_FLASH_STORE_H
 #define TERN_FLASH_STORE_H
 
@@ -10,16 +10,16 @@
 
 #define TERN_FLASH_UNIT_MAX 64 // bytes, the largest program_size
 
-// All offsets are in the region.
+// Where a record is in flash. Offsets are relative to the start of the region.
 struct tern_flash_record {
     uint32_t start;    // offset of the two slots
     uint32_t size;     // bytes of one slot
-    uint32_t slot;     // offset of the slot in use
-    uint32_t next;     // offset of the next copy in this slot
+    uint32_t slot;     // offset of the slot that gets the next copy
+    uint32_t next;     // offset at which the next copy is programmed
     uint32_t data;     // offset of the newest copy's data
     uint32_t len;      // bytes of data
-    uint32_t sequence; // number of the newest copy; 0: never saved
-    uint32_t erased;   // number of erasures of both slots
+    uint32_t sequence; // number of the newest copy; 0: the record was never saved
+    uint32_t erased;   // how often the two slots were erased, added up
 };
 
 // Fields are private.
@@ -28,9 +28,9 @@ struct tern_flash_store {
     struct tern_flash_record records[TERN_RECORD_COUNT];
 };
 
-// Finds the valid records in the region. sizes: the largest size of each record, by enum tern_record. A size that takes more
-// blocks than before moves the records after it, which are then lost; replica and upload, which grow with the model, come after
-// the others. A larger size needs fewer erasures.
+// Finds the valid records in the region. flash: borrowed. sizes: the space for each record in bytes, by enum tern_record: at
+// least the record's largest size; a multiple of that reduces erasures. If a later program gives a record more blocks, the
+// records behind it move and are lost; replica and upload, which grow with the model, are therefore the last ones.
 // TERN_ERR_NO_SPACE  the region is smaller than the slots
 // TERN_ERR_ARGUMENT  program_size is above TERN_FLASH_UNIT_MAX or not a power of two
 // TERN_ERR_IO
@@ -38,9 +38,10 @@ TERN_MUST_USE enum tern_result tern_flash_store_open(struct tern_flash_store *st
                                                      const struct tern_flash *flash,
                                                      const uint32_t sizes[TERN_RECORD_COUNT]);
 
-// Returns the largest number of erasures of any block. Erasures before a save that a power cut interrupts count as one.
+// Returns how often the most erased block was erased. Erasures before a save that was interrupted by a power cut count as one.
 uint32_t tern_flash_store_wear(const struct tern_flash_store *store);
 
+// Returns the port for struct tern_ports.
 struct tern_store tern_flash_store_port(struct tern_flash_store *store);
 
 #endif

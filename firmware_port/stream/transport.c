@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// An exchange that is slower than this on average fails, as in client/posix.
+// An exchange fails if its average speed is below this, as in client/posix.
 #define MIN_BYTES_PER_SECOND 500u
 
 #define RECORD_BYTES 29u // overhead of a TLS 1.2 record with AES-GCM
@@ -17,7 +17,7 @@ static struct tern_bytes *bytes_of(struct tern_stream_transport *transport,
     return &transport->meter.bytes[purpose][direction];
 }
 
-// Counts a handshake: half of its bytes in each direction, and half of these for TCP/IP headers.
+// Counts a handshake: half of its price in each direction. Half of that is TLS's bytes, and the other half TCP/IP headers.
 static void count_opening(struct tern_stream_transport *transport)
 {
     for (int d = 0; d < TERN_DIRECTION_COUNT; d++) {

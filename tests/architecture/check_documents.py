@@ -4,9 +4,11 @@ Usage: check_documents.py SOURCE_DIR
 docs/overview.dot names every folder of sources and no other, docs/overview.svg was made from it, the table at
 the beginning of docs/DESIGN.md has the same folders, CONTRIBUTING.md names files that exist, docs/EMBEDDING.md
 says how long its program is; headings and sections of documents that comments, tests and documents cite exist, and
-so do the log events that documents name and the source files that documents and comments name by folder. Prints one line per finding; exits with 1 on any.
+so do the log events that documents name and the source files that documents and comments name by folder. The firmware's
+sizes in docs/PORTING.md are those of firmware_port/sizes.json. Prints one line per finding; exits with 1 on any.
 """
 import html
+import json
 import os
 import re
 import sys
@@ -74,6 +76,34 @@ def table_findings(root):
     for path in folders(root):
         if path.startswith(("shared/", "client/", "aggregator/")) and path not in rows:
             yield f"docs/DESIGN.md: its table of folders does not have {path}"
+
+
+# The columns of docs/PORTING.md's table of the firmware, and its rows: the text, the C library and the part in sizes.json.
+IMAGES = ("an385-%s-ecdsa", "an385-%s-psk", "an386-%s-ecdsa", "an386-%s-psk")
+ROWS = (("mbedTLS", "newlib", "mbedTLS"), ("lwIP", "newlib", "lwIP"), ("whole image", "newlib", "whole image"),
+        ("Tern's own: shared, client, firmware_port", "newlib", "of it Tern"),
+        ("whole image with picolibc", "picolibc", "whole image"))
+GOAL = 24 * 1024  # TERN_GOAL of firmware_sizes.py
+
+
+def firmware_size_findings(root):
+    if not os.path.exists(os.path.join(root, "firmware_port/sizes.json")):
+        return
+    text = read(root, "docs/PORTING.md")
+    sizes = json.loads(read(root, "firmware_port/sizes.json"))
+    lines = []
+    for label, libc, part in ROWS:
+        cells = [sizes[image % libc][part] for image in IMAGES]
+        lines.append(f"| {label} | " + " | ".join(f"{cell['flash']:,} / {cell['ram']:,}" for cell in cells) + " |")
+    first = sizes["an385-newlib-ecdsa"]
+    for part in ("whole image", "of it Tern"):
+        lines.append(f"  {part:<16}{first[part]['flash']:>8}       ={first[part]['ram']:>9}       =")
+    lines.append(f"the goal, {GOAL}, is missed by {first['of it Tern']['flash'] - GOAL}")
+    more = first["whole image"]["flash"] - sizes["an385-newlib-psk"]["whole image"]["flash"]
+    lines.append(f"| flash | {more / 1000:.1f} KB more | |")
+    for line in lines:
+        if line not in text:
+            yield f"docs/PORTING.md does not have the sizes of firmware_port/sizes.json: {line.strip()}"
 
 
 def contributing_findings(root):
@@ -162,6 +192,7 @@ def findings(root):
     yield from citation_findings(root)
     yield from event_findings(root)
     yield from source_findings(root)
+    yield from firmware_size_findings(root)
 
 
 def main():

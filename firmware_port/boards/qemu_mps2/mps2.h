@@ -1,4 +1,4 @@
-// What the files of the QEMU board share: requests to the debugger, the memory window, settings and faults.
+// The interface between the files of the QEMU board: requests to the debugger, the memory window, settings and faults.
 #ifndef TERN_MPS2_H
 #define TERN_MPS2_H
 
