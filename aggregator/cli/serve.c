@@ -563,7 +563,7 @@ static int open_store(struct serving *serving)
     if (serving->lock < 0) {
         TERN_CLI_TRY(tern_state_lock(serving->cli, &serving->lock));
     }
-    TERN_CLI_TRY(tern_state_open_older(serving->cli, &serving->db));
+    TERN_CLI_TRY(tern_state_open_any(serving->cli, TERN_DB_OLDER, &serving->db));
     if (tern_db_is_older(serving->db)) {
         TERN_CLI_TRY(stand_by_and_upgrade(serving));
     }

@@ -237,7 +237,7 @@ enum tern_result tern_state_make_token(const char *path, bool *made)
     return TERN_OK;
 }
 
-static int open_database(const struct tern_cli *cli, unsigned flags, struct tern_db **db)
+int tern_state_open_any(const struct tern_cli *cli, unsigned flags, struct tern_db **db)
 {
     char path[PATH_MAX];
     char why[256] = "";
@@ -247,22 +247,12 @@ static int open_database(const struct tern_cli *cli, unsigned flags, struct tern
 
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db)
 {
-    TERN_CLI_TRY(tern_state_open_even_copied(cli, db));
+    TERN_CLI_TRY(tern_state_open_any(cli, 0, db));
     const int code = tern_state_refuse_copied(cli, *db, "; nothing was changed");
     if (code != TERN_EXIT_OK) {
         tern_db_close(*db);
     }
     return code;
-}
-
-int tern_state_open_even_copied(const struct tern_cli *cli, struct tern_db **db)
-{
-    return open_database(cli, 0, db);
-}
-
-int tern_state_open_older(const struct tern_cli *cli, struct tern_db **db)
-{
-    return open_database(cli, TERN_DB_OLDER, db);
 }
 
 int tern_state_upgrade(const struct tern_cli *cli, struct tern_db *db)
@@ -291,14 +281,9 @@ int tern_state_refuse_copied(const struct tern_cli *cli, struct tern_db *db, con
         tern_db_path(db), federation.copied_to, tern_text_time(federation.copied_ms, when), what);
 }
 
-int tern_state_open_for_backup(const struct tern_cli *cli, struct tern_db **db)
-{
-    return open_database(cli, TERN_DB_READING, db);
-}
-
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db)
 {
-    TERN_CLI_TRY(tern_state_open_for_backup(cli, db));
+    TERN_CLI_TRY(tern_state_open_any(cli, TERN_DB_READING, db));
     enum tern_result result = tern_db_begin_reading(*db);
     return result == TERN_OK ? TERN_EXIT_OK : tern_state_fail(cli, *db, result);
 }

@@ -63,11 +63,9 @@ TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *mad
 
 // Opens the database, unless it was copied. Returns an exit code.
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db);
-// Like tern_state_open(), but also opens a database that was copied, for verbs that do not change the federation.
-int tern_state_open_even_copied(const struct tern_cli *cli, struct tern_db **db);
-// Like tern_state_open_even_copied(), but also opens a database with an older schema, for a verb that holds the lock and calls
-// tern_state_upgrade().
-int tern_state_open_older(const struct tern_cli *cli, struct tern_db **db);
+// Like tern_state_open(), but also opens a database that was copied, for verbs that do not change the federation. flags: of
+// tern_db_open(). With TERN_DB_OLDER, the verb holds the lock and calls tern_state_upgrade().
+int tern_state_open_any(const struct tern_cli *cli, unsigned flags, struct tern_db **db);
 // Upgrades an older schema, and holds the database meanwhile. Returns an exit code.
 int tern_state_upgrade(const struct tern_cli *cli, struct tern_db *db);
 // Refuses a database that was copied, because the federation continues in the copy. what: the end of the message, e.g.
@@ -75,8 +73,6 @@ int tern_state_upgrade(const struct tern_cli *cli, struct tern_db *db);
 int tern_state_refuse_copied(const struct tern_cli *cli, struct tern_db *db, const char *what);
 // Opens the database in a read transaction, so that the verb sees one moment. Works on a file that cannot be written.
 int tern_state_open_reading(const struct tern_cli *cli, struct tern_db **db);
-// Like tern_state_open_reading(), without a transaction: SQLite copies a database only outside of one.
-int tern_state_open_for_backup(const struct tern_cli *cli, struct tern_db **db);
 
 // Prints why an operation of the store failed, closes db and returns an exit code.
 int tern_state_fail(const struct tern_cli *cli, struct tern_db *db, enum tern_result result);

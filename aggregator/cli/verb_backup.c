@@ -16,7 +16,8 @@ int tern_cli_backup(struct tern_cli *cli)
     struct stat status;
     const char *file = cli->arguments[0];
     TERN_CLI_TRY(tern_state_check_scheme(cli, "", file));
-    TERN_CLI_TRY(tern_state_open_for_backup(cli, &db));
+    // No read transaction: SQLite copies a database only outside of one.
+    TERN_CLI_TRY(tern_state_open_any(cli, TERN_DB_READING, &db));
     enum tern_result result = tern_db_backup(db, file, why);
     tern_db_close(db);
     if (result != TERN_OK || stat(file, &status) != 0) {
@@ -150,7 +151,7 @@ int tern_cli_prune(struct tern_cli *cli)
     if (tern_cli_number(cli, "keep", 0, 1, UINT32_MAX, &keep) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    TERN_CLI_TRY(tern_state_open_even_copied(cli, &db));
+    TERN_CLI_TRY(tern_state_open_any(cli, 0, &db));
     enum tern_result result = prune(cli, db, keep, &dropped, &freed);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
@@ -189,7 +190,7 @@ int tern_cli_compact(struct tern_cli *cli)
     struct tern_db *db;
     uint64_t before = 0;
     uint64_t after = 0;
-    TERN_CLI_TRY(tern_state_open_even_copied(cli, &db));
+    TERN_CLI_TRY(tern_state_open_any(cli, 0, &db));
     enum tern_result result = compact(cli, db, &before, &after);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);

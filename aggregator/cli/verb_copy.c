@@ -265,7 +265,7 @@ int tern_cli_copy(struct tern_cli *cli)
     }
     tern_state_database(cli, copying.source);
     TERN_CLI_TRY(tern_state_lock(cli, &lock));
-    int code = tern_state_open_older(cli, &copying.from);
+    int code = tern_state_open_any(cli, TERN_DB_OLDER, &copying.from);
     if (code == TERN_EXIT_OK) {
         code = forgets ? forget_copy(&copying) : copy(&copying);
         tern_db_close(copying.from);
