@@ -21,7 +21,7 @@ bool tern_abilities_have(const struct tern_abilities *client, enum tern_codec_id
     return client->codecs == 0 || (client->codecs >> codec & 1) != 0;
 }
 
-// Whether a client has every coder that a ternary codec may use. A client that announces no coders has those of its codecs.
+// Whether a client has every coder that a ternary codec may use. A client that announces no coders has all coders.
 static bool has_coders(const struct tern_abilities *client, const struct tern_codec *codec)
 {
     const uint32_t takes = codec->coder == TERN_CODER_AUTO       ? TERN_CODERS_ALL
@@ -30,7 +30,7 @@ static bool has_coders(const struct tern_abilities *client, const struct tern_co
     return client->coders == 0 || (client->coders & takes) == takes;
 }
 
-// `auto` takes the smallest result of the coders that the encoder has.
+// An encoder with the coder `auto` takes the smallest result of the coders that it has, so that any coder suffices.
 bool tern_abilities_encode(const struct tern_abilities *client, const struct tern_codec *codec)
 {
     bool any = !tern_codec_is_ternary(codec) || codec->coder == TERN_CODER_AUTO ||
@@ -38,7 +38,7 @@ bool tern_abilities_encode(const struct tern_abilities *client, const struct ter
     return any && tern_abilities_have(client, codec->id);
 }
 
-// Decoding a ternary codec needs only its coder.
+// Every client that has a ternary codec's coder can decode that codec, whatever codecs it announced.
 bool tern_abilities_decode(const struct tern_abilities *client, const struct tern_codec *codec)
 {
     if (!tern_codec_is_ternary(codec) || client->coders == 0) {

@@ -13,7 +13,7 @@ struct tern_abilities {
     uint32_t coders;        // bit i: coder i of ternary symbols; 0 = all coders of `codecs`
     uint32_t downloads_max; // most downloads in one task; 0 = the protocol's limit
     bool from_seed;         // can apply a delta to the seed's replica, whatever replica it has
-    uint32_t others;        // bits TERN_WIRE_STEPS_AHEAD and following
+    uint32_t others;        // CheckinRequest.abilities: bits TERN_WIRE_STEPS_AHEAD and following
 };
 
 // Returns the abilities in the client's row.
@@ -22,7 +22,7 @@ struct tern_abilities tern_abilities_of(const struct tern_db_client *row);
 bool tern_abilities_equal(const struct tern_abilities *a, const struct tern_abilities *b);
 bool tern_abilities_have(const struct tern_abilities *client, enum tern_codec_id codec);
 
-// Whether the client can encode, or decode, with this codec. The coder `auto` adapts to an encoder's coders.
+// Whether the client can encode, or decode, with this codec. An encoder with the coder `auto` uses the coders that it has.
 bool tern_abilities_encode(const struct tern_abilities *client, const struct tern_codec *codec);
 bool tern_abilities_decode(const struct tern_abilities *client, const struct tern_codec *codec);
 

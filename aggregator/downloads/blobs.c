@@ -9,8 +9,18 @@
 
 // --- New blobs
 
-// Logs that disk, memory or descriptors (errno) do not suffice for a blob, which is no failure of the store. Clients retry
-// meanwhile, so only the 1st, 2nd, 4th, ... occurrence since the start is logged.
+#define LONG_BYTES                                                                                 \
+    (1u << 20) // larger blobs are in a file from their first byte on, if there is a folder for it
+
+struct new_blob {
+    struct tern_spool spool;
+    struct tern_blob *blob; // in memory; NULL = in the file
+    size_t len;
+    size_t most;
+};
+
+// Logs that a blob's file cannot be made for lack of disk, memory or descriptors (errno); the store is intact. Clients retry,
+// so only the 1st, 2nd, 4th, ... failure since the start is logged.
 static enum tern_result without_file(void)
 {
     static atomic_uint failures;
@@ -23,26 +33,30 @@ static enum tern_result without_file(void)
     return TERN_ERR_BUSY;
 }
 
-enum tern_result tern_new_blob_begin(struct tern_new_blob *made, const char *folder, size_t most)
+// Begins a blob of at most `most` bytes. folder: NULL = in memory, whatever its size.
+// TERN_ERR_BUSY  too little disk, memory or descriptors
+static enum tern_result begin_blob(struct new_blob *made, const char *folder, size_t most)
 {
-    *made = (struct tern_new_blob){.spool = TERN_SPOOL_CLOSED, .most = most};
-    if (most > TERN_BLOB_LONG && folder != NULL) {
+    *made = (struct new_blob){.spool = TERN_SPOOL_CLOSED, .most = most};
+    if (most > LONG_BYTES && folder != NULL) {
         return tern_spool_open(&made->spool, folder) ? TERN_OK : without_file();
     }
     made->blob = tern_blob_new(most);
     return made->blob != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-enum tern_result tern_new_blob_begin_or_memory(struct tern_new_blob *made, const char *folder,
-                                               size_t most)
+// Begins a blob that a client waits for: in memory if the file cannot be made.
+static enum tern_result begin_in_file_or_memory(struct new_blob *made, const char *folder,
+                                                size_t most)
 {
-    const enum tern_result result = tern_new_blob_begin(made, folder, most);
-    return result == TERN_ERR_BUSY ? tern_new_blob_begin(made, NULL, most) : result;
+    const enum tern_result result = begin_blob(made, folder, most);
+    return result == TERN_ERR_BUSY ? begin_blob(made, NULL, most) : result;
 }
 
+// Appends bytes to a struct new_blob. TERN_ERR_NO_SPACE: more than it may have
 static enum tern_result take(void *ctx, const uint8_t *data, size_t len)
 {
-    struct tern_new_blob *made = ctx;
+    struct new_blob *made = ctx;
     if (len > made->most - made->len) {
         return TERN_ERR_NO_SPACE;
     }
@@ -55,12 +69,7 @@ static enum tern_result take(void *ctx, const uint8_t *data, size_t len)
     return TERN_OK;
 }
 
-struct tern_download_sink tern_new_blob_sink(struct tern_new_blob *made)
-{
-    return (struct tern_download_sink){made, take};
-}
-
-enum tern_result tern_new_blob_end(struct tern_new_blob *made, struct tern_blob **blob)
+static enum tern_result end_blob(struct new_blob *made, struct tern_blob **blob)
 {
     if (made->blob == NULL) {
         *blob = tern_blob_from_spool(&made->spool);
@@ -72,7 +81,8 @@ enum tern_result tern_new_blob_end(struct tern_new_blob *made, struct tern_blob 
     return TERN_OK;
 }
 
-void tern_new_blob_drop(struct tern_new_blob *made)
+// Drops an incomplete blob; does nothing after end_blob().
+static void drop_blob(struct new_blob *made)
 {
     tern_spool_close(&made->spool);
     tern_blob_release(made->blob);
@@ -82,13 +92,13 @@ void tern_new_blob_drop(struct tern_new_blob *made)
 enum tern_result tern_blob_copy(const char *folder, const uint8_t *bytes, size_t len,
                                 struct tern_blob **blob)
 {
-    struct tern_new_blob fresh;
-    TERN_TRY(tern_new_blob_begin_or_memory(&fresh, folder, len));
+    struct new_blob fresh;
+    TERN_TRY(begin_in_file_or_memory(&fresh, folder, len));
     enum tern_result result = take(&fresh, bytes, len);
     if (result == TERN_OK) {
-        result = tern_new_blob_end(&fresh, blob);
+        result = end_blob(&fresh, blob);
     }
-    tern_new_blob_drop(&fresh);
+    drop_blob(&fresh);
     return result;
 }
 
@@ -147,9 +157,9 @@ static void drop_oldest(struct tern_blob_cache *cache)
     free(entry);
 }
 
-struct tern_blob *tern_blob_cache_get(struct tern_blob_cache *cache,
-                                      const uint8_t sha256[TERN_SHA256_SIZE],
-                                      struct tern_download_facts *facts)
+static struct tern_blob *cache_get(struct tern_blob_cache *cache,
+                                   const uint8_t sha256[TERN_SHA256_SIZE],
+                                   struct tern_download_facts *facts)
 {
     struct tern_blob_entry *entry = find(cache, sha256);
     if (entry == NULL) {
@@ -161,8 +171,8 @@ struct tern_blob *tern_blob_cache_get(struct tern_blob_cache *cache,
     return tern_blob_share(entry->blob);
 }
 
-bool tern_blob_cache_facts(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
-                           struct tern_download_facts *facts)
+static bool cache_facts(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
+                        struct tern_download_facts *facts)
 {
     const struct tern_blob_entry *entry = find(cache, sha256);
     if (entry != NULL) {
@@ -171,8 +181,8 @@ bool tern_blob_cache_facts(struct tern_blob_cache *cache, const uint8_t sha256[T
     return entry != NULL;
 }
 
-void tern_blob_cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
-                         struct tern_blob *blob, const struct tern_download_facts *facts)
+static void cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
+                      struct tern_blob *blob, const struct tern_download_facts *facts)
 {
     if (blob->len > cache->bytes_max || find(cache, sha256) != NULL) {
         return;
@@ -194,7 +204,7 @@ void tern_blob_cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TER
     cache->bytes += blob->len;
 }
 
-void tern_blob_cache_clear(struct tern_blob_cache *cache)
+static void cache_clear(struct tern_blob_cache *cache)
 {
     while (cache->oldest != NULL) {
         drop_oldest(cache);
@@ -204,20 +214,26 @@ void tern_blob_cache_clear(struct tern_blob_cache *cache)
 // --- Downloads in the store
 
 static enum tern_result read_pieces(struct tern_db *db, const struct tern_db_download *row,
-                                    struct tern_new_blob *fresh, struct tern_blob **blob)
+                                    struct new_blob *fresh, struct tern_blob **blob)
 {
     TERN_TRY(tern_db_download_stream(db, row, take, fresh));
-    return tern_new_blob_end(fresh, blob);
+    return end_blob(fresh, blob);
 }
 
 enum tern_result tern_download_read(struct tern_db *db, const char *folder,
                                     const struct tern_db_download *row, struct tern_blob **blob)
 {
-    struct tern_new_blob fresh;
-    TERN_TRY(tern_new_blob_begin(&fresh, folder, row->size));
+    struct new_blob fresh;
+    TERN_TRY(begin_blob(&fresh, folder, row->size));
     const enum tern_result result = read_pieces(db, row, &fresh, blob);
-    tern_new_blob_drop(&fresh);
+    drop_blob(&fresh);
     return result;
+}
+
+void tern_download_store_clear(struct tern_download_store *store)
+{
+    cache_clear(&store->memory);
+    cache_clear(&store->files);
 }
 
 static bool is_in_file(const struct tern_blob *blob)
@@ -237,8 +253,8 @@ static enum tern_result view(void *ctx, size_t at, size_t len, const uint8_t **d
     return TERN_OK;
 }
 
-// A snapshot is shared, and so is a delta that begins at a version's replica. Other deltas begin at a replica off the
-// trunk.
+// Many clients can use a snapshot, or a delta that begins at a version's replica. Other deltas begin at the replica of one
+// client or a few.
 static enum tern_result facts_of(struct tern_db *db, const struct tern_db_download *row,
                                  struct tern_download_facts *facts)
 {
@@ -255,8 +271,7 @@ static enum tern_result facts_of(struct tern_db *db, const struct tern_db_downlo
 static void cache_blob(struct tern_download_store *store, const struct tern_db_download *row,
                        struct tern_blob *blob, const struct tern_download_facts *facts)
 {
-    tern_blob_cache_put(is_in_file(blob) ? &store->files : &store->memory, row->sha256, blob,
-                        facts);
+    cache_put(is_in_file(blob) ? &store->files : &store->memory, row->sha256, blob, facts);
 }
 
 enum tern_result tern_download_store_put(struct tern_download_store *store,
@@ -297,16 +312,16 @@ enum tern_result tern_download_store_get(struct tern_download_store *store,
 {
     struct tern_db_download row;
     if (blob == NULL) {
-        if (tern_blob_cache_facts(&store->memory, sha256, facts) ||
-            tern_blob_cache_facts(&store->files, sha256, facts)) {
+        if (cache_facts(&store->memory, sha256, facts) ||
+            cache_facts(&store->files, sha256, facts)) {
             return TERN_OK;
         }
         TERN_TRY(tern_db_download_get(store->db, sha256, &row, NULL, 0));
         return facts_of(store->db, &row, facts);
     }
-    *blob = tern_blob_cache_get(&store->memory, sha256, facts);
+    *blob = cache_get(&store->memory, sha256, facts);
     if (*blob == NULL) {
-        *blob = tern_blob_cache_get(&store->files, sha256, facts);
+        *blob = cache_get(&store->files, sha256, facts);
     }
     return *blob != NULL ? TERN_OK : read_and_cache(store, sha256, blob, facts);
 }
@@ -314,11 +329,10 @@ enum tern_result tern_download_store_get(struct tern_download_store *store,
 // --- Snapshots in float32
 
 static enum tern_result write_snapshot(const struct tern_merge *merge,
-                                       enum tern_snapshot_weights which,
-                                       struct tern_new_blob *fresh, struct tern_db_download *row,
-                                       struct tern_blob **blob)
+                                       enum tern_snapshot_weights which, struct new_blob *fresh,
+                                       struct tern_db_download *row, struct tern_blob **blob)
 {
-    const struct tern_download_sink sink = tern_new_blob_sink(fresh);
+    const struct tern_download_sink sink = {fresh, take};
     struct tern_download_made made;
     TERN_TRY(which == TERN_SNAPSHOT_REPLICA
                  ? tern_whole_snapshot(&merge->model, merge->replica, merge->replica_id,
@@ -331,16 +345,16 @@ static enum tern_result write_snapshot(const struct tern_merge *merge,
     tern_codec_format(&made.codec, row->codec);
     memcpy(row->sha256, made.sha256, TERN_SHA256_SIZE);
     memcpy(row->to_replica, made.replica, TERN_SHA256_SIZE);
-    return tern_new_blob_end(fresh, blob);
+    return end_blob(fresh, blob);
 }
 
 enum tern_result tern_snapshot_blob(const struct tern_merge *merge,
                                     enum tern_snapshot_weights which, const char *folder,
                                     struct tern_db_download *row, struct tern_blob **blob)
 {
-    struct tern_new_blob fresh;
-    TERN_TRY(tern_new_blob_begin_or_memory(&fresh, folder, tern_whole_bound(&merge->model)));
+    struct new_blob fresh;
+    TERN_TRY(begin_in_file_or_memory(&fresh, folder, tern_whole_bound(&merge->model)));
     const enum tern_result result = write_snapshot(merge, which, &fresh, row, blob);
-    tern_new_blob_drop(&fresh);
+    drop_blob(&fresh);
     return result;
 }

@@ -1,5 +1,6 @@
-// Builds blobs from pieces, and caches blobs within a limit of bytes. Called by catchup.c and by nodes that relay downloads,
-// each on one thread; any thread may share the blobs themselves.
+// Reads and stores downloads, caches their blobs, and makes snapshots. Blobs above 1 MiB are in unnamed files, so that they
+// take no memory. Called by catchup.c on the thread that owns the store, and by search.c, which caches nothing, on any
+// thread; any thread may share a blob.
 #ifndef TERN_BLOBS_H
 #define TERN_BLOBS_H
 
@@ -11,39 +12,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// --- New blobs: if a folder is configured, a blob above TERN_BLOB_LONG is in a file from its first byte on
-
-// Large blobs take no memory, and no cached small blob is evicted for them.
-#define TERN_BLOB_LONG (1u << 20)
-
-struct tern_new_blob {
-    struct tern_spool spool;
-    struct tern_blob *blob; // in memory; NULL = in the file
-    size_t len;
-    size_t most;
-};
-
-// Begins a blob of at most `most` bytes. folder: NULL = in memory, whatever its size.
+// Copies bytes in memory to a new blob. folder: for an unnamed file with a large blob; NULL = in memory.
 // TERN_ERR_BUSY  too little disk, memory or descriptors; the log names which
-TERN_MUST_USE enum tern_result tern_new_blob_begin(struct tern_new_blob *made, const char *folder,
-                                                   size_t most);
-// Like tern_new_blob_begin(), but falls back to memory when it cannot make the file: for blobs that clients wait for.
-TERN_MUST_USE enum tern_result tern_new_blob_begin_or_memory(struct tern_new_blob *made,
-                                                             const char *folder, size_t most);
-// Returns the sink for the blob's bytes. Its errors: TERN_ERR_BUSY as above; TERN_ERR_NO_SPACE: more than `most` bytes
-struct tern_download_sink tern_new_blob_sink(struct tern_new_blob *made);
-// Completes the blob. TERN_ERR_BUSY as above: the blob is dropped
-TERN_MUST_USE enum tern_result tern_new_blob_end(struct tern_new_blob *made,
-                                                 struct tern_blob **blob);
-// Drops an incomplete blob, also after an error of the functions above; does nothing after tern_new_blob_end().
-void tern_new_blob_drop(struct tern_new_blob *made);
-
-// Copies bytes in memory to a new blob. Errors of tern_new_blob_begin_or_memory()
 TERN_MUST_USE enum tern_result tern_blob_copy(const char *folder, const uint8_t *bytes, size_t len,
                                               struct tern_blob **blob);
 
-// --- The cache: drops the least recently used blobs first
-
+// Blobs in memory within a limit of bytes; the least recently used ones are dropped first.
 #define TERN_BLOB_CACHE_SLOTS 1024
 
 struct tern_blob_entry;
@@ -56,21 +30,6 @@ struct tern_blob_cache {
     uint64_t bytes_max;
 };
 
-// Returns a new reference to the blob with that hash, or NULL.
-struct tern_blob *tern_blob_cache_get(struct tern_blob_cache *cache,
-                                      const uint8_t sha256[TERN_SHA256_SIZE],
-                                      struct tern_download_facts *facts);
-
-// Whether the cache has the blob with that hash. Sets *facts if so.
-bool tern_blob_cache_facts(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
-                           struct tern_download_facts *facts);
-
-// Adds a reference to the blob, unless the blob alone exceeds the limit or memory is short.
-void tern_blob_cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
-                         struct tern_blob *blob, const struct tern_download_facts *facts);
-
-void tern_blob_cache_clear(struct tern_blob_cache *cache);
-
 // --- Downloads in the store, of which some blobs are cached
 
 struct tern_download_store {
@@ -80,12 +39,15 @@ struct tern_download_store {
     struct tern_blob_cache files;  // of blobs in files
 };
 
-// Reads a stored download. folder: as for tern_new_blob_begin(). TERN_ERR_BUSY as above; errors of the store
+// Reads a stored download into a new blob. folder and TERN_ERR_BUSY: as for tern_blob_copy(); errors of the store
 TERN_MUST_USE enum tern_result tern_download_read(struct tern_db *db, const char *folder,
                                                   const struct tern_db_download *row,
                                                   struct tern_blob **blob);
 
-// Stores a download, unless it is stored, and caches its blob. Adds the stored bytes to *bytes.
+// Forgets all cached blobs.
+void tern_download_store_clear(struct tern_download_store *store);
+
+// Stores a download, unless the store has it, and caches its blob. Adds the bytes that the store grew by to *bytes.
 TERN_MUST_USE enum tern_result tern_download_store_put(struct tern_download_store *store,
                                                        const struct tern_db_download *row,
                                                        struct tern_blob *blob, uint64_t *bytes);
@@ -102,10 +64,10 @@ TERN_MUST_USE enum tern_result tern_download_store_get(struct tern_download_stor
 
 enum tern_snapshot_weights {
     TERN_SNAPSHOT_REPLICA, // the newest version's replica
-    TERN_SNAPSHOT_GLOBAL,  // the newest version's global model, as a new replica
+    TERN_SNAPSHOT_GLOBAL,  // the newest version's global model, from which a new replica begins
 };
 
-// Writes a snapshot of the newest version to a new blob, and fills its row. folder: as for tern_new_blob_begin_or_memory()
+// Writes a snapshot of the newest version to a new blob, and fills its row. folder: as for tern_blob_copy()
 // TERN_ERR_NON_FINITE  a weight is not finite
 TERN_MUST_USE enum tern_result tern_snapshot_blob(const struct tern_merge *merge,
                                                   enum tern_snapshot_weights which,

@@ -1,4 +1,5 @@
-// Two sorts of paths: on the trunk, whose deltas are known, and off the trunk, for which search.c makes downloads.
+// A path is the list of downloads that one client gets. It consists of the trunk's deltas, which all clients share, or of
+// downloads that search.c makes for the client's replica.
 #include "downloads/catchup.h"
 
 #include "downloads/blobs.h"
@@ -26,8 +27,8 @@ struct tern_trunk {
     struct delta *deltas; // by version - 1, up to the newest
     uint32_t delta_capacity;
     uint8_t before[TERN_SHA256_SIZE]; // replica of the version before the newest; zeros = unknown
-    struct tern_db_download snapshot; // of the newest version; size 0 = not made
-    uint32_t snapshots;               // versions whose commit still looks for old snapshots
+    struct tern_db_download snapshot; // snapshot of the newest version; size 0 = not made
+    uint32_t snapshots; // number of the next versions whose commit deletes old snapshots
 };
 
 // A path that a search found. Other clients with the same replica and abilities get it, too.
@@ -38,11 +39,11 @@ struct known_path {
     struct tern_path path;
 };
 
-#define OWN_PATHS 64
+#define KNOWN_PATHS 64
 
-// Limits the searches for one client in one version, since others wait while a search encodes. An honest client needs one
-// search, and one more for each download after which it loses power.
-#define OWN_SEARCHES 32
+// Most searches for one client in one version: other clients wait while a search runs. An honest client needs one search, and
+// one more for each download after which it loses power.
+#define SEARCHES_MAX 32
 
 struct tern_catchup {
     struct tern_catchup_config config;
@@ -56,26 +57,29 @@ struct tern_catchup {
     struct tern_search search;
     struct tern_job job; // runs the search
     enum tern_result job_result;
-    bool searching;         // the job was started, and its result is not stored yet
-    struct tern_db *reader; // the job's view of the store; NULL: all searches are inline
-    uint64_t searches;      // since the start
-    struct known_path paths[OWN_PATHS]; // off the trunk, to version paths_version
+    bool searching; // the job was started, and its result is not stored yet
+    struct tern_db
+        *reader; // the job's connection to the store; NULL: searches run on the caller's thread
+    uint64_t searches;                    // number of searches since the start
+    struct known_path paths[KNOWN_PATHS]; // off the trunk, to version paths_version
     uint32_t next_path;
     uint32_t paths_version;
-    struct tern_path exact; // to that version's global model; does not exist: not made yet
+    struct tern_path
+        exact; // path to the global model of paths_version; exists = false: not made yet
 };
 
 static const uint8_t no_replica[TERN_SHA256_SIZE];
 
 // --- The trunk, one replica per version that all clients can share
 
-// Snapshots are large and can be made again; old ones serve only clients that are downloading them.
+// Snapshots of this many versions are stored. They are large and can be made again; an old one serves only clients that are
+// downloading it.
 #define KEEP_SNAPSHOTS 4
 
-// After a snapshot is made, the commits of this many versions delete old snapshots: KEEP_SNAPSHOTS and a margin.
+// The commits of the next 6 versions after a snapshot was made delete old snapshots: KEEP_SNAPSHOTS and a margin of 2.
 #define SNAPSHOT_COMMITS 6
 
-static enum tern_result make_delta_room(struct tern_trunk *trunk, uint32_t version)
+static enum tern_result reserve_deltas(struct tern_trunk *trunk, uint32_t version)
 {
     if (version <= trunk->delta_capacity) {
         return TERN_OK;
@@ -95,10 +99,10 @@ static enum tern_result make_delta_room(struct tern_trunk *trunk, uint32_t versi
     return TERN_OK;
 }
 
-static enum tern_result remember_delta(struct tern_trunk *trunk, uint32_t version,
-                                       const struct tern_db_download *download)
+static enum tern_result add_delta_of(struct tern_trunk *trunk, uint32_t version,
+                                     const struct tern_db_download *download)
 {
-    TERN_TRY(make_delta_room(trunk, version));
+    TERN_TRY(reserve_deltas(trunk, version));
     struct delta *delta = &trunk->deltas[version - 1];
     memcpy(delta->sha256, download->sha256, TERN_SHA256_SIZE);
     delta->size = download->size;
@@ -113,8 +117,8 @@ static enum tern_result trunk_load(struct tern_catchup *catchup)
     uint32_t version = catchup->merge->version;
     uint32_t first = version > keep ? version - keep + 1 : 1;
     trunk->snapshots = SNAPSHOT_COMMITS;
-    // Any of these deltas may be missing: the limit of bytes may have deleted it.
-    TERN_TRY(make_delta_room(trunk, version));
+    // Any of these deltas may be missing, because tern_replica_add() deletes downloads above the limit of bytes.
+    TERN_TRY(reserve_deltas(trunk, version));
     if (trunk->deltas != NULL) {
         memset(trunk->deltas, 0, trunk->delta_capacity * sizeof trunk->deltas[0]);
     }
@@ -122,7 +126,7 @@ static enum tern_result trunk_load(struct tern_catchup *catchup)
         struct tern_db_download download;
         enum tern_result found = tern_db_download_to(catchup->db, v, false, &download);
         if (found == TERN_OK) {
-            found = remember_delta(trunk, v, &download);
+            found = add_delta_of(trunk, v, &download);
         }
         if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
             return found;
@@ -141,11 +145,11 @@ static enum tern_result trunk_add(struct tern_catchup *catchup,
 {
     memset(&catchup->trunk.snapshot, 0, sizeof catchup->trunk.snapshot);
     memcpy(catchup->trunk.before, download->from_replica, TERN_SHA256_SIZE);
-    return remember_delta(&catchup->trunk, download->to_version, download);
+    return add_delta_of(&catchup->trunk, download->to_version, download);
 }
 
-// Deletes old snapshots, and removes the delta that became too old from chains. tern_replica_collect() deletes the
-// delta itself together with its replica.
+// Deletes old snapshots. Marks the delta that became older than keep_versions as deleted, so that no chain uses it;
+// tern_replica_collect() deletes its bytes together with its replica.
 static enum tern_result trunk_prune(struct tern_catchup *catchup)
 {
     struct tern_trunk *trunk = &catchup->trunk;
@@ -164,8 +168,8 @@ static enum tern_result trunk_prune(struct tern_catchup *catchup)
     return TERN_OK;
 }
 
-// Removes the deltas to and from a deleted version's replica from chains.
-static void trunk_dropped(void *ctx, uint32_t version)
+// Marks the deltas to and from a version as deleted, because the version's replica was deleted.
+static void forget_deltas_of(void *ctx, uint32_t version)
 {
     struct tern_catchup *catchup = ctx;
     struct tern_trunk *trunk = &catchup->trunk;
@@ -177,7 +181,7 @@ static void trunk_dropped(void *ctx, uint32_t version)
     }
 }
 
-// Makes and stores the newest version's snapshot, once.
+// Makes and stores the newest version's snapshot, unless it is stored.
 static enum tern_result make_snapshot(struct tern_catchup *catchup)
 {
     struct tern_trunk *trunk = &catchup->trunk;
@@ -197,8 +201,8 @@ static enum tern_result make_snapshot(struct tern_catchup *catchup)
     return TERN_OK;
 }
 
-// Finds the client's position on the trunk. A new client computes the seed's replica; a model without a seed it must
-// download as a snapshot.
+// Finds the version whose replica the client has. A new client computes the seed's replica; if the model has no seed, the
+// client needs a snapshot.
 static enum tern_result trunk_position(struct tern_catchup *catchup,
                                        const struct tern_holder *holder,
                                        struct tern_plan_client *held)
@@ -229,8 +233,8 @@ static enum tern_result trunk_position(struct tern_catchup *catchup,
     return found;
 }
 
-// Returns where the chain of deltas begins. For a client whose replica is off the trunk this is the seed, if the client
-// can start over from there.
+// Returns the version at which the client's chain of deltas begins. A client whose replica is no version's begins at the
+// seed, if it can.
 static struct tern_plan_client start_of(const struct tern_catchup *catchup,
                                         const struct tern_holder *holder,
                                         const struct tern_plan_client *held)
@@ -266,7 +270,7 @@ static uint32_t delta_bytes(void *ctx, uint32_t version)
     return readable ? delta->size : 0;
 }
 
-// Returns the snapshot's size; before it is made, an estimate without a few bytes of framing.
+// Returns the size of the newest version's snapshot; before it is made, an estimate that is a few bytes too small.
 static uint32_t snapshot_bytes(const struct tern_catchup *catchup)
 {
     uint32_t made = catchup->trunk.snapshot.size;
@@ -363,7 +367,8 @@ static enum tern_result trunk_path(struct tern_catchup *catchup, const struct te
 
 // --- Replicas off the trunk
 
-static enum tern_result store_exact(struct tern_catchup *catchup, struct tern_db_download *row)
+static enum tern_result store_global_snapshot(struct tern_catchup *catchup,
+                                              struct tern_db_download *row)
 {
     struct tern_blob *blob = NULL;
     TERN_TRY(tern_snapshot_blob(catchup->merge, TERN_SNAPSHOT_GLOBAL, catchup->config.spool_folder,
@@ -374,16 +379,16 @@ static enum tern_result store_exact(struct tern_catchup *catchup, struct tern_db
     return result;
 }
 
-// Makes the path to the global model: one snapshot, without a search.
-static enum tern_result make_exact_path(struct tern_catchup *catchup, uint64_t now,
-                                        struct tern_path *path)
+// Makes the path to the newest global model: one snapshot in float32.
+static enum tern_result make_global_path(struct tern_catchup *catchup, uint64_t now,
+                                         struct tern_path *path)
 {
     const struct tern_merge *merge = catchup->merge;
     struct tern_db_download row;
     memset(path, 0, sizeof *path);
     enum tern_result found = tern_db_snapshot_find(catchup->db, merge->version, "float32", &row);
     if (found == TERN_ERR_NOT_FOUND) {
-        found = store_exact(catchup, &row);
+        found = store_global_snapshot(catchup, &row);
     }
     TERN_TRY(found);
     TERN_TRY(tern_replica_add(&catchup->book, &row, NULL, merge->global, 0.0F, false, now));
@@ -396,8 +401,8 @@ static enum tern_result make_exact_path(struct tern_catchup *catchup, uint64_t n
 
 static const uint8_t unknown_replica[TERN_SHA256_SIZE] = {1}; // stands for every unknown replica
 
-// Stores the weights of a version's replica whole, because no stored downloads make this replica.
-static enum tern_result put_root(struct tern_catchup *catchup, uint64_t now)
+// Stores the newest version's replica with all its weights, because no stored downloads lead to it.
+static enum tern_result store_root_replica(struct tern_catchup *catchup, uint64_t now)
 {
     const struct tern_merge *merge = catchup->merge;
     struct tern_db_replica row = {
@@ -410,24 +415,24 @@ static enum tern_result put_root(struct tern_catchup *catchup, uint64_t now)
     return TERN_OK;
 }
 
-// Loads the book. A model without a seed begins with version 0 stored whole.
+// Loads the replicas. Of a model without a seed, the first replica is stored with all its weights.
 static enum tern_result load_book(struct tern_catchup *catchup, uint64_t now)
 {
     struct tern_db_replica row;
     TERN_TRY(tern_replica_book_load(&catchup->book));
     enum tern_result found = tern_db_replica_get(catchup->db, catchup->merge->replica_id, &row);
-    return found == TERN_ERR_NOT_FOUND ? put_root(catchup, now) : found;
+    return found == TERN_ERR_NOT_FOUND ? store_root_replica(catchup, now) : found;
 }
 
-static enum tern_result own_load(struct tern_catchup *catchup, uint64_t now)
+static enum tern_result load_replicas(struct tern_catchup *catchup, uint64_t now)
 {
     catchup->paths_version = UINT32_MAX;
     TERN_TRY(tern_db_begin(catchup->db));
     return tern_db_conclude(catchup->db, load_book(catchup, now));
 }
 
-// Drops the known paths if they lead to an older version.
-static void reset_for_version(struct tern_catchup *catchup)
+// Forgets the known paths if a newer version was made since.
+static void forget_older_paths(struct tern_catchup *catchup)
 {
     if (catchup->paths_version == catchup->merge->version) {
         return;
@@ -438,18 +443,18 @@ static void reset_for_version(struct tern_catchup *catchup)
     catchup->paths_version = catchup->merge->version;
 }
 
-static enum tern_result own_version(struct tern_catchup *catchup,
-                                    const struct tern_db_download *download, uint64_t now)
+static enum tern_result add_trunk_replica(struct tern_catchup *catchup,
+                                          const struct tern_db_download *download, uint64_t now)
 {
     const struct tern_merge *merge = catchup->merge;
-    reset_for_version(catchup);
+    forget_older_paths(catchup);
     return tern_replica_add(&catchup->book, download, merge->buffers.blob, merge->replica,
                             (float)merge->residual, true, now);
 }
 
-// Marks the version that became older than keep_versions as a suspect, which may be deleted, then deletes unneeded
-// replicas. Earlier versions become suspects when their last child is deleted.
-static enum tern_result own_collect(struct tern_catchup *catchup)
+// Deletes unneeded replicas. The replica of the version that became older than keep_versions is a new candidate; earlier
+// versions become candidates when the last replica that was made from theirs is deleted.
+static enum tern_result collect_replicas(struct tern_catchup *catchup)
 {
     const uint32_t version = catchup->merge->version;
     const uint32_t keep = catchup->config.keep_versions;
@@ -469,7 +474,7 @@ static enum tern_result own_collect(struct tern_catchup *catchup)
 static struct known_path *find_path(struct tern_catchup *catchup, const uint8_t *held,
                                     const struct tern_abilities *able)
 {
-    for (uint32_t i = 0; i < OWN_PATHS; i++) {
+    for (uint32_t i = 0; i < KNOWN_PATHS; i++) {
         struct known_path *path = &catchup->paths[i];
         if (path->used && memcmp(path->held, held, TERN_SHA256_SIZE) == 0 &&
             tern_abilities_equal(&path->able, able)) {
@@ -479,7 +484,7 @@ static struct known_path *find_path(struct tern_catchup *catchup, const uint8_t 
     return NULL;
 }
 
-// Whether all downloads of a path, and its base, are still stored.
+// Sets *stored if the store still has all downloads of a path, and the replica that they make.
 static enum tern_result is_stored(struct tern_db *db, const struct tern_path *path, bool *stored)
 {
     struct tern_db_replica base;
@@ -492,7 +497,7 @@ static enum tern_result is_stored(struct tern_db *db, const struct tern_path *pa
     return tern_db_may_miss(found);
 }
 
-// Sets *path to a known path whose downloads are stored, or NULL.
+// Sets *path to the known path of a replica if all its downloads are stored; otherwise to NULL.
 static enum tern_result find_stored_path(struct tern_catchup *catchup, const uint8_t *held,
                                          const struct tern_abilities *able,
                                          struct known_path **path)
@@ -510,8 +515,8 @@ static enum tern_result find_stored_path(struct tern_catchup *catchup, const uin
 }
 
 // Sets *held to the client's replica. All unknown ids become the same one, so that invented ids cause no searches.
-static enum tern_result held_by(const struct tern_catchup *catchup,
-                                const struct tern_holder *holder, const uint8_t **held)
+static enum tern_result find_replica_of(const struct tern_catchup *catchup,
+                                        const struct tern_holder *holder, const uint8_t **held)
 {
     struct tern_db_replica row;
     bool none = memcmp(holder->replica, no_replica, TERN_SHA256_SIZE) == 0;
@@ -529,7 +534,7 @@ static bool may_search(const struct tern_catchup *catchup, struct tern_searches 
     if (searches->version != catchup->merge->version) {
         *searches = (struct tern_searches){.version = catchup->merge->version};
     }
-    return searches->count++ < OWN_SEARCHES;
+    return searches->count++ < SEARCHES_MAX;
 }
 
 // Sets the largest residual of a path: config.residual times the trunk's residual, at the newest version or at the
@@ -554,7 +559,7 @@ static enum tern_result set_bound(struct tern_catchup *catchup, const struct ter
 }
 
 static enum tern_result ask(struct tern_catchup *catchup, const struct tern_holder *holder,
-                            const uint8_t *held, bool newest)
+                            const uint8_t *held, bool newest_only)
 {
     struct tern_search_question *question = &catchup->search.question;
     struct tern_plan_client position;
@@ -564,11 +569,11 @@ static enum tern_result ask(struct tern_catchup *catchup, const struct tern_hold
     TERN_TRY(trunk_position(catchup, holder, &position));
     *question = (struct tern_search_question){
         .able = holder->able,
-        .held_is_newest = found == TERN_OK && row.version == catchup->merge->version,
-        .newest = newest,
+        .replica_is_newest = found == TERN_OK && row.version == catchup->merge->version,
+        .newest_only = newest_only,
         .chain_bytes = trunk_chain_bytes(catchup, holder, &position),
         .trunk_codec = *trunk_codec(catchup)};
-    memcpy(question->held, held, TERN_SHA256_SIZE);
+    memcpy(question->replica, held, TERN_SHA256_SIZE);
     question->chain = question->chain_bytes > 0 ? catchup->merge->version - position.version : 0;
     return set_bound(catchup, found == TERN_OK ? &row : NULL);
 }
@@ -578,11 +583,11 @@ static enum tern_result store_path(struct tern_catchup *catchup, uint64_t now,
                                    struct tern_path *path)
 {
     struct tern_search *search = &catchup->search;
-    const struct tern_holder holder = {search->question.able, search->question.held};
+    const struct tern_holder holder = {search->question.able, search->question.replica};
     struct tern_plan_client position;
     struct tern_db_replica base;
     path->exists = search->choice.kind != TERN_CHOICE_NONE;
-    path->own = path->exists;
+    path->is_private = path->exists;
     if (search->choice.kind == TERN_CHOICE_CHAIN) {
         TERN_TRY(trunk_position(catchup, &holder, &position));
         trunk_chain(catchup, &position, path);
@@ -592,7 +597,7 @@ static enum tern_result store_path(struct tern_catchup *catchup, uint64_t now,
         return TERN_OK;
     }
     TERN_TRY(tern_db_replica_get(catchup->db, path->base, &base));
-    path->base_version = base.version; // an older version if the client's replica is near enough
+    path->base_version = base.version; // an older version if the client keeps its replica
     TERN_TRY(tern_db_replica_use(catchup->db, holder.replica, now));
     return tern_db_replica_use(catchup->db, path->base, now);
 }
@@ -602,10 +607,10 @@ static enum tern_result add_path(struct tern_catchup *catchup, uint64_t now,
                                  struct known_path **added)
 {
     const struct tern_search_question *question = &catchup->search.question;
-    struct known_path *path = &catchup->paths[catchup->next_path++ % OWN_PATHS];
+    struct known_path *path = &catchup->paths[catchup->next_path++ % KNOWN_PATHS];
     memset(path, 0, sizeof *path);
     TERN_TRY(store_path(catchup, now, &path->path));
-    memcpy(path->held, question->held, TERN_SHA256_SIZE);
+    memcpy(path->held, question->replica, TERN_SHA256_SIZE);
     path->able = question->able;
     path->used = true;
     *added = path;
@@ -655,13 +660,14 @@ const char *tern_catchup_damage(const struct tern_catchup *catchup)
                : NULL;
 }
 
-// Starts a search on a thread, or searches at once if the model is small or no thread can start. *path: NULL: it runs.
+// Starts a search on its thread; *path stays NULL. If the model is small, or no thread can start, it searches at once and
+// sets *path.
 static enum tern_result search_path(struct tern_catchup *catchup, const struct tern_holder *holder,
-                                    const uint8_t *held, bool newest, uint64_t now,
+                                    const uint8_t *held, bool newest_only, uint64_t now,
                                     struct known_path **path)
 {
     catchup->searches++;
-    TERN_TRY(ask(catchup, holder, held, newest));
+    TERN_TRY(ask(catchup, holder, held, newest_only));
     catchup->searching = catchup->reader != NULL && tern_job_start(&catchup->job) == TERN_OK;
     if (catchup->searching) {
         return TERN_OK;
@@ -670,18 +676,19 @@ static enum tern_result search_path(struct tern_catchup *catchup, const struct t
     return add_path(catchup, now, path);
 }
 
-// One search runs at a time. A client that has to wait for the search of another asks again when that has ended.
-static enum tern_result own_path(struct tern_catchup *catchup, const struct tern_holder *holder,
-                                 struct tern_searches *searches, bool newest, uint64_t now,
-                                 struct tern_path *path)
+// One search runs at a time. The path of a client that must wait for the search of another client is pending, too.
+static enum tern_result find_private_path(struct tern_catchup *catchup,
+                                          const struct tern_holder *holder,
+                                          struct tern_searches *searches, bool newest_only,
+                                          uint64_t now, struct tern_path *path)
 {
     const uint8_t *held = NULL;
     struct known_path *found = NULL;
-    TERN_TRY(held_by(catchup, holder, &held));
-    reset_for_version(catchup);
+    TERN_TRY(find_replica_of(catchup, holder, &held));
+    forget_older_paths(catchup);
     TERN_TRY(find_stored_path(catchup, held, &holder->able, &found));
     if (found == NULL && !tern_catchup_is_searching(catchup) && may_search(catchup, searches)) {
-        TERN_TRY(search_path(catchup, holder, held, newest, now, &found));
+        TERN_TRY(search_path(catchup, holder, held, newest_only, now, &found));
     }
     if (found != NULL) {
         *path = found->path;
@@ -690,33 +697,33 @@ static enum tern_result own_path(struct tern_catchup *catchup, const struct tern
     return TERN_OK;
 }
 
-static enum tern_result own_exact(struct tern_catchup *catchup, uint64_t now,
-                                  struct tern_path *path)
+static enum tern_result find_global_path(struct tern_catchup *catchup, uint64_t now,
+                                         struct tern_path *path)
 {
-    reset_for_version(catchup);
+    forget_older_paths(catchup);
     bool stored = catchup->exact.exists;
     if (stored) {
         TERN_TRY(is_stored(catchup->db, &catchup->exact, &stored));
     }
     if (!stored) {
-        TERN_TRY(make_exact_path(catchup, now, &catchup->exact));
+        TERN_TRY(make_global_path(catchup, now, &catchup->exact));
     }
     *path = catchup->exact;
     return TERN_OK;
 }
 
-static enum tern_result own_is_stranded(struct tern_catchup *catchup,
-                                        const struct tern_holder *holder, bool *stranded)
+static enum tern_result has_no_private_path(struct tern_catchup *catchup,
+                                            const struct tern_holder *holder, bool *stranded)
 {
     const bool from_seed = holder->able.from_seed && tern_model_is_seeded(&catchup->merge->model);
     const uint8_t *held = NULL;
-    TERN_TRY(held_by(catchup, holder, &held));
+    TERN_TRY(find_replica_of(catchup, holder, &held));
     *stranded = !tern_search_serves(&catchup->search, &holder->able,
                                     held != unknown_replica || from_seed, trunk_codec(catchup));
     return TERN_OK;
 }
 
-// The cache of blobs in files has room for this many snapshots of the model.
+// Number of snapshots of the model for which the cache of blobs in files has room.
 #define FILES_OF_WEIGHTS 6
 
 // --- Life
@@ -739,7 +746,7 @@ static enum tern_result make(struct tern_catchup *catchup)
                                                .seed = merge->seed,
                                                .keep_versions = config->keep_versions,
                                                .bytes_max = config->replica_bytes,
-                                               .dropped = trunk_dropped,
+                                               .dropped = forget_deltas_of,
                                                .ctx = catchup};
     catchup->search =
         (struct tern_search){.merge = merge,
@@ -780,8 +787,7 @@ void tern_catchup_free(struct tern_catchup *catchup)
     }
     tern_job_join(&catchup->job);
     tern_db_close(catchup->reader);
-    tern_blob_cache_clear(&catchup->store.memory);
-    tern_blob_cache_clear(&catchup->store.files);
+    tern_download_store_clear(&catchup->store);
     tern_search_free(&catchup->search);
     free(catchup->trunk.deltas);
     free(catchup);
@@ -796,7 +802,7 @@ enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
 
 enum tern_result tern_catchup_load(struct tern_catchup *catchup, uint64_t now)
 {
-    TERN_TRY(own_load(catchup, now));
+    TERN_TRY(load_replicas(catchup, now));
     return trunk_load(catchup);
 }
 
@@ -826,7 +832,7 @@ enum tern_result tern_catchup_version(struct tern_catchup *catchup,
     memcpy(download.from_replica, from, TERN_SHA256_SIZE);
     memcpy(download.to_replica, merge->replica_id, TERN_SHA256_SIZE);
     catchup->collect_due = true;
-    TERN_TRY(own_version(catchup, &download, now));
+    TERN_TRY(add_trunk_replica(catchup, &download, now));
     TERN_TRY(trunk_add(catchup, &download));
     return trunk_prune(catchup);
 }
@@ -837,7 +843,7 @@ enum tern_result tern_catchup_collect(struct tern_catchup *catchup)
         return TERN_OK;
     }
     catchup->collect_due = false;
-    return own_collect(catchup);
+    return collect_replicas(catchup);
 }
 
 // Also drops the known paths, because their downloads may be deleted.
@@ -870,7 +876,7 @@ static struct tern_holder holder_of(const struct tern_db_client *client)
     return (struct tern_holder){tern_abilities_of(client), client->replica};
 }
 
-// Only a client that supports no snapshots can be stranded.
+// A client that decodes float32 can always get a snapshot.
 enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
                                           const struct tern_db_client *client, bool *stranded)
 {
@@ -882,11 +888,12 @@ enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
     }
     TERN_TRY(trunk_position(catchup, &holder, &held));
     *stranded = trunk_plan(catchup, &holder, &held) == TERN_PLAN_NONE;
-    return *stranded && !client->evaluator ? own_is_stranded(catchup, &holder, stranded) : TERN_OK;
+    return *stranded && !client->evaluator ? has_no_private_path(catchup, &holder, stranded)
+                                           : TERN_OK;
 }
 
-// Whether no path off the trunk takes fewer bytes than the trunk's shared snapshot: with float32 every download has all
-// values. Not with frozen tensors, which snapshots contain and deltas leave out.
+// Whether no download made for one client can be smaller than the shared snapshot: with float32 every download has all
+// values. With frozen tensors it can, because deltas leave them out and snapshots contain them.
 static bool trunk_is_cheapest(const struct tern_catchup *catchup)
 {
     const struct tern_model *model = &catchup->merge->model;
@@ -898,9 +905,9 @@ static bool trunk_is_cheapest(const struct tern_catchup *catchup)
     return catchup->config.codec.id == TERN_CODEC_FLOAT32;
 }
 
-// Whether the client's path is on the trunk. With plan = cheapest, if the client missed no version: its delta exists
-// and is shared. With plan = trunk, or if nothing can be cheaper, whenever the trunk has a path for it. The trunk has
-// none for a client without snapshots that is too far behind or has a replica off the trunk; it gets a path of its own.
+// Whether the client gets the trunk's deltas or snapshot. With plan = cheapest it does if it missed no version, since the
+// delta exists and is shared. With plan = trunk, or if nothing can be cheaper, it does whenever the trunk has a path for it.
+// The trunk has none for a client that decodes no snapshots and is too far behind, or whose replica is no version's.
 static bool follows_trunk(const struct tern_catchup *catchup, const struct tern_holder *holder,
                           const struct tern_plan_client *held)
 {
@@ -914,8 +921,8 @@ static bool follows_trunk(const struct tern_catchup *catchup, const struct tern_
 
 enum tern_result tern_catchup_trainer(struct tern_catchup *catchup,
                                       const struct tern_db_client *client,
-                                      struct tern_searches *searches, bool newest, uint64_t now,
-                                      struct tern_path *path)
+                                      struct tern_searches *searches, bool newest_only,
+                                      uint64_t now, struct tern_path *path)
 {
     const struct tern_holder holder = holder_of(client);
     struct tern_plan_client held;
@@ -923,7 +930,7 @@ enum tern_result tern_catchup_trainer(struct tern_catchup *catchup,
     TERN_TRY(trunk_position(catchup, &holder, &held));
     return follows_trunk(catchup, &holder, &held)
                ? trunk_path(catchup, &holder, &held, path)
-               : own_path(catchup, &holder, searches, newest, now, path);
+               : find_private_path(catchup, &holder, searches, newest_only, now, path);
 }
 
 enum tern_result tern_catchup_is_global(struct tern_catchup *catchup,
@@ -955,7 +962,7 @@ enum tern_result tern_catchup_final(struct tern_catchup *catchup,
     TERN_TRY(holds_global(catchup, client, &held));
     return held || !tern_abilities_have(&holder.able, TERN_CODEC_FLOAT32)
                ? TERN_OK
-               : own_exact(catchup, now, path);
+               : find_global_path(catchup, now, path);
 }
 
 enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
@@ -968,7 +975,7 @@ enum tern_result tern_catchup_evaluator(struct tern_catchup *catchup,
     bool global = false;
     memset(path, 0, sizeof *path);
     TERN_TRY(holds_global(catchup, client, &global));
-    if (global) { // possibly off the trunk
+    if (global) {
         memcpy(path->base, client->replica, TERN_SHA256_SIZE);
         path->base_version = catchup->merge->version;
         path->exists = again;

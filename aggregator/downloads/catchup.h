@@ -1,6 +1,7 @@
 // Chooses, makes and stores the downloads that bring a client from its replica to the newest version, or near enough to it.
-// The trunk is one replica per version, which all clients can share. A client that missed rounds can get a replica off the
-// trunk, which it shares with clients that missed the same rounds. A download is in the store before a task names it.
+// The trunk is the sequence of the versions' replicas, which all clients can share. A client that missed rounds can get
+// downloads made for it, which lead to another replica; clients that missed the same rounds share these. A download is in the
+// store before a task names it.
 //
 // Called by federation/ on the thread that owns the store. Functions with a result are called in a transaction, unless noted
 // otherwise; the result differs from TERN_OK only when the store or memory fails.
@@ -23,8 +24,9 @@ enum tern_downloads_plan {
 
 struct tern_catchup_config {
     enum tern_downloads_plan plan;
-    struct tern_codec codec;  // of a version's delta
-    double residual;          // a path's largest residual, as a multiple of the trunk's
+    struct tern_codec codec; // of a version's delta
+    double
+        residual; // largest residual that a path may leave, as a multiple of the trunk's residual
     uint32_t keep_versions;   // versions whose deltas stay in the store
     uint64_t replica_bytes;   // limit of downloads and replicas in the store; 0 = none
     uint64_t replica_cache;   // bytes of replicas cached in memory
@@ -34,10 +36,10 @@ struct tern_catchup_config {
     uint32_t inline_values;
 };
 
-// Above this size of the model a search takes more than some ms, and does not run on the service thread.
+// Default of inline_values: a search takes at most some ms at this number of values.
 #define TERN_CATCHUP_INLINE_VALUES (1u << 18)
 
-// Counts the searches for one client in one version, to limit them. Zeros at first.
+// Number of searches for one client in one version, which is limited. All zeros at first.
 struct tern_searches {
     uint32_t version;
     uint32_t count;
@@ -53,21 +55,21 @@ TERN_MUST_USE enum tern_result tern_catchup_new(const struct tern_catchup_config
                                                 struct tern_catchup **catchup);
 void tern_catchup_free(struct tern_catchup *catchup); // NULL is allowed
 
-// Loads everything from the store, after the merge has loaded its version. Call outside of transactions.
+// Loads deltas, snapshot and replicas from the store, after the merge has loaded its version. Call outside of transactions.
 TERN_MUST_USE enum tern_result tern_catchup_load(struct tern_catchup *catchup, uint64_t now);
 
-// Stores the delta of the version that the merge has just made, and deletes old snapshots. from: the previous version's
+// Stores the delta of the version that the merge has just made, and deletes old snapshots. from: id of the previous version's
 // replica.
 TERN_MUST_USE enum tern_result tern_catchup_version(struct tern_catchup *catchup,
                                                     const struct tern_download_made *made,
                                                     const uint8_t from[TERN_SHA256_SIZE],
                                                     uint64_t now);
 
-// Deletes unneeded replicas after a version was made. The clients' rows must be current.
+// Deletes unneeded replicas after a version was made. The clients' rows in the store must be current.
 TERN_MUST_USE enum tern_result tern_catchup_collect(struct tern_catchup *catchup);
 
-// For a full disk: deletes half of the bytes of downloads and replicas, at most `most`, the least recently used first. Keeps
-// what clients of the newest versions need.
+// Frees a full disk: deletes half of the bytes of downloads and replicas, at most `most` bytes, the least recently used first.
+// Keeps what clients of the newest versions need.
 TERN_MUST_USE enum tern_result tern_catchup_free_disk(struct tern_catchup *catchup, uint64_t most);
 
 // Completes a replica's id from its first bytes, as a check-in has them. id: in: the client's previous replica; out: the
@@ -76,16 +78,18 @@ TERN_MUST_USE enum tern_result tern_catchup_complete_id(struct tern_catchup *cat
                                                         const uint8_t name[TERN_WIRE_REPLICA_BYTES],
                                                         uint8_t id[TERN_SHA256_SIZE]);
 
-// Whether no downloads that the client supports lead to the newest version.
+// Sets *stranded if no downloads that the client can decode lead to the newest version.
 TERN_MUST_USE enum tern_result tern_catchup_is_stranded(struct tern_catchup *catchup,
                                                         const struct tern_db_client *client,
                                                         bool *stranded);
 
-// Finds the path of a training client, or starts a search for it. newest: a replica of an older version is never near enough.
+// Finds the path of a training client, or starts a search for it (path->pending). newest_only: a replica of an older version
+// is never near enough.
 TERN_MUST_USE enum tern_result tern_catchup_trainer(struct tern_catchup *catchup,
                                                     const struct tern_db_client *client,
-                                                    struct tern_searches *searches, bool newest,
-                                                    uint64_t now, struct tern_path *path);
+                                                    struct tern_searches *searches,
+                                                    bool newest_only, uint64_t now,
+                                                    struct tern_path *path);
 
 // --- The thread of a search
 //
@@ -103,7 +107,7 @@ void tern_catchup_wait(struct tern_catchup *catchup);
 // Returns why the database that searches read is damaged, or NULL.
 const char *tern_catchup_damage(const struct tern_catchup *catchup);
 
-// --- More paths
+// --- Paths that need no search
 
 // Finds the path of an evaluator: to the next version, or to the newest. again: the path exists also if the client has the
 // newest version, to evaluate it once more.
@@ -111,7 +115,7 @@ TERN_MUST_USE enum tern_result tern_catchup_evaluator(struct tern_catchup *catch
                                                       const struct tern_db_client *client,
                                                       bool again, struct tern_path *path);
 
-// Whether the replica is a version's global model, bit for bit. An unknown replica is not.
+// Sets *global if the replica equals the global model of its version, bit for bit. An unknown replica does not.
 TERN_MUST_USE enum tern_result tern_catchup_is_global(struct tern_catchup *catchup,
                                                       const uint8_t replica[TERN_SHA256_SIZE],
                                                       bool *global);

@@ -8,7 +8,7 @@
 #define BIN_SHIFT 18
 #define BINS (1u << (31 - BIN_SHIFT))
 
-// Shares that are tried: a geometric series that ends at 1.
+// Number of shares of values that are tried; they form a geometric series that ends at 1.
 #define SHARES 112
 #define SHARE_RATIO 1.1
 
@@ -22,7 +22,8 @@ struct bin {
 struct curve {
     struct bin bins[BINS]; // of one segment
     double shares[SHARES]; // ascending
-    double left[SHARES];   // squared norm that each share leaves, of all segments so far
+    double left
+        [SHARES]; // squared norm that each share leaves unsent, summed over the segments added so far
 };
 
 // Fills the bins, and returns the squared norm.
@@ -67,15 +68,15 @@ static void add_segment(struct curve *curve, const float *values, uint32_t count
     }
 }
 
-// Rounds up, so that the share is of as many values at least.
-static uint32_t in_millionths(double share)
+// Rounds up, so that at least this share of the values is sent.
+static uint32_t to_millionths(double share)
 {
     const uint32_t rounded = (uint32_t)(share * MILLION) + 1;
     return rounded < MILLION ? rounded : MILLION;
 }
 
-// Returns the share between two of the series at which the line through them meets `left`. What is left falls ever more
-// slowly with the share, so the line lies above it.
+// Interpolates between two shares of the series: returns the share at which the line through their points meets `left`. The
+// true curve is convex, so it lies below the line, and the returned share leaves at most `left`.
 static double share_between(const struct curve *curve, uint32_t at, double left)
 {
     if (at == 0 || curve->left[at - 1] <= curve->left[at]) {
@@ -91,11 +92,11 @@ static void read_curve(const struct curve *curve, double left, struct tern_fit *
     *fit = (struct tern_fit){0};
     for (uint32_t i = 0; i < SHARES; i++) {
         if (fit->share == 0 && curve->left[i] <= left) {
-            fit->share = in_millionths(share_between(curve, i, left));
+            fit->share = to_millionths(share_between(curve, i, left));
         }
         best = curve->left[i] < curve->left[best] ? i : best;
     }
-    fit->best = in_millionths(curve->shares[best]);
+    fit->best = to_millionths(curve->shares[best]);
 }
 
 enum tern_result tern_fit_share(const struct tern_model *model, const float *difference,

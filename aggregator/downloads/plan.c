@@ -46,17 +46,17 @@ enum tern_plan tern_plan_choose(const struct tern_plan_client *client, uint32_t 
 
 // --- The search for the cheapest choice
 //
-// It considers the trunk's chain first, whose cost is known, then passes, whose cost is known only after encoding. A cheap
-// choice found early saves encoding.
+// The trunk's chain is considered first, because its cost is known. The cost of passes is known only after they are encoded;
+// a cheap choice that is found early saves encoding others.
 //
-// The cost is the bytes of the downloads and of the exchanges that bring them. It leaves out the 1/16 of bodies that
-// tern_price() adds, because that is the same fraction for every choice.
+// A choice costs the bytes of its downloads and of the exchanges that bring them. The 1/16 of bodies that tern_price() adds
+// is left out, because it is the same fraction for every choice.
 
 struct search {
     const struct tern_plan_question *question;
     const struct tern_plan_ports *ports;
     struct tern_plan_choice *choice;
-    bool holds; // the client's replica is available
+    bool has_replica; // the client's replica is available
 };
 
 static uint32_t downloads_max(const struct search *search)
@@ -67,7 +67,7 @@ static uint32_t downloads_max(const struct search *search)
 
 // --- Costs
 
-// Small deltas come with their task. A snapshot, and deltas after it, take an exchange each.
+// Small deltas are sent inside the task's reply. A snapshot, and each delta after a snapshot, needs an exchange.
 static uint64_t cost_of(uint32_t snapshot, uint64_t deltas, uint32_t count)
 {
     if (snapshot > 0) {
@@ -165,7 +165,7 @@ static enum tern_result try_start(struct search *search, enum tern_plan_start st
     const uint64_t cost = cost_of(search->question->start_bytes[start], 0, 0);
     double residual = 0.0;
     if (!search->question->starts[start] || !may_win(search, cost) ||
-        (start == TERN_PLAN_SEED && search->holds)) {
+        (start == TERN_PLAN_SEED && search->has_replica)) {
         return TERN_OK;
     }
     const enum tern_result found = ports->begin(ports->ctx, start, &residual);
@@ -173,12 +173,12 @@ static enum tern_result try_start(struct search *search, enum tern_plan_start st
         return TERN_OK;
     }
     TERN_TRY(found);
-    search->holds = search->holds || start == TERN_PLAN_HELD;
-    // Choices without a pass: a snapshot, or no download if the client's replica is near enough. A client goes back to the
-    // seed only for a download that begins there.
-    bool near = start == TERN_PLAN_HELD ? residual <= search->question->keep
-                                        : residual <= search->question->bound;
-    if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_HELD && near)) {
+    search->has_replica = search->has_replica || start == TERN_PLAN_REPLICA;
+    // Choices without a pass are a snapshot, or no download if the client's replica is near enough. The seed alone is no
+    // choice, because a client replaces its replica by the seed's only to apply a download to it.
+    bool near = start == TERN_PLAN_REPLICA ? residual <= search->question->keep_max
+                                           : residual <= search->question->bound;
+    if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_REPLICA && near)) {
         offer(search, start, 0, cost, residual);
     }
     return start == TERN_PLAN_SEED || !near ? try_passes(search, start, residual) : TERN_OK;

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Downloads in one task (Task.downloads of tern.proto).
+// Most downloads in one task (Task.downloads of tern.proto).
 #define TERN_PLAN_MAX 64
 
 // A client's downloads, in order, and the replica that they make.
@@ -19,7 +19,7 @@ struct tern_path {
     bool exists; // false: no path
     // A search for downloads runs; ask again when it has ended. All other fields are zero.
     bool pending;
-    bool own; // off the trunk: made for this client
+    bool is_private; // off the trunk: made for this client
     uint8_t base[TERN_SHA256_SIZE];
     uint32_t base_version;
     uint32_t count;
@@ -50,42 +50,43 @@ struct tern_plan_client {
 uint64_t tern_plan_chain_bytes(const struct tern_plan_client *client, uint32_t to,
                                uint32_t (*delta_bytes)(void *ctx, uint32_t version), void *ctx);
 
-// delta_bytes: as above. At equal cost it chooses the chain, whose blobs are more likely to be in a cache.
+// Chooses the trunk's chain or a snapshot. delta_bytes: as for tern_plan_chain_bytes(). At equal cost it chooses the chain,
+// whose blobs are more likely to be in a cache.
 enum tern_plan tern_plan_choose(const struct tern_plan_client *client, uint32_t to,
                                 uint32_t snapshot_bytes,
                                 uint32_t (*delta_bytes)(void *ctx, uint32_t version), void *ctx);
 
 // --- The cheapest downloads, including ones made for the client
 
-// Most passes in one task. One is enough where the client decodes a codec that is fine enough.
+// Most passes in one task. One pass is enough if the client decodes a codec that is fine enough.
 #define TERN_PLAN_PASSES_MAX 8
 
 // The replica at which passes begin. Each pass is a delta towards the newest version.
 enum tern_plan_start {
-    TERN_PLAN_HELD,    // the client's replica
+    TERN_PLAN_REPLICA, // the client's replica
     TERN_PLAN_SEED,    // the seed's replica, which every client can compute
     TERN_PLAN_INT8,    // a snapshot of the newest version in int8
-    TERN_PLAN_FLOAT16, // the same in float16
-    TERN_PLAN_FLOAT32, // the same in float32
+    TERN_PLAN_FLOAT16, // a snapshot of the newest version in float16
+    TERN_PLAN_FLOAT32, // a snapshot of the newest version in float32
     TERN_PLAN_STARTS
 };
 
 struct tern_plan_question {
     uint32_t chain;                // deltas of the trunk from the client's replica; 0 = no chain
-    uint64_t chain_bytes;          // their total size
-    bool starts[TERN_PLAN_STARTS]; // the client can begin there
+    uint64_t chain_bytes;          // total size of the chain's deltas
+    bool starts[TERN_PLAN_STARTS]; // whether the client can begin at each start
     uint32_t start_bytes[TERN_PLAN_STARTS]; // size of the snapshot's blob; 0 for HELD and SEED
     uint32_t downloads_max;                 // most downloads in one task; 0 = TERN_PLAN_MAX
-    double keep;  // largest residual at which the client keeps its replica
-    double bound; // largest residual after downloads
+    double keep_max; // largest residual at which the client keeps its replica
+    double bound;    // largest residual after downloads
 };
 
 struct tern_plan_ports {
     void *ctx;
-    // Sets the weights to a start, and makes the snapshot if necessary. NOT_FOUND: unavailable.
+    // Sets the weights to those of a start, and makes its snapshot if necessary. NOT_FOUND: the start is unavailable.
     enum tern_result (*begin)(void *ctx, enum tern_plan_start start, double *residual);
-    // Encodes one more pass, from the weights after the last one, that leaves the bound or as little as a codec of the
-    // client's can. *bytes: the blob's size. *residual: in: before it; out: what remains.
+    // Encodes one more pass from the weights after the last pass. The pass leaves the bound, or as little as a codec that
+    // the client decodes can leave. *bytes: size of the blob. *residual: in: before the pass; out: after the pass.
     // NON_FINITE: there is no such pass, or it would take more bytes than the chain.
     enum tern_result (*pass)(void *ctx, uint32_t *bytes, double *residual);
 };
@@ -101,8 +102,8 @@ struct tern_plan_choice {
     uint64_t cost;   // bytes of the downloads and of the exchanges that bring them
     bool within;     // residual <= bound, also for a chain; false: nothing is within the bound, and
                      // these passes leave the least residual
-    double residual; // after the passes
-    uint32_t count;  // downloads
+    double residual; // of the replica after the passes
+    uint32_t count;  // number of downloads
 
     // PASSES only:
     enum tern_plan_start start;

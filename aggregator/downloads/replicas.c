@@ -4,23 +4,24 @@
 #include "wire/wire.h"
 #include <string.h>
 
-// The trunk's downloads stay stored for its clients, so storing its weights whole saves no bytes; it only limits the number
-// of downloads to add. Hence not more often than every 8 versions.
+// A version's weights are stored whole at most every 8 versions. The trunk's downloads stay stored for its clients anyway, so
+// whole weights save no bytes there; they only limit how many downloads a rebuild adds.
 #define TRUNK_DEPTH_MIN 8
 
-// Downloads of one path, whose replicas but the last have no weights at hand.
+// Most downloads of one path (TERN_PLAN_PASSES_MAX). Only the weights of the path's last replica are available to be stored
+// whole, so depths stay this far below TERN_REPLICA_DEPTH_MAX.
 #define DEPTH_MARGIN 8
 
-// A client's weights are stored whole once the downloads since the last time take one in so many bytes of their size.
-#define CHAIN_PART 8
+// A client's weights are stored whole once the downloads since the last whole form take 1/CHAIN_SHARE of the weights' bytes.
+#define CHAIN_SHARE 8
 
-// Suspects examined, and replicas evicted, in one query.
+// Replicas that one query examines for deletion (suspects), and that one query evicts.
 #define COLLECT_MAX 128
 #define EVICT_MAX 32
-// Queries in one collection while each finds COLLECT_MAX suspects, at least. When a replica's weights are stored whole, all
-// its downloads become garbage at once. Deleting one replica takes about 0.1 ms.
+// Fewest queries in one collection, if each finds COLLECT_MAX suspects. When a replica's weights are stored whole, all its
+// downloads become garbage at once. Deleting one replica takes about 0.1 ms.
 #define COLLECT_TIMES 8
-// Queries in one eviction; more are necessary only after the limit was lowered.
+// Most queries in one eviction; more are necessary only after the limit was lowered.
 #define EVICT_TIMES 32
 
 enum tern_result tern_replica_book_load(struct tern_replica_book *book)
@@ -41,7 +42,8 @@ enum tern_result tern_replica_book_load(struct tern_replica_book *book)
 
 // Whether a replica's weights are stored whole. A client's chain stays short, because each of its searches may have to
 // decode the downloads since.
-static bool keeps_whole(const struct tern_replica_book *book, const struct tern_db_replica *row)
+static bool must_store_weights(const struct tern_replica_book *book,
+                               const struct tern_db_replica *row)
 {
     const uint64_t whole = (uint64_t)book->model->count * sizeof(float);
     if (row->form != TERN_REPLICA_STEP) {
@@ -49,7 +51,7 @@ static bool keeps_whole(const struct tern_replica_book *book, const struct tern_
     }
     return row->depth >= TERN_REPLICA_DEPTH_MAX - DEPTH_MARGIN ||
            (row->trunk ? row->bytes > whole && row->depth >= TRUNK_DEPTH_MIN
-                       : row->bytes > whole / CHAIN_PART);
+                       : row->bytes > whole / CHAIN_SHARE);
 }
 
 // Fills the row of the replica that a download makes.
@@ -79,8 +81,8 @@ static enum tern_result describe(struct tern_replica_book *book,
     return TERN_OK;
 }
 
-static enum tern_result put_whole(struct tern_replica_book *book,
-                                  const uint8_t id[TERN_SHA256_SIZE], const float *weights)
+static enum tern_result store_weights(struct tern_replica_book *book,
+                                      const uint8_t id[TERN_SHA256_SIZE], const float *weights)
 {
     TERN_TRY(tern_db_replica_weights_put(book->db, id, weights, book->model->count));
     book->bytes += (uint64_t)book->model->count * sizeof(float);
@@ -112,7 +114,8 @@ static enum tern_result put_replica(struct tern_replica_book *book,
     }
     book->added++;
     TERN_TRY(tern_db_replica_put(book->db, &row));
-    return weights != NULL && keeps_whole(book, &row) ? put_whole(book, row.id, weights) : TERN_OK;
+    return weights != NULL && must_store_weights(book, &row) ? store_weights(book, row.id, weights)
+                                                             : TERN_OK;
 }
 
 // --- Deleting
@@ -128,7 +131,8 @@ static enum tern_result drop(struct tern_replica_book *book, const struct tern_d
     return TERN_OK;
 }
 
-// Whether a suspect without children is still needed.
+// Sets *needed if the replica must stay: it is the seed's or a recent version's, a client has it, or another replica was made
+// from it.
 static enum tern_result is_needed(struct tern_replica_book *book, const struct tern_db_replica *row,
                                   uint32_t version, bool *needed)
 {
@@ -173,11 +177,11 @@ static enum tern_result collect_some(struct tern_replica_book *book, uint32_t ve
         struct tern_db_replica row;
         enum tern_result found = tern_db_replica_get(book->db, ids[i], &row);
         if (found == TERN_ERR_NOT_FOUND) {
-            continue; // deleted with another one
+            continue; // deleted as the parent of an earlier suspect
         }
         TERN_TRY(found);
         if (row.version + TERN_REPLICA_GRACE > version) {
-            break; // the others are newer
+            break; // the following suspects are newer
         }
         TERN_TRY(examine(book, row, version, dropped));
     }
@@ -244,7 +248,7 @@ static enum tern_result evict_above_limit(struct tern_replica_book *book, uint32
 
 enum tern_result tern_replica_collect(struct tern_replica_book *book, uint32_t version)
 {
-    // Collection must keep up with the replicas that are added.
+    // Examines at least as many replicas as were added since the last collection.
     uint32_t most = COLLECT_TIMES + 4 * book->added / COLLECT_MAX;
     uint32_t dropped = COLLECT_MAX;
     book->added = 0;
@@ -288,7 +292,7 @@ static enum tern_result add_step(struct tern_replica_reader *reader,
 {
     struct tern_span container;
     TERN_TRY(read_blob(reader, sha256, &container));
-    // Each payload is read once: weights after an error are of no use to the caller either.
+    // Adds without a check of the whole payload beforehand: after an error the caller does not use the weights.
     return tern_container_add(reader->model, container.data, container.len, 1.0F, weights);
 }
 

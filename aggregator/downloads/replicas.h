@@ -1,4 +1,4 @@
-// The book of replicas: stores the weights that clients have as the downloads that made them, and rebuilds them bit for bit.
+// The book of replicas: stores the weights that clients have, as the downloads that made them, and rebuilds them bit for bit.
 // Called by catchup.c and search.c. Pure except for the store; the caller owns all memory. A book and a reader belong to one
 // thread each.
 //
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The most downloads since a whole form.
+// Most downloads between a replica and the whole form from which its weights are rebuilt.
 #define TERN_REPLICA_DEPTH_MAX 1024
 
 // A replica of the last 8 versions is kept even if no client is known to have it: its download may be under way, or its
@@ -29,7 +29,7 @@ struct tern_replica_book {
     const struct tern_model *model;
     uint64_t seed;
     uint8_t seed_id[TERN_SHA256_SIZE];
-    uint32_t keep_versions; // of the trunk
+    uint32_t keep_versions; // newest versions whose replicas are kept
     uint64_t bytes_max;     // limit of downloads and weights in the store; 0 = none
     uint64_t bytes;         // of downloads and weights in the store
     uint32_t added;         // replicas since the last collection
@@ -60,8 +60,8 @@ TERN_MUST_USE enum tern_result tern_replica_add(struct tern_replica_book *book,
 TERN_MUST_USE enum tern_result tern_replica_collect(struct tern_replica_book *book,
                                                     uint32_t version);
 
-// For a full disk: deletes half of `bytes`, at most `most`, in the same order. Keeps replicas of the newest
-// TERN_REPLICA_GRACE versions and their ancestors.
+// Frees a full disk: deletes half of `bytes`, at most `most` bytes, the least recently used replicas first. Keeps replicas of
+// the newest TERN_REPLICA_GRACE versions and their ancestors.
 TERN_MUST_USE enum tern_result tern_replica_free_disk(struct tern_replica_book *book,
                                                       uint32_t version, uint64_t most);
 

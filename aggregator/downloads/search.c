@@ -61,8 +61,8 @@ enum tern_result tern_search_init(struct tern_search *search, uint64_t cache_byt
 
 // --- Weights in memory
 //
-// A search takes the memory of its client's replica out of the slots, changes the weights, and puts the memory back under the
-// id of the replica that they are then: a client that leaves a replica does not need its weights any more.
+// A search takes the weights of its client's replica out of their slot, changes them in place, and puts them back under the id
+// of the new replica. The old replica's weights are lost: its client does not need them any more.
 
 static struct tern_replica_slot *find_slot(struct tern_search *search,
                                            const uint8_t id[TERN_SHA256_SIZE])
@@ -76,7 +76,7 @@ static struct tern_replica_slot *find_slot(struct tern_search *search,
     return NULL;
 }
 
-// Returns a slot without a replica, or that of the least recently used one. NULL: there are no slots.
+// Returns an empty slot, or the slot of the least recently used replica. NULL: there are no slots.
 static struct tern_replica_slot *oldest_slot(struct tern_search *search)
 {
     struct tern_replica_slot *oldest = search->slot_count > 0 ? &search->slots[0] : NULL;
@@ -86,13 +86,14 @@ static struct tern_replica_slot *oldest_slot(struct tern_search *search)
     return oldest;
 }
 
-// Takes the weights of the client's replica out of the slots, or memory with unknown values if no slot has them.
+// Takes the weights of the client's replica out of their slot. If no slot has them, takes the memory of another slot, or new
+// memory, whose values are undefined.
 static enum tern_result take_weights(struct tern_search *search)
 {
-    struct tern_replica_slot *slot = find_slot(search, search->question.held);
-    memset(search->at, 0, TERN_SHA256_SIZE);
+    struct tern_replica_slot *slot = find_slot(search, search->question.replica);
+    memset(search->weights_id, 0, TERN_SHA256_SIZE);
     if (slot != NULL) {
-        memcpy(search->at, slot->id, TERN_SHA256_SIZE);
+        memcpy(search->weights_id, slot->id, TERN_SHA256_SIZE);
     } else {
         slot = oldest_slot(search);
     }
@@ -115,8 +116,9 @@ static void put_weights_back(struct tern_search *search)
         free(search->weights);
     } else {
         slot->weights = search->weights;
-        memcpy(slot->id, search->at, TERN_SHA256_SIZE);
-        slot->used = memcmp(search->at, no_replica, TERN_SHA256_SIZE) != 0 ? ++search->clock : 0;
+        memcpy(slot->id, search->weights_id, TERN_SHA256_SIZE);
+        slot->used =
+            memcmp(search->weights_id, no_replica, TERN_SHA256_SIZE) != 0 ? ++search->clock : 0;
     }
     search->weights = NULL;
 }
@@ -147,7 +149,8 @@ void tern_search_free(struct tern_search *search)
 
 // --- Drafts: downloads that the search made or read
 
-// Returns this search's download from a replica, or its snapshot with this codec, or NULL. codec: NULL for any.
+// Returns the draft of a delta from the replica `from`, or of the snapshot with this codec (from = zeros). NULL: no such draft.
+// codec: NULL = any
 static struct tern_draft *find_draft(struct tern_search *search,
                                      const uint8_t from[TERN_SHA256_SIZE], const char *codec)
 {
@@ -174,7 +177,7 @@ static enum tern_result apply(struct tern_search *search, const struct tern_draf
     tern_Download message;
     struct tern_span container;
     TERN_TRY(tern_wire_decode_download(draft->blob->data, draft->blob->len, &message, &container));
-    memcpy(search->at, draft->row.to_replica, TERN_SHA256_SIZE);
+    memcpy(search->weights_id, draft->row.to_replica, TERN_SHA256_SIZE);
     const enum tern_result result =
         draft->row.snapshot
             ? tern_container_decode(model, container.data, container.len, search->weights)
@@ -224,10 +227,10 @@ static enum tern_result keep_draft(struct tern_search *search, const struct tern
     memcpy(row.to_replica, made->replica, TERN_SHA256_SIZE);
     tern_codec_format(codec, row.codec);
     if (!snapshot) {
-        memcpy(row.from_replica, search->at, TERN_SHA256_SIZE);
+        memcpy(row.from_replica, search->weights_id, TERN_SHA256_SIZE);
     }
     TERN_TRY(tern_blob_copy(search->spool_folder, search->buffers.blob, made->len, &blob));
-    memcpy(search->at, made->replica, TERN_SHA256_SIZE);
+    memcpy(search->weights_id, made->replica, TERN_SHA256_SIZE);
     new_draft(search, &row, blob)->residual = residual_now(search);
     return TERN_OK;
 }
@@ -272,12 +275,12 @@ static enum tern_result begin_snapshot(struct tern_search *search, enum tern_pla
 static enum tern_result begin_replica(struct tern_search *search,
                                       const uint8_t id[TERN_SHA256_SIZE])
 {
-    if (memcmp(search->at, id, TERN_SHA256_SIZE) == 0) {
+    if (memcmp(search->weights_id, id, TERN_SHA256_SIZE) == 0) {
         return TERN_OK;
     }
-    memset(search->at, 0, TERN_SHA256_SIZE);
+    memset(search->weights_id, 0, TERN_SHA256_SIZE);
     TERN_TRY(tern_replica_weights(&search->replicas, id, search->weights));
-    memcpy(search->at, id, TERN_SHA256_SIZE);
+    memcpy(search->weights_id, id, TERN_SHA256_SIZE);
     return TERN_OK;
 }
 
@@ -286,8 +289,8 @@ static enum tern_result begin(void *ctx, enum tern_plan_start start, double *res
     struct tern_search *search = ctx;
     uint8_t seed_id[TERN_SHA256_SIZE];
     switch (start) {
-    case TERN_PLAN_HELD:
-        TERN_TRY(begin_replica(search, search->question.held));
+    case TERN_PLAN_REPLICA:
+        TERN_TRY(begin_replica(search, search->question.replica));
         break;
     case TERN_PLAN_SEED:
         tern_replica_from_seed(search->merge->model.hash, search->merge->seed, seed_id);
@@ -338,9 +341,9 @@ static struct tern_codec with_share(struct tern_codec ternary, uint32_t milliont
     return ternary;
 }
 
-// Sets *codec to the cheapest codec whose pass leaves the bound of a difference with this norm: density with the smallest
-// share of values that suffices, or uniform. If no codec leaves the bound, it sets the finest that the client decodes, and
-// further passes follow. NON_FINITE: the client decodes none.
+// Sets *codec to the cheapest codec whose pass leaves at most the bound of the difference: density with the smallest share of
+// values that suffices, or uniform. If no codec does, *codec is the finest that the client decodes, and further passes
+// follow. norm: of the difference. NON_FINITE: the client decodes no codec.
 static enum tern_result codec_for(const struct tern_search *search, const float *difference,
                                   double norm, struct tern_codec *codec)
 {
@@ -384,14 +387,14 @@ static enum tern_result make_pass(struct tern_search *search, const struct tern_
     struct tern_db_download row;
     struct tern_download_made made;
     enum tern_result found =
-        tern_db_edge_find(search->reader, search->at, merge->version, spec, &row);
+        tern_db_edge_find(search->reader, search->weights_id, merge->version, spec, &row);
     if (found != TERN_ERR_NOT_FOUND) {
         TERN_TRY(found);
         return read_draft(search, &row);
     }
     const struct tern_encode_context context = context_of(merge);
     TERN_TRY(tern_download_delta(&merge->model, codec, &context, merge->global, search->weights,
-                                 search->at, &search->buffers, &made));
+                                 search->weights_id, &search->buffers, &made));
     return keep_draft(search, codec, &made, false);
 }
 
@@ -436,14 +439,16 @@ bool tern_search_serves(const struct tern_search *search, const struct tern_abil
 }
 
 // Sets the bound, and the residual up to which a client downloads nothing: the bound, if its replica is of the newest
-// version; otherwise rounding, or none if question.newest. A client that missed a version always gets a download, because
+// version; otherwise rounding, or none if question.newest_only. A client that missed a version always gets a download, because
 // small differences would add up over versions.
 static void set_bounds(struct tern_search *search)
 {
     const struct tern_search_question *question = &search->question;
     const double rounding = ROUNDING * search->merge->norm;
     search->bound = question->bound > rounding ? question->bound : rounding;
-    search->keep = question->held_is_newest ? search->bound : question->newest ? -1.0 : rounding;
+    search->keep_max = question->replica_is_newest ? search->bound
+                       : question->newest_only     ? -1.0
+                                                   : rounding;
 }
 
 static void fill_plan(const struct tern_search *search, struct tern_plan_question *plan)
@@ -455,12 +460,12 @@ static void fill_plan(const struct tern_search *search, struct tern_plan_questio
     *plan = (struct tern_plan_question){.chain = question->chain,
                                         .chain_bytes = question->chain_bytes,
                                         .downloads_max = question->able.downloads_max,
-                                        .keep = search->keep,
+                                        .keep_max = search->keep_max,
                                         .bound = search->bound};
-    plan->starts[TERN_PLAN_HELD] = true;
+    plan->starts[TERN_PLAN_REPLICA] = true;
     plan->starts[TERN_PLAN_SEED] = question->able.from_seed &&
                                    tern_model_is_seeded(&merge->model) &&
-                                   memcmp(question->held, seed_id, TERN_SHA256_SIZE) != 0;
+                                   memcmp(question->replica, seed_id, TERN_SHA256_SIZE) != 0;
     for (int i = TERN_PLAN_INT8; i < TERN_PLAN_STARTS; i++) {
         const struct tern_codec *codec = &search->snapshots[i];
         plan->starts[i] = tern_abilities_decode(&question->able, codec);
@@ -468,28 +473,28 @@ static void fill_plan(const struct tern_search *search, struct tern_plan_questio
     }
 }
 
-// Puts the drafts of the chosen passes first, in order, and drops the others. Sets the replica that they make.
+// Moves the chosen downloads to the front of the drafts, in order, and drops the other drafts. Sets chosen_id.
 static enum tern_result keep_chosen(struct tern_search *search)
 {
     const struct tern_plan_choice *choice = &search->choice;
     uint32_t kept = 0;
-    memcpy(search->made, search->question.held, TERN_SHA256_SIZE);
+    memcpy(search->chosen_id, search->question.replica, TERN_SHA256_SIZE);
     if (choice->start == TERN_PLAN_SEED) {
-        tern_replica_from_seed(search->merge->model.hash, search->merge->seed, search->made);
+        tern_replica_from_seed(search->merge->model.hash, search->merge->seed, search->chosen_id);
     }
     for (; kept < choice->count; kept++) {
         const bool snapshot = kept == 0 && choice->start >= TERN_PLAN_INT8;
         char spec[TERN_CODEC_SPEC_MAX];
         tern_codec_format(&search->snapshots[choice->start], spec);
         struct tern_draft *draft = snapshot ? find_draft(search, no_replica, spec)
-                                            : find_draft(search, search->made, NULL);
+                                            : find_draft(search, search->chosen_id, NULL);
         if (draft == NULL) {
             return TERN_ERR_STATE;
         }
         const struct tern_draft chosen = *draft;
         *draft = search->drafts[kept];
         search->drafts[kept] = chosen;
-        memcpy(search->made, chosen.row.to_replica, TERN_SHA256_SIZE);
+        memcpy(search->chosen_id, chosen.row.to_replica, TERN_SHA256_SIZE);
     }
     while (search->draft_count > kept) {
         tern_blob_release(search->drafts[--search->draft_count].blob);
@@ -497,11 +502,12 @@ static enum tern_result keep_chosen(struct tern_search *search)
     return TERN_OK;
 }
 
-// Sets the weights to those that the chosen passes make, unless the last pass that was tried made them.
+// Applies the chosen passes to their start, unless the search's weights are their result already.
 static enum tern_result apply_chosen(struct tern_search *search)
 {
     double residual = 0.0;
-    if (search->draft_count == 0 || memcmp(search->at, search->made, TERN_SHA256_SIZE) == 0) {
+    if (search->draft_count == 0 ||
+        memcmp(search->weights_id, search->chosen_id, TERN_SHA256_SIZE) == 0) {
         return TERN_OK;
     }
     if (search->choice.start < TERN_PLAN_INT8) {
@@ -540,7 +546,7 @@ static enum tern_result store(const struct tern_search *search,
         TERN_TRY(tern_replica_add(book, &draft->row, NULL, last ? search->weights : NULL,
                                   (float)draft->residual, false, now));
     }
-    memcpy(path->base, search->made, TERN_SHA256_SIZE);
+    memcpy(path->base, search->chosen_id, TERN_SHA256_SIZE);
     return TERN_OK;
 }
 

@@ -20,19 +20,19 @@ struct tern_replica_slot {
     float *weights; // NULL: not allocated, or taken by the search
 };
 
-// What a search has to know of the client and of the trunk.
+// The facts about the client and the trunk that determine a search's result.
 struct tern_search_question {
     struct tern_abilities able;
-    uint8_t held[TERN_SHA256_SIZE]; // the client's replica
-    bool held_is_newest;            // that replica is of the newest version
-    bool newest;                    // a replica of an older version is never near enough
+    uint8_t replica[TERN_SHA256_SIZE]; // the client's replica
+    bool replica_is_newest;            // the client's replica is of the newest version
+    bool newest_only;                  // a replica of an older version is never near enough
     double bound;         // largest residual after the downloads, unless rounding alone leaves more
     uint32_t chain;       // deltas of the trunk from the client's replica; 0 = no chain
     uint64_t chain_bytes; // their total size
     struct tern_codec trunk_codec; // of the newest version's delta
 };
 
-// A download that a search made or read.
+// A download that a search made, or found in the store. Only chosen ones are stored.
 struct tern_draft {
     struct tern_db_download row;
     struct tern_blob *blob;
@@ -54,14 +54,14 @@ struct tern_search {
 
     struct tern_search_question question;
     struct tern_download_buffers buffers; // the scratch is the merge's
-    double keep;                          // largest residual at which the client keeps its replica
+    double keep_max;                      // largest residual at which the client keeps its replica
     double bound;                         // largest residual after downloads
 
     // The result of tern_search_run(), from here on.
     struct tern_plan_choice choice;
-    uint8_t made[TERN_SHA256_SIZE]; // the replica that the chosen passes make
-    float *weights;                 // of the replica `at`; NULL: no search runs
-    uint8_t at[TERN_SHA256_SIZE];   // zeros: the weights are of no replica
+    uint8_t chosen_id[TERN_SHA256_SIZE];  // the replica that the chosen passes make
+    float *weights;                       // of the replica weights_id; NULL: no search runs
+    uint8_t weights_id[TERN_SHA256_SIZE]; // zeros: the weights are of no replica
     struct tern_draft drafts[TERN_SEARCH_DRAFTS];
     uint32_t draft_count;
 };
@@ -71,8 +71,8 @@ struct tern_search {
 TERN_MUST_USE enum tern_result tern_search_init(struct tern_search *search, uint64_t cache_bytes);
 void tern_search_free(struct tern_search *search);
 
-// Whether some download of a search suits the client's codecs. knows_replica: the client has a replica from which deltas can
-// begin. trunk_codec: of the newest version's delta.
+// Whether a search can find downloads that the client decodes. knows_replica: the store has the client's replica, or deltas
+// can begin at the seed. trunk_codec: of the newest version's delta
 bool tern_search_serves(const struct tern_search *search, const struct tern_abilities *able,
                         bool knows_replica, const struct tern_codec *trunk_codec);
 

@@ -7,7 +7,7 @@
 #include "wire/wire.h"
 #include <string.h>
 
-// Values are written as they are in memory.
+// The container's values are copied from memory without conversion.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "float32 payloads are little-endian");
 
 #define PIECE_VALUES 262144u
@@ -21,7 +21,7 @@ size_t tern_whole_bound(const struct tern_model *model)
 
 // --- The container
 
-// The layout of a float32 container of these weights (FORMAT.md, sections 3 and 4).
+// The layout of a float32 container of the weights (FORMAT.md, sections 3 and 4).
 struct whole {
     const struct tern_model *model;
     const float *weights;
@@ -38,8 +38,8 @@ static size_t put_head(const struct whole *whole, uint32_t segment,
     return len + 1;
 }
 
-static enum tern_result look_at(const struct tern_model *model, const float *weights,
-                                struct whole *whole)
+static enum tern_result measure_container(const struct tern_model *model, const float *weights,
+                                          struct whole *whole)
 {
     *whole = (struct whole){.model = model, .weights = weights};
     for (uint32_t i = 0; i < model->segment_count; i++) {
@@ -56,9 +56,8 @@ static enum tern_result look_at(const struct tern_model *model, const float *wei
     return TERN_OK;
 }
 
-static enum tern_result hand_on_values(const struct whole *whole,
-                                       const struct tern_segment *segment,
-                                       const struct tern_download_sink *sink)
+static enum tern_result send_values(const struct whole *whole, const struct tern_segment *segment,
+                                    const struct tern_download_sink *sink)
 {
     for (uint32_t done = 0; done < segment->count;) {
         const uint32_t left = segment->count - done;
@@ -70,13 +69,14 @@ static enum tern_result hand_on_values(const struct whole *whole,
     return TERN_OK;
 }
 
-static enum tern_result hand_on(const struct whole *whole, const struct tern_download_sink *sink)
+static enum tern_result send_container(const struct whole *whole,
+                                       const struct tern_download_sink *sink)
 {
     for (uint32_t i = 0; i < whole->model->segment_count; i++) {
         uint8_t head[TERN_VARINT_MAX + 1];
         TERN_TRY(sink->take(sink->ctx, head, put_head(whole, i, head)));
         if (!whole->zero[i]) {
-            TERN_TRY(hand_on_values(whole, &whole->model->segments[i], sink));
+            TERN_TRY(send_values(whole, &whole->model->segments[i], sink));
         }
     }
     return TERN_OK;
@@ -114,7 +114,7 @@ static enum tern_result make(const struct whole *whole, const uint8_t id[TERN_SH
     TERN_TRY(tern_wire_begin_download(&message, whole->len, head, sizeof head, &head_len));
     tern_sha256_init(&hashed.hash);
     TERN_TRY(both.take(both.ctx, head, head_len));
-    TERN_TRY(hand_on(whole, &both));
+    TERN_TRY(send_container(whole, &both));
     *made = (struct tern_download_made){
         .len = head_len + whole->len, .payload = whole->len, .codec = dense};
     tern_sha256_final(&hashed.hash, made->sha256);
@@ -128,7 +128,7 @@ enum tern_result tern_whole_snapshot(const struct tern_model *model, const float
                                      struct tern_download_made *made)
 {
     struct whole whole;
-    TERN_TRY(look_at(model, weights, &whole));
+    TERN_TRY(measure_container(model, weights, &whole));
     return make(&whole, id, version, sink, made);
 }
 
@@ -141,9 +141,9 @@ enum tern_result tern_whole_opening(const struct tern_model *model, const float 
     const struct tern_download_sink only_hash = {&hashed, hash_and_take};
     uint8_t content[TERN_SHA256_SIZE];
     uint8_t id[TERN_SHA256_SIZE];
-    TERN_TRY(look_at(model, weights, &whole));
+    TERN_TRY(measure_container(model, weights, &whole));
     tern_sha256_init(&hashed.hash);
-    TERN_TRY(hand_on(&whole, &only_hash));
+    TERN_TRY(send_container(&whole, &only_hash));
     tern_sha256_final(&hashed.hash, content);
     tern_replica_from_snapshot(model->hash, version, content, id);
     return make(&whole, id, version, sink, made);

@@ -576,7 +576,7 @@ static enum tern_result catch_up(struct tern_federation *federation, struct clie
         return TERN_OK;
     }
     set_downloads(&path, &next->reply.task);
-    next->has_private_downloads = path.own && path.count > 0;
+    next->has_private_downloads = path.is_private && path.count > 0;
     if (member->base_version == path.base_version &&
         memcmp(member->base, path.base, TERN_SHA256_SIZE) == 0) {
         return TERN_OK;

@@ -51,7 +51,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     tern_search_free(&search);
-    tern_blob_cache_clear(&store.memory);
+    tern_download_store_clear(&store);
     tern_merge_free(&merge);
     return fixture_teardown(state);
 }
@@ -64,7 +64,7 @@ static void begin(struct fixture *f, uint32_t codecs, const char *trunk_codec, d
     assert_int_equal(
         tern_search_init(&search, CACHED * (uint64_t)merge.model.count * sizeof(float)), TERN_OK);
     search.question = (struct tern_search_question){.able.codecs = codecs, .bound = bound};
-    memcpy(search.question.held, seed_id, TERN_SHA256_SIZE);
+    memcpy(search.question.replica, seed_id, TERN_SHA256_SIZE);
     assert_int_equal(tern_codec_parse(trunk_codec, &search.question.trunk_codec, NULL), TERN_OK);
 }
 
@@ -166,7 +166,7 @@ CASE_WITH(test_weights_in_memory_are_those_that_the_store_rebuilds, setup, teard
                             merge.model.count * sizeof rebuilt[0]);
         merge.version++;
         merge.global[step] += 1.0F;
-        memcpy(search.question.held, path.base, TERN_SHA256_SIZE);
+        memcpy(search.question.replica, path.base, TERN_SHA256_SIZE);
         path = run_and_store(f);
         assert_int_equal(path.count, 1);
     }
@@ -250,7 +250,7 @@ CASE_WITH(test_clients_of_one_replica_wait_for_one_search, setup, teardown)
     assert_false(tern_catchup_is_searching(catchup));
     const struct tern_path first = ask(f);
     const struct tern_path second = ask(f);
-    assert_true(first.exists && first.own && !first.pending);
+    assert_true(first.exists && first.is_private && !first.pending);
     assert_int_equal(first.count, 1);
     assert_memory_equal(&first, &second, sizeof first);
     assert_int_equal(tern_catchup_searches(catchup), 1);

@@ -123,13 +123,13 @@ static void all_starts(const struct world *world, struct best *best)
     for (int i = 0; i < TERN_PLAN_STARTS; i++) {
         enum tern_plan_start start = (enum tern_plan_start)i;
         const uint64_t cost = price(question->start_bytes[i], 0, 0);
-        bool near =
-            world->start_residual[i] <= (i == TERN_PLAN_HELD ? question->keep : question->bound);
+        bool near = world->start_residual[i] <=
+                    (i == TERN_PLAN_REPLICA ? question->keep_max : question->bound);
         if (!question->starts[i] || !world->there[i] ||
-            (start == TERN_PLAN_SEED && world->there[TERN_PLAN_HELD])) {
+            (start == TERN_PLAN_SEED && world->there[TERN_PLAN_REPLICA])) {
             continue;
         }
-        if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_HELD && near)) {
+        if (start >= TERN_PLAN_INT8 || (start == TERN_PLAN_REPLICA && near)) {
             consider(best, near, cost, world->start_residual[i]);
         }
         if (!near || start == TERN_PLAN_SEED) {
@@ -164,12 +164,12 @@ static void draw_world(struct world *world)
     const uint32_t scale = 1 + 9 * below(2); // of ten times as many bytes not all come inline
     memset(world, 0, sizeof *world);
     question->bound = 0.01 * (double)below(100);
-    question->keep = question->bound * 0.01 * (double)below(101);
+    question->keep_max = question->bound * 0.01 * (double)below(101);
     question->downloads_max = 1 + below(5);
     question->chain = below(7); // none, or now and then more than the client takes
     question->chain_bytes = question->chain > 0 ? scale * (1 + below(12000)) : 0;
     for (int i = 0; i < TERN_PLAN_STARTS; i++) {
-        question->starts[i] = chance(i == TERN_PLAN_HELD ? 95 : 70);
+        question->starts[i] = chance(i == TERN_PLAN_REPLICA ? 95 : 70);
         question->start_bytes[i] = i >= TERN_PLAN_INT8 ? scale * (1 + below(9000)) : 0;
         world->there[i] = chance(85) && question->starts[i];
         world->start_residual[i] = 0.02 * (double)below(100);
@@ -234,20 +234,20 @@ CASE(test_what_cannot_win_is_not_tried)
     struct tern_plan_choice choice;
     const struct tern_plan_ports ports = {&world, begin, pass};
     memset(&world, 0, sizeof world);
-    world.question.bound = world.question.keep = 1.0;
-    world.question.starts[TERN_PLAN_HELD] = world.question.starts[TERN_PLAN_FLOAT32] = true;
+    world.question.bound = world.question.keep_max = 1.0;
+    world.question.starts[TERN_PLAN_REPLICA] = world.question.starts[TERN_PLAN_FLOAT32] = true;
     world.question.start_bytes[TERN_PLAN_FLOAT32] = 100000;
-    world.there[TERN_PLAN_HELD] = world.there[TERN_PLAN_FLOAT32] = true;
-    world.start_residual[TERN_PLAN_HELD] = 0.5;
+    world.there[TERN_PLAN_REPLICA] = world.there[TERN_PLAN_FLOAT32] = true;
+    world.start_residual[TERN_PLAN_REPLICA] = 0.5;
     assert_int_equal(tern_plan_cheapest(&world.question, &ports, &choice), TERN_OK);
     assert_int_equal(choice.count, 0);
     assert_int_equal(world.made, 0);
 
-    world.start_residual[TERN_PLAN_HELD] = 2.0;
-    world.bytes[TERN_PLAN_HELD][0] = 5000;
-    world.residual[TERN_PLAN_HELD][0] = 0.9;
+    world.start_residual[TERN_PLAN_REPLICA] = 2.0;
+    world.bytes[TERN_PLAN_REPLICA][0] = 5000;
+    world.residual[TERN_PLAN_REPLICA][0] = 0.9;
     assert_int_equal(tern_plan_cheapest(&world.question, &ports, &choice), TERN_OK);
     assert_int_equal(choice.cost, 5000 + TERN_PRICE_INLINE);
     assert_int_equal(world.made, 1);
-    assert_int_equal(world.start, TERN_PLAN_HELD);
+    assert_int_equal(world.start, TERN_PLAN_REPLICA);
 }
