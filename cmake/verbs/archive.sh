@@ -41,7 +41,7 @@ archive_open() { # DIR ARCH deb|deb-src
         if [ -n "$mirror" ]; then
             printf '%s\n' "$type $mirror $suite main" >>"$dir/sources.list"
         elif [ "$suite" = "$ARCHIVE_SUITE" ]; then
-            fail "apt on this machine has no source for $suite"
+            fail "apt has no source for $suite. Add one to /etc/apt/sources.list"
         fi
     done
     # Without the option apt takes lists that cannot be fetched for a mere warning.
@@ -58,7 +58,7 @@ archive_packages() { # DIR ARCH PACKAGE...
     archive_apt "$dir" "$arch" install --simulate "$@" >"$dir/chosen" 2>/dev/null
     while read -r package version; do
         found=$(compgen -G "$dir/archives/${package}_${version//:/%3a}_*.deb") ||
-            fail "$package $version for $arch was not downloaded"
+            fail "apt could not download $package $version for $arch"
         printf '%s\n' "$found"
     done < <(awk '$1 == "Inst" { sub(/^\(/, "", $3); print $2, $3 }' "$dir/chosen")
 }
@@ -84,7 +84,7 @@ archive_unpack() { # DIR ARCH ROOT PACKAGE...
     rm -rf -- "$root"
     mkdir -p "$root"
     while IFS= read -r package; do
-        dpkg-deb -x "$package" "$root" || fail "$package cannot be unpacked"
+        dpkg-deb -x "$package" "$root" || fail "dpkg-deb could not unpack $package"
     done <<<"$packages"
     archive_relative_links "$root"
     printf '%s\n' "$*" >"$root/.packages"

@@ -112,11 +112,11 @@ check_beside() { # PART...
     local part
     [ -n "$BENCH_BESIDE" ] || return 0
     for part in "$@"; do
-        [[ $part =~ ^(load|rounds)$ ]] || usage_error "bench: --beside is for load and rounds, and not for $part"
+        [[ $part =~ ^(load|rounds)$ ]] || usage_error "bench: $part cannot be compared with another build; --beside works with load and rounds"
     done
     [ -x "$BENCH_BESIDE/bin/tern-aggregator" ] ||
-        usage_error "bench: --beside $BENCH_BESIDE is no build folder: it has no bin/tern-aggregator"
-    [[ $BENCH_TURNS =~ ^[1-9][0-9]*$ ]] || usage_error "bench: BENCH_TURNS is a whole number from 1 on"
+        usage_error "bench: --beside $BENCH_BESIDE is not a build folder: bin/tern-aggregator is missing there"
+    [[ $BENCH_TURNS =~ ^[1-9][0-9]*$ ]] || usage_error "bench: BENCH_TURNS=$BENCH_TURNS: use a whole number from 1"
     BENCH_BESIDE=$(cd -- "$BENCH_BESIDE" && pwd)
 }
 
@@ -208,14 +208,14 @@ bench_qsvrg() { # OUT
     for table in ${BENCH_TABLES:-even uneven classes}; do
         for strategy in qsvrg fedavg; do
             settings=$("$PYTHON" -B "$TERN_ROOT/lab/bench/qsvrg.py" plan "$EXPERIMENT_DIR" "$table" "$strategy" \
-                "$epochs") || fail "the task '$table' could not be made"
+                "$epochs") || fail "lab/bench/qsvrg.py could not write the table '$table'"
             # shellcheck disable=SC2034
             mapfile -t qsvrg_overrides <<<"$settings"
             run_federation "$table-$strategy" "$TERN_ROOT/configs/experiments/qsvrg.ini" qsvrg_overrides "" \
                 --no-table >"$EXPERIMENT_DIR/qsvrg.log"
             "$PYTHON" -B "$TERN_ROOT/lab/bench/qsvrg.py" read "$made" "$table" "$strategy" "$epochs" \
                 "$EXPERIMENT_DIR/$table-$strategy/state/tern.db" \
-                "$TERN_BUILD/bin/tern-aggregator" "${AGGREGATOR_OPTIONS[@]}" || fail "the run could not be read"
+                "$TERN_BUILD/bin/tern-aggregator" "${AGGREGATOR_OPTIONS[@]}" || fail "lab/bench/qsvrg.py could not read the run's results"
         done
     done
     "$PYTHON" -B "$TERN_ROOT/lab/bench/qsvrg.py" report "$made" --json "$1" \
@@ -230,7 +230,7 @@ bench_lgc() { # OUT
         tasks+=(--task "$task")
     done
     "$PYTHON" -B "$TERN_ROOT/lab/bench/lgc.py" "$TERN_BUILD/bench-bin/bench-lgc" \
-        "idx:$TERN_DATA_DIR,mean=0.286,std=0.353" "${tasks[@]}" --json "$1" || fail "a scheme could not be measured"
+        "idx:$TERN_DATA_DIR,mean=0.286,std=0.353" "${tasks[@]}" --json "$1" || fail "bench-lgc could not measure a scheme"
 }
 
 # A plan of configs/experiments, with its results in build/experiments.
@@ -272,7 +272,7 @@ bench_gateways() { # OUT
     [ -n "${TERN_DATA_DIR:-}" ] || usage_error "bench: gateways needs TERN_DATA_DIR, the folder of Fashion-MNIST"
     begin_experiment
     "$PYTHON" -B "$TERN_ROOT/lab/bench/gateways.py" "$TERN_BUILD" "$TERN_DATA_DIR" "$EXPERIMENT_DIR/gateways" \
-        "${BENCH_ROUNDS:-60}" >"$1" || fail "the sites could not be measured"
+        "${BENCH_ROUNDS:-60}" >"$1" || fail "lab/bench/gateways.py could not measure the sites"
     clean_experiment
     print_numbers "$1"
 }
@@ -284,7 +284,7 @@ bench_participation() { # OUT
     run_federation participation "$TERN_ROOT/configs/experiments/participation.ini" overrides "" --no-table \
         >"$EXPERIMENT_DIR/participation.log"
     "$PYTHON" -B "$TERN_ROOT/lab/bench/participation.py" "$EXPERIMENT_DIR/participation/state/tern.db" \
-        >"$EXPERIMENT_DIR/participation.json" || fail "the meter could not be read"
+        >"$EXPERIMENT_DIR/participation.json" || fail "lab/bench/participation.py could not read the meter"
     start_bench_aggregator idle-day round.min_clients=2
     "$PYTHON" -B "$TERN_ROOT/lab/bench/idle.py" "$TERN_BUILD" "$TERN_ROOT/configs/aggregator.example.ini" \
         "https://127.0.0.1:$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" "$BENCH_CODE" "$BENCH_DIR/client" \
@@ -431,7 +431,7 @@ print(json.dumps({f"{sys.argv[1]}_{key}": value for key, value in json.loads(sai
 bench_crowd() { # OUT
     local connected=${BENCH_CONNECTED:-2000}
     [ "$((connected % BENCH_CROWD_THREADS))" -eq 0 ] ||
-        fail "bench crowd: BENCH_CONNECTED is a multiple of $BENCH_CROWD_THREADS"
+        fail "bench crowd: BENCH_CONNECTED must be a multiple of $BENCH_CROWD_THREADS"
     begin_experiment
     crowd_of closed 0 "$connected"
     crowd_of open "${BENCH_RATE:-1000}" "$connected"
@@ -462,7 +462,7 @@ bench_large() { # OUT
 
 bench_link() { # OUT
     "$PYTHON" -B "$TERN_ROOT/lab/bench/large_model_links.py" "$TERN_BUILD" --json "$1" >/dev/null ||
-        fail "a figure is out of reach, or the federation failed"
+        fail "the federation failed, or a figure could not be measured"
     print_numbers "$1"
 }
 
@@ -480,7 +480,7 @@ bench_size() { # OUT
     start_bench_aggregator size
     "$PYTHON" "$TERN_ROOT/lab/bench/client_memory.py" "$TERN_BUILD" \
         "https://127.0.0.1:$AGGREGATOR_PORT" "$BENCH_DIR/ca.pem" "$BENCH_CODE" \
-        "$BENCH_DIR/client" >"$EXPERIMENT_DIR/memory.json" || fail "the client's memory is not known"
+        "$BENCH_DIR/client" >"$EXPERIMENT_DIR/memory.json" || fail "lab/bench/client_memory.py could not measure the client's memory"
     "$PYTHON" -c 'import json, sys
 sizes = dict(zip(sys.argv[2::2], map(int, sys.argv[3::2])))
 print(json.dumps({**sizes, **json.load(open(sys.argv[1]))}, indent=1))' \

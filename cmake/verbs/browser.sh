@@ -26,7 +26,7 @@ npm_fetch() { # FOLDER-OF-LOCK FOLDER
     if ! (cd "$new" && npm ci --ignore-scripts --no-audit --no-fund --fetch-retries=0 \
         --fetch-timeout=20000) >"$new/log.txt" 2>&1; then
         grep -m 3 'error' "$new/log.txt" >&2 || true
-        warn "npm could not fetch what $lock/package-lock.json lists; the whole output is in $new/log.txt"
+        warn "npm could not fetch the packages of $lock/package-lock.json; its output is in $new/log.txt"
         return 1
     fi
     cp "$lock/package-lock.json" "$new/.complete"
@@ -38,13 +38,13 @@ verb_browser() {
     [ $# -eq 0 ] || usage_error "browser: unknown option '$1'; ./tern browser --help"
     verb_setup build browser
     command -v npm >/dev/null || verb_setup npm
-    npm_fetch "$TERN_ROOT/tests/browser" "$TERN_BUILD/npm/browser" || fail "there is no axe-core"
+    npm_fetch "$TERN_ROOT/tests/browser" "$TERN_BUILD/npm/browser" || fail "axe-core could not be installed, which checks the pages' accessibility"
     build_variant release tern-aggregator make_federation
     say "the dashboard in Chromium"
     rm -rf -- "$TERN_BUILD/browser"
     TERN_BIN_DIR=$TERN_BUILD/bin TERN_TEST_BIN_DIR=$TERN_BUILD/tests TERN_SHOTS=$TERN_BUILD/browser \
         TERN_AXE=$TERN_BUILD/npm/browser/node_modules/axe-core/axe.min.js \
         /usr/bin/python3 "$TERN_ROOT/tests/browser/test_dashboard.py" ||
-        fail "the dashboard is not what it should be; screenshots are in $TERN_BUILD/browser"
+        fail "a check of the dashboard failed; the screenshots are in $TERN_BUILD/browser"
     say "screenshots are in $TERN_BUILD/browser"
 }

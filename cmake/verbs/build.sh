@@ -94,9 +94,9 @@ verb_format() {
     *) usage_error "format: unknown option '$1'" ;;
     esac
     clang-format --version | grep -q 'version 14\.' ||
-        fail "clang-format 14 (Debian 12) decides the layout; this is $(clang-format --version)"
+        fail "the layout needs clang-format 14 (Debian 12); installed is $(clang-format --version)"
     c_files | xargs -0 -P "$(cores)" -n 16 clang-format --style=file "${options[@]}" ||
-        fail "some files are not laid out by .clang-format; ./tern format does it"
+        fail "the layout of these files differs from .clang-format. Run ./tern format"
 }
 
 help_lint() {
@@ -116,7 +116,7 @@ verb_lint() {
     say "clang-tidy"
     find "$TERN_ROOT"/{shared,client,aggregator,ring,lab} -name '*.c' -print0 | sort -z |
         xargs -0 -P "$(cores)" -n 4 clang-tidy --quiet -p "$TERN_BUILD" ||
-        fail "clang-tidy found something"
+        fail "clang-tidy reported the problems above"
 }
 
 help_clean() {
@@ -130,6 +130,6 @@ END
 verb_clean() {
     [ -f "$TERN_BUILD/CMakeCache.txt" ] || [ ! -e "$TERN_BUILD" ] ||
         [ "$TERN_BUILD" = "$TERN_ROOT/build" ] ||
-        fail "$TERN_BUILD does not look like a build folder; remove it yourself"
+        fail "$TERN_BUILD does not look like a build folder: remove it by hand"
     rm -rf -- "$TERN_BUILD"
 }

@@ -67,7 +67,7 @@ quietly() { # LOG WHAT COMMAND...
     shift 2
     if ! "$@" >"$log" 2>&1; then
         tail -n 40 "$log" >&2
-        fail "$what failed; the whole output is in $log"
+        fail "$what failed; its output is in $log"
     fi
 }
 

@@ -126,7 +126,7 @@ cross_tool() { # ARCH NAME
 cross_stripped() { # ARCH PROGRAM
     local stripped
     stripped=$(cross_dir "$1")/stripped
-    "$(cross_tool "$1" strip)" -o "$stripped" "$2" || fail "$2 cannot be stripped"
+    "$(cross_tool "$1" strip)" -o "$stripped" "$2" || fail "strip failed for $2"
     printf '%s\n' "$stripped"
 }
 
@@ -146,7 +146,7 @@ cross_empty_program() { # ARCH OUT
     cross_is_native "$1" || flags=("--sysroot=$(cross_dir "$1")/sysroot")
     echo 'int main(void) { return 0; }' |
         "$(cross_tool "$1" gcc)" "${flags[@]}" -Os -static -x c - -o "$2" ||
-        fail "there is no static C library for $1"
+        fail "no static C library for $1 is installed"
 }
 
 cross_sizes() { # ARCH VARIANT PROGRAM...
@@ -179,7 +179,7 @@ cross_hold_size() { # ARCH
     stripped=$(cross_stripped "$1" "$(cross_dir "$1")/static/bin/tern-client") || exit 1
     bytes=$(stat -c %s "$stripped")
     most=$(cross_most_bytes "$1")
-    [ "$bytes" -le "$most" ] || fail "the static tern-client for $1 takes $bytes bytes, of $most"
+    [ "$bytes" -le "$most" ] || fail "the static tern-client for $1 has $bytes bytes; the limit is $most"
 }
 
 # The documents give sizes for the compiler and libraries of Debian 12.
@@ -190,7 +190,7 @@ cross_hold_documents() { # ARCH VARIANT
     for program in "${programs[@]}"; do
         "$PYTHON" -B "$TERN_ROOT/tests/cross/check_sizes.py" "$TERN_ROOT" "$1" "$2" \
             "$(cross_dir "$1")/$2/bin/$program" "$(cross_tool "$1" strip)" ||
-            fail "a document gives another size of $program for $1, $2: put in the one above"
+            fail "a document has an old size of $program for $1, $2: write the size above"
     done
 }
 
@@ -282,7 +282,7 @@ verb_cross() {
         --test) test=yes ;;
         --long) test=long ;;
         -*) usage_error "cross: unknown option '$1'; ./tern cross --help" ;;
-        *) usage_error "cross: there is no architecture '$1'; amd64, arm64 and armhf are known" ;;
+        *) usage_error "cross: unknown architecture '$1'; use amd64, arm64 or armhf" ;;
         esac
         shift
     done

@@ -28,5 +28,5 @@ verb_docs() {
     local manuals=()
     mapfile -t manuals < <(find "$TERN_BUILD/package" -maxdepth 1 -name '*.[15]' | sort)
     /usr/bin/python3 "$TERN_ROOT/cmake/site/build_site.py" "$output" "${manuals[@]}" ||
-        fail "the pages were not made"
+        fail "cmake/site/build_site.py could not build the pages"
 }

@@ -79,7 +79,7 @@ clean_experiment() {
 begin_experiment() { # [KEEP_DIR]
     # A second signal does not stop the cleaning, which takes seconds at most.
     trap 'trap "" INT TERM HUP; clean_experiment' EXIT
-    trap 'warn "interrupted; stopping everything"; exit 5' INT TERM HUP
+    trap 'warn "interrupted: stopping all programs"; exit 5' INT TERM HUP
     if [ -n "${1:-}" ]; then
         EXPERIMENT_KEEP=yes
         mkdir -p -- "$1"
@@ -181,7 +181,7 @@ run_federation() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE FLEET_OPTION.
     if [ "$ended" != "$fleet" ] || [ "$status" -ge 128 ]; then
         warn "the end of the aggregator's log:"
         tail -n 20 "$dir/aggregator.log" >&2
-        [ "$ended" = "$fleet" ] || fail "tern-aggregator ended in the middle of the run"
+        [ "$ended" = "$fleet" ] || fail "tern-aggregator ended before the run was complete"
         fail "tern-fleet ended with exit code $status"
     elif [ "$status" -ne 0 ]; then # it has said why
         grep '^time=[^ ]* level=error' "$dir/aggregator.log" | tail -n 20 >&2 || true
@@ -276,12 +276,12 @@ take_results() { # RESULTS_FILE WHERE
 # on from its state.
 check_places() { # JSON KEEP_DIR
     if [ -n "$1" ]; then
-        [ ! -e "$1" ] || [ -f "$1" ] || usage_error "experiment: --json $1 is no file"
+        [ ! -e "$1" ] || [ -f "$1" ] || usage_error "experiment: --json $1 is not a regular file"
         [ -w "$(dirname -- "$1")" ] ||
             usage_error "experiment: --json $1: its folder cannot be written to"
     fi
     if [ -n "$2" ] && [ -e "$2/run" ]; then
-        usage_error "experiment: --keep $2: that folder has a run already; name another"
+        usage_error "experiment: --keep $2: the folder already has a run; name another folder"
     fi
 }
 
@@ -337,7 +337,7 @@ verb_experiment() {
             --only) planned=$1 table+=("$1" "$2") ;;
             --jobs)
                 [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] ||
-                    usage_error "experiment: --jobs $2: how many runs at once? A number from 1"
+                    usage_error "experiment: --jobs $2: use a number of simultaneous runs from 1"
                 planned=$1 jobs=$2
                 ;;
             --set)
@@ -351,20 +351,20 @@ verb_experiment() {
             ;;
         -*) usage_error "experiment: unknown option '$1'; ./tern experiment --help" ;;
         *)
-            [ -z "$config" ] || usage_error "experiment: one CONFIG.ini at a time"
+            [ -z "$config" ] || usage_error "experiment: '$1' is a second CONFIG.ini; give one"
             config=$1
             shift
             ;;
         esac
     done
-    [ -n "$config" ] || usage_error "experiment: which CONFIG.ini? See configs/experiments"
+    [ -n "$config" ] || usage_error "experiment: give a CONFIG.ini, for example of configs/experiments"
     [ -f "$config" ] || usage_error "experiment: there is no file '$config'"
     # Of several runs or a single one, and whether lab/deep/run.py makes them, by PyTorch.
     local kind
     kind=$("$PYTHON" -B "$TERN_ROOT/lab/compare.py" kind "$config") || exit 2
     if [[ $kind == planned* ]]; then
         [ -z "$single" ] ||
-            usage_error "experiment: $single is for one run; $config plans several"
+            usage_error "experiment: $config plans several runs, and $single works with a single run"
         local programs=(tern-aggregator tern-fleet)
         if [[ $kind == *deep ]]; then
             groups+=(torch)
@@ -383,11 +383,11 @@ verb_experiment() {
             "${table[@]}"
     fi
     [ -z "$planned" ] ||
-        usage_error "experiment: $planned is for a file with [experiment], which $config is not"
+        usage_error "experiment: $planned needs a section [experiment], which $config does not have"
     check_places "$json" "$keep"
     if [[ $kind == *deep ]]; then
         [ -z "$curves$baseline$keep" ] ||
-            usage_error "experiment: --curves, --baseline and --keep are not for one deep run; a plan has curves"
+            usage_error "experiment: a single deep run has no --curves, --baseline or --keep; a plan has curves"
         run_deep "$config" "$json" "${overrides[@]}"
     fi
     verb_setup "${groups[@]}"
@@ -450,7 +450,7 @@ verb_demo() {
         demo_failover "$@"
         return
     fi
-    [ $# -eq 0 ] || usage_error "demo takes no options but failover; ./tern experiment does"
+    [ $# -eq 0 ] || usage_error "demo: unknown option '$1'; ./tern experiment has options"
     # shellcheck disable=SC2034
     local config=$TERN_ROOT/configs/experiments/demo.ini compressed=() plain=(codec.codec=float32)
     verb_setup build
@@ -480,7 +480,7 @@ demo_failover() {
         *) usage_error "demo failover: unknown option '$1'; ./tern demo --help" ;;
         esac
         if [ "$1" = --keep ]; then
-            [ ! -e "$2/failover" ] || usage_error "demo failover: --keep $2: that folder has a run already; name another"
+            [ ! -e "$2/failover" ] || usage_error "demo failover: --keep $2: the folder already has a run; name another folder"
             keep=$2
         else
             [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || usage_error "demo failover: --clients takes a number from 1 to 9999"
@@ -531,6 +531,6 @@ compare_models() { # WHAT MODEL.f32 OTHER_WHAT OTHER.f32
     one=$(sha256sum <"$2" | cut -d ' ' -f 1)
     other=$(sha256sum <"$4" | cut -d ' ' -f 1)
     printf '\n%s  %s\n%s  %s\n' "$one" "$1" "$other" "$3"
-    [ -n "$one" ] && [ "$one" = "$other" ] || fail "these are different models, and should be one"
+    [ -n "$one" ] && [ "$one" = "$other" ] || fail "the two federations ended with different models; both must end with the same model"
     echo "one and the same model, to the bit"
 }

@@ -67,7 +67,7 @@ firmware_choice() { # OPTION VALUE CHOICE...
             return 0
         fi
     done
-    usage_error "firmware: $option has no '$value'; ./tern firmware --help lists what it has"
+    usage_error "firmware: unknown value '$value' of $option; ./tern firmware --help lists the values"
 }
 
 # Tests images in QEMU against the programs of this machine.
@@ -143,7 +143,7 @@ verb_firmware() {
     [ "$kinds" = both ] || kinds=$(firmware_choice --tls "$kinds" ecdsa psk) || exit 2
     case $storage in
     float32 | int8) ;;
-    *) usage_error "firmware: --error-buffer is float32 or int8; not '$storage'" ;;
+    *) usage_error "firmware: --error-buffer '$storage': use float32 or int8" ;;
     esac
     mapfile -t images < <(all_images "$boards" "$libcs" "$kinds" "$storage")
     case $all,$tests in
@@ -159,5 +159,5 @@ verb_firmware() {
         codec_cost "$sizes" || within=no
         test_firmware "$without" "${images[@]}"
     fi
-    [ "$within" = yes ] || fail "an image or a codec is not what it has to be (named under its table)"
+    [ "$within" = yes ] || fail "an image or a codec exceeds its limit, which the line under its table names"
 }

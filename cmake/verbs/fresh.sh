@@ -102,13 +102,13 @@ verb_fresh() {
     done
     case $suite in
     bookworm | trixie) ;;
-    *) usage_error "fresh: --suite is bookworm or trixie; not '$suite'" ;;
+    *) usage_error "fresh: --suite '$suite': use bookworm or trixie" ;;
     esac
     [ ${#verbs[@]} -gt 0 ] || verbs=(demo test)
     [ "$(id -u)" -eq 0 ] || fail "fresh needs root (chroot): sudo ./tern fresh"
     verb_setup test fresh
     mirror=$(ARCHIVE_SUITE=$suite archive_mirror "$suite")
-    [ -n "$mirror" ] || fail "apt on this machine has no source of Debian"
+    [ -n "$mirror" ] || fail "apt has no source for Debian. Add one to /etc/apt/sources.list"
     FRESH_ROOT=$(mktemp -d "${TMPDIR:-/tmp}/tern-fresh.XXXXXX")
     chmod 755 "$FRESH_ROOT" # a root folder that any user may pass, as on a real machine
     [ "$keep" = yes ] || trap remove_root EXIT

@@ -16,7 +16,7 @@ fuzz_target() { # NAME SECONDS
     "$TERN_BUILD/tests/fuzz_$1" -max_total_time="$2" -timeout=10 -rss_limit_mb=512 \
         -malloc_limit_mb=64 -print_final_stats=1 -artifact_prefix="$learned-" "$learned" \
         "$TERN_ROOT/tests/fuzz/corpus/$1" ||
-        fail "fuzz_$1 failed; again with: $TERN_BUILD/tests/fuzz_$1 $learned-*"
+        fail "fuzz_$1 failed; reproduce: $TERN_BUILD/tests/fuzz_$1 $learned-*"
 }
 
 verb_fuzz() {

@@ -35,12 +35,12 @@ verb_rtl() {
         verb_setup synth
         say "synthesis"
         "$PYTHON" -B "$TERN_ROOT/cmake/verbs/rtl_synth.py" "$TERN_ROOT/firmware_port/rtl" "$TERN_BUILD/rtl" ||
-            fail "the blocks were not synthesized"
+            fail "yosys could not synthesize the blocks"
         return 0
     fi
     verb_setup build rtl
     build_variant release rtl_blocks
     say "simulation"
     TERN_RTL_VALUES=$values TERN_VECTORS=$TERN_BUILD/tests/vectors "$TERN_BUILD/tests/rtl_blocks" ||
-        fail "a block does something else than libtern"
+        fail "the output of a block differs from libtern's"
 }

@@ -35,7 +35,7 @@ available_of() { # PACKAGES...
                 continue 2
             fi
         done
-        fail "apt on this machine has no package $packages"
+        fail "apt has no package $packages. Add a source that has it"
     done
 }
 

@@ -55,7 +55,7 @@ test_everything() { # TEST-OPTION...
     test_part browser browser
     say "everything"
     printf '%s\n' "${parts[@]}"
-    [ "$parts_failed" = no ] || fail "not everything passed"
+    [ "$parts_failed" = no ] || fail "a part failed"
 }
 
 # The tests that the address sanitizer runs, and the programs that scripts with the label "sanitized" start.
@@ -87,7 +87,7 @@ unpack_neighbours() { # [PACKAGE...]
     (archive_open "$TERN_BUILD/archive" "$(dpkg --print-architecture)" deb) || true
     for package in "${missing[@]}"; do
         (archive_program "$TERN_BUILD/archive" "$TERN_BUILD/$package" "$package") ||
-            warn "no $package: what needs it is skipped, or says so"
+            warn "$package could not be unpacked: tests that need it are skipped or fail"
     done
 }
 
@@ -107,7 +107,7 @@ verb_test() {
     done
     if [ -n "${TERN_DATA_DIR:-}" ]; then
         TERN_DATA_DIR=$(cd -- "$TERN_DATA_DIR" 2>/dev/null && pwd) ||
-            fail "TERN_DATA_DIR names a folder that is not there"
+            fail "TERN_DATA_DIR names a folder that does not exist"
         export TERN_DATA_DIR
     fi
     if [ "$extent" = all ]; then
@@ -155,11 +155,11 @@ pass_alone() { # FOLDER
     while IFS=: read -r _ name; do
         in_quarantine | grep -qxF -- "$name" || return 1
     done <"$1/failed.txt"
-    say "the tests in quarantine that failed, once more, one at a time"
+    say "running the failed tests of the quarantine again, one at a time"
     ctest --test-dir "$1" --rerun-failed -j 1 --output-on-failure --no-tests=error \
         --output-log "$1/log-again.txt" || return 1
     while IFS=: read -r _ name; do
-        warn "UNSTEADY: $name failed beside others and passed alone; its first output is above"
+        warn "UNSTEADY: $name failed beside other tests and passed alone; its first output is above"
     done <"$1/failed.txt"
 }
 
@@ -176,7 +176,7 @@ run_tests() { # SKIPS VARIANT... -- CTEST-OPTION...
     # Of those that compute, six more than there are cores: most wait for a program of another now and then.
     local waiting=6 computing=$(($(cores) + 6))
     "$PYTHON" "$TERN_ROOT/cmake/verbs/merge_tests.py" "$all" "$waiting" "$computing" "${variants[@]}" ||
-        fail "the tests could not be listed"
+        fail "cmake/verbs/merge_tests.py could not list the tests"
     say "tests"
     use_memory
     local status=0
@@ -184,10 +184,10 @@ run_tests() { # SKIPS VARIANT... -- CTEST-OPTION...
     ctest --test-dir "$all" -j $((waiting + computing)) --resource-spec-file "$all/resources.json" --output-on-failure \
         --no-tests=error "$@" --output-log "$all/log.txt" || status=$?
     if [ "$skips" = no ] && grep -qE '\*\*\*(Skipped|Not Run)' "$all/log.txt"; then
-        fail "tests were skipped (named above), and --no-skips does not allow that"
+        fail "--no-skips: the tests above were skipped"
     fi
     if [ "$status" -ne 0 ] && pass_alone "$all"; then
         status=0
     fi
-    [ "$status" -eq 0 ] || fail "tests failed; the whole log is $all/log.txt"
+    [ "$status" -eq 0 ] || fail "tests failed; the log is $all/log.txt"
 }

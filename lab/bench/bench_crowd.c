@@ -27,7 +27,7 @@ static const char *const kinds[KINDS] = {"enroll", "checkin", "update"};
 
 struct options {
     uint32_t enrolled;
-    uint32_t connected; // of the enrolled clients
+    uint32_t connected; // number of enrolled clients with a connection
     uint32_t workers;
     uint32_t ms;      // longest duration
     uint32_t updates; // ends after so many; 0: no limit
@@ -131,7 +131,8 @@ static void lose(struct worker *worker, struct member *member, enum tern_result 
 {
     bench_close(&member->connection);
     if (worker->crowd->disconnected++ == 0) {
-        fprintf(stderr, "bench-crowd: a connection is given up: %s\n", tern_result_sentence(why));
+        fprintf(stderr, "bench-crowd: a connection failed and is not retried: %s\n",
+                tern_result_sentence(why));
     }
     member->again = now() + RECONNECT_S;
 }

@@ -15,7 +15,7 @@
 // Bytes of the model per second of waiting after a commit, enough to write a checkpoint of several vectors.
 #define WRITTEN_PER_SECOND 20e6
 
-#define LOCAL_STEPS 20 // of each task
+#define LOCAL_STEPS 20 // local steps that each task asks for
 
 struct load {
     const char *host;
@@ -29,20 +29,20 @@ struct load {
     struct load_work work;
     struct load_client *all;
     struct load_client *
-        *members; // of the round's cohort, which have a task; the last one completes the round
+        *members; // clients with a task of the current round; the last update completes the round
     struct load_client **idle; // the others
     uint32_t member_count;
     uint32_t idle_count;
     pthread_barrier_t barrier;
     _Atomic uint32_t check_ins; // with and without tasks
-    uint32_t idle_check_ins;    // of the phase IDLE
+    uint32_t idle_check_ins;    // check-ins during the phase IDLE
     _Atomic uint32_t accepted;
     _Atomic uint32_t refused;
     _Atomic int failed;      // first failure, an enum tern_result
     _Atomic bool completing; // a round is being committed
     _Atomic bool ended;
     int phase;           // set between barriers
-    double longest_wait; // of a request during a commit, in seconds
+    double longest_wait; // seconds that the slowest request during a commit took
 };
 
 struct worker {
@@ -287,7 +287,7 @@ static void run_round(struct load *load, struct cost costs[PHASES])
 static void start(pthread_t *thread, void *(*body)(void *argument), struct worker *worker)
 {
     if (pthread_create(thread, NULL, body, worker) != 0) {
-        fprintf(stderr, "bench-load: cannot make its threads\n");
+        fprintf(stderr, "bench-load: the threads could not be started\n");
         exit(1);
     }
 }

@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     }
     if (tern_model_from_spec(&model, argv[1]) != TERN_OK ||
         tern_dataset_open(argv[2], NULL, &data, why) != TERN_OK) {
-        fprintf(stderr, "bench-trainer-size: model or data cannot be opened: %s\n", why);
+        fprintf(stderr, "bench-trainer-size: the model or the data could not be opened: %s\n", why);
         return 1;
     }
     const struct tern_builtin_config config = {.model = &model,

@@ -42,7 +42,7 @@ static int open_trainer(const struct tern_trainer_model *model, const char *opti
     trainer.trained = model->trained;
     trainer.file = strdup(options);
     *state = &trainer;
-    return trainer.file != NULL ? TERN_TRAINER_DONE : fail(why, why_size, "there is no memory");
+    return trainer.file != NULL ? TERN_TRAINER_DONE : fail(why, why_size, "out of memory");
 }
 
 static int begin(void *state, const struct tern_trainer_task *task, const float *base,
@@ -51,7 +51,7 @@ static int begin(void *state, const struct tern_trainer_task *task, const float 
     (void)state;
     for (uint64_t i = trainer.trained + PATTERN; i < trainer.count; i++) {
         if (base[i] != base[i - PATTERN]) {
-            return fail(why, why_size, "a frozen value is not what it was");
+            return fail(why, why_size, "the value of a frozen tensor has changed");
         }
     }
     trainer.base = base;
@@ -88,7 +88,7 @@ static int keep_sum(char *why, size_t why_size)
     }
     return file != NULL && fclose(file) == 0 && put
                ? TERN_TRAINER_DONE
-               : fail(why, why_size, "the file of changes cannot be written");
+               : fail(why, why_size, "the file of summed changes could not be written");
 }
 
 static int step(void *state, struct tern_trainer_train_result *result, char *why, size_t why_size)

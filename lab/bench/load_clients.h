@@ -13,7 +13,7 @@ struct load_work {
     const char *join_code; // borrowed
     struct tern_codec codec;
     struct tern_model model;
-    uint8_t replica[TERN_SHA256_SIZE]; // of the initial weights
+    uint8_t replica[TERN_SHA256_SIZE]; // id of the initial weights' replica
     uint8_t *container;                // container of the update
     size_t container_len;
 };
@@ -27,7 +27,7 @@ TERN_MUST_USE enum tern_result load_work_make(struct load_work *work, const char
 
 struct load_client {
     char token[24];
-    uint32_t round; // of its task; 0: no task
+    uint32_t round; // round of the client's task; 0: no task
     uint32_t sequence;
     uint32_t fewer_steps;                  // reports so many local steps fewer than its task has
     uint32_t local_steps;                  // local steps that it reports

@@ -38,7 +38,7 @@ static enum tern_result save(const struct tern_cli *cli, const cJSON *json)
 static int finish(const struct tern_cli *cli, enum tern_result result, const struct bench *bench)
 {
     if (result == TERN_ERR_NO_MEMORY) {
-        return tern_cli_fail(cli, result, "no memory for %zu values; give a smaller --count",
+        return tern_cli_fail(cli, result, "out of memory for %zu values: use a smaller --count",
                              bench->large);
     }
     if (result != TERN_OK) {
@@ -59,7 +59,7 @@ static enum tern_result choose_kernels(const struct tern_cli *cli)
         return TERN_OK;
     }
     fprintf(stderr, "%s: --kernels %s: %s; built in:", cli->program->name, name,
-            result == TERN_ERR_UNKNOWN ? "there is no version with this name"
+            result == TERN_ERR_UNKNOWN ? "no kernels have this name"
                                        : "this processor does not support it");
     for (size_t i = 0; tern_kernels_at(i) != NULL; i++) {
         fprintf(stderr, " %s", tern_kernels_at(i));

@@ -18,7 +18,7 @@ static const struct column columns[] = {
     {.key = NULL},
 };
 
-// This quantizer keeps values of -1, 0 and 1, so that the measurement covers the coder and one pass over the values.
+// The quantizer keeps values of -1, 0 and 1, so that the measurement covers the coder and one pass over the values.
 static const char QUANTIZER[] = "3lc";
 static const char CODER_KEY[] = "coder";
 

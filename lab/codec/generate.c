@@ -51,7 +51,7 @@ static int larger_first(const void *left, const void *right)
     return (*a < *b) - (*a > *b);
 }
 
-// Replaces the `wanted` values of largest magnitude by their signs, the others by 0. Generated values rarely tie.
+// Replaces the `wanted` values of largest magnitude by their signs, the others by 0. Two generated values are rarely equal.
 static bool keep_largest(float *values, size_t count, size_t wanted)
 {
     float *magnitudes = malloc(count * sizeof(float));

@@ -44,12 +44,12 @@ static const struct tern_cli_verb verbs[] = {
 static const struct tern_cli_program program = {
     .name = "tern-bench",
     .summary = "measures the codecs of Tern on this machine",
-    .help =
-        "Figures are of one machine at one time: compare those of one run. What a codec makes of\n"
-        "your own values is told by 'tern-codec compare'.\n"
-        "\n"
-        "Examples:\n"
-        "  tern-bench codec --quick\n",
+    .help = "Figures depend on the machine and its load: compare figures of one run only. For your "
+            "own\n"
+            "values use 'tern-codec compare'.\n"
+            "\n"
+            "Examples:\n"
+            "  tern-bench codec --quick\n",
     .verbs = verbs,
 };
 

@@ -2,7 +2,7 @@
 What the aggregator knows of its own settings, `tern-aggregator serve --check` says
 (aggregator/cli/service_advice.c)."""
 
-# As in the programs' lists of settings.
+# The defaults of the programs' settings.
 USUAL = {"fleet.clients": "10", "round.cohort": "10", "round.min_clients": "2", "round.rounds": "0"}
 
 

@@ -32,7 +32,7 @@ def say(text):
 
 
 def interrupted(*_):
-    sys.stderr.write("tern: interrupted; stopping everything\n")
+    sys.stderr.write("tern: interrupted: stopping all programs\n")
     sys.exit(5)
 
 

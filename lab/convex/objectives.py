@@ -120,7 +120,7 @@ class Objective:
             made[i][i] += self.penalty
         return made
 
-    # What theorems ask for.
+    # Smoothness and strong convexity, which theorems use.
 
     def smoothness(self):
         """L: no gradient of one row, nor of any rows' mean, changes faster than this times the way."""

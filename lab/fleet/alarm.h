@@ -16,7 +16,7 @@ struct tern_alarm {
     double chance;           // figure of the best constant guess
     char guess[96];          // description of that guess, as "always answering 'ok'"
     const char *figure;      // name of the figure
-    uint32_t classes;        // of the data set; 0: not a classifier
+    uint32_t classes;        // number of the data set's classes; 0: not a classifier
     uint32_t planned_rounds; // 0: unknown
     double best;             // best figure so far; valid if `measured`
     bool measured;

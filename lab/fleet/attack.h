@@ -33,8 +33,8 @@ uint32_t tern_attack_count(const struct tern_fleet_settings *settings);
 struct tern_attacker {
     enum tern_attack kind;
     double scale;
-    uint64_t seed;               // of the noise; number and round choose the stream
-    uint32_t number;             // of the client, from 1
+    uint64_t seed;               // seed of the noise; number and round choose the stream
+    uint32_t number;             // the client's number, from 1
     struct tern_trainer trainer; // the honest one; borrowed
 
     const float *base; // start of the current training; borrowed from the client

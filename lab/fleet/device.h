@@ -16,7 +16,7 @@ struct tern_device_away {
 };
 
 struct tern_device {
-    uint32_t number; // of the client, from 1
+    uint32_t number; // the client's number, from 1
     uint64_t seed;
     double speed;    // local steps per second of its virtual time; 0: real speed
     uint64_t budget; // wire bytes per month; 0: no limit

@@ -203,7 +203,7 @@ struct fleet {
     const struct tern_fleet_settings *settings;
     struct tern_shares shares;
     struct tern_model model;
-    uint8_t *manifest; // of the model; NULL: a built-in model without rules
+    uint8_t *manifest; // the model's manifest; NULL: a built-in model without rules
     size_t manifest_len;
     struct tern_pool pool;
     struct tern_pooled pooled;

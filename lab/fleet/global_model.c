@@ -199,7 +199,7 @@ static enum tern_result read_weights(const char *path, const struct tern_model *
 struct measured {
     struct tern_evaluate_result whole;
     struct tern_scores scores;
-    struct tern_client_figures figures; // of a model that is not a classifier
+    struct tern_client_figures figures; // figures of each client, if the model is not a classifier
     cJSON *groups;  // group names of each client; NULL: the partition is not natural
     cJSON *classes; // class names; empty: labels are numbers
 };

@@ -15,7 +15,7 @@
 // A client and its accuracy on its own data.
 struct tern_client_score {
     double accuracy;                      // by tern_scores_make(); NAN: there is no such client
-    uint32_t number;                      // of the client, from 1
+    uint32_t number;                      // the client's number, from 1
     char groups[TERN_CLIENT_GROUPS_TEXT]; // empty: the partition is not natural
 };
 

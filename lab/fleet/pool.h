@@ -39,8 +39,8 @@ struct tern_pool_seat {
     struct tern_pool *pool;
     struct tern_view train;
     struct tern_view test;
-    struct tern_pool_worker *held; // NULL outside of training
-    struct tern_trainer port;      // of the held trainer
+    struct tern_pool_worker *held; // the borrowed worker; NULL while the member does not train
+    struct tern_trainer port;      // calls the borrowed worker's trainer
 };
 
 // Returns the seat's trainer port. Its `begin` waits for a free trainer, which the seat holds until

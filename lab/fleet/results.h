@@ -13,15 +13,16 @@
 #include <stdio.h>
 
 struct tern_fleet_results {
-    char codec[TERN_CODEC_SPEC_MAX];           // codec of updates, from the tasks
-    char model[64];                            // spec of the model
-    char model_hash[2 * TERN_SHA256_SIZE + 1]; // of the final global model, hex; "": unfinished
+    char codec[TERN_CODEC_SPEC_MAX]; // codec of updates, from the tasks
+    char model[64];                  // spec of the model
+    char model_hash[2 * TERN_SHA256_SIZE +
+                    1]; // SHA-256 of the final global model, hex; "": unfinished
     uint64_t seed;
     uint32_t clients; // training clients
     uint32_t cohort;  // largest number of updates in a round
     uint32_t rounds;  // evaluated versions
     double seconds;
-    uint32_t values;          // of the model; 0: read from a file
+    uint32_t values;          // number of the model's values; 0: the model was read from a file
     uint64_t float32_payload; // bytes of an uncompressed update
 
     // Every byte of every client that trains (enrolment, handshakes and idle check-ins included,

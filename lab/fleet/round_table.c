@@ -188,7 +188,7 @@ void tern_fleet_print_comparison(const struct tern_fleet_results *run, const cha
         fprintf(out, "%-9s %21.1f %23.1f   local steps, mean of an update\n", "steps",
                 run->local_steps, baseline->local_steps);
     }
-    if (!isnan(accuracy) && !isnan(base_accuracy)) { // of classifiers
+    if (!isnan(accuracy) && !isnan(base_accuracy)) { // both runs trained classifiers
         fprintf(out, "%-9s %21.4f %23.4f %+18.2f points (replica)\n", "accuracy", accuracy,
                 base_accuracy, 100 * (accuracy - base_accuracy));
     }

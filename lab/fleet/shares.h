@@ -13,7 +13,7 @@
 struct tern_shares {
     enum tern_partition_kind kind;
     struct tern_data data;
-    struct tern_partition partition; // of the training examples among `clients`
+    struct tern_partition partition; // assigns the training examples to `clients` clients
     struct tern_dataset flipped;     // training examples with the labels of tern_shares_flip()
     uint16_t *flipped_labels;
     pthread_mutex_t mutex; // guards the members below, and values that are measured or scaled

@@ -32,7 +32,7 @@ struct tern_autoencoder_settings {
     enum tern_autoencoder_pattern pattern;
     uint32_t width; // filters of the first convolution, even, 2 to TERN_AUTOENCODER_MAX_WIDTH; the
         // others have the paper's ratio to it: encoder 1, 2, 4, 1; decoder 1/2, 1, 2, 1/2
-    uint32_t channels; // of the code, 1 to TERN_AUTOENCODER_MAX_CHANNELS: numbers per 16 values
+    uint32_t channels; // the code's numbers per 16 values: 1 to TERN_AUTOENCODER_MAX_CHANNELS
     uint32_t decoders; // 1: shared by all nodes, as in a ring; else one per node
 };
 
@@ -45,7 +45,7 @@ struct tern_autoencoder_layer {
     uint32_t outputs; // channels
     uint32_t width;   // 3 or 1
     uint32_t stride;  // 2 or 1: positions of the longer side per position of the shorter
-    uint32_t offset;  // of its weights within the encoder or decoder
+    uint32_t offset;  // index of the layer's first weight within the encoder or decoder
     bool transposed;
 };
 

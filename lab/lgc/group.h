@@ -52,14 +52,14 @@ struct tern_lgc_settings {
     float density; // share of each tensor that is picked; 0.001 in the paper
     // share of the learned picks sent as innovation (parameter server); 0.1 in the paper, algorithm 1
     float innovation;
-    float momentum;           // of the clients' velocities, 0 <= momentum < 1
+    float momentum;           // momentum of the clients' velocities, 0 <= momentum < 1
     struct tern_codec code;   // codec of codes: float32, float16, bfloat16, int8
-    uint32_t exact_rounds;    // 200 in the paper
+    uint32_t exact_rounds;    // rounds of the phase `exact`; 200 in the paper
     uint32_t training_rounds; // at least; 300 in the paper
     // largest reconstruction loss, as share of the mean square, to start the coded phase
     float accept;
-    uint32_t width;    // of the autoencoder; 64 in the paper
-    uint32_t channels; // 4 in the paper
+    uint32_t width;    // width of the autoencoder; 64 in the paper
+    uint32_t channels; // channels of a code; 4 in the paper
     struct tern_autoencoder_training training;
     uint64_t seed;
 };
@@ -86,7 +86,8 @@ struct tern_lgc_refusal {
 struct tern_lgc_tally {
     uint64_t rounds;
     uint64_t client_rounds;
-    uint64_t up[TERN_LGC_PIECE_KINDS]; // in a ring: bytes that nodes pass on
+    uint64_t
+        up[TERN_LGC_PIECE_KINDS]; // bytes sent to the server; in a ring: bytes that nodes forward
     uint64_t down[TERN_LGC_PIECE_KINDS];
     uint64_t leader_up; // bytes of the leaders, one per round
 };

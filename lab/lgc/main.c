@@ -118,13 +118,14 @@ static enum tern_result world_open(const struct world_settings *settings, struct
     *world = (struct world){.settings = *settings};
     enum tern_result result = tern_model_from_spec(&world->model, settings->model);
     if (result != TERN_OK) {
-        snprintf(why, TERN_DATA_WHY_MAX, "model '%s' is no built-in model", settings->model);
+        snprintf(why, TERN_DATA_WHY_MAX, "model '%s' is not a built-in model", settings->model);
         return result;
     }
     result = open_data(world, why);
     if (result == TERN_OK) {
         result = place_trainer(world);
-        snprintf(why, TERN_DATA_WHY_MAX, "the trainer does not take this model with these data: %s",
+        snprintf(why, TERN_DATA_WHY_MAX,
+                 "the built-in trainer cannot train this model on this data: %s",
                  tern_result_sentence(result));
     }
     if (result != TERN_OK) {
@@ -217,35 +218,48 @@ static const struct key keys[] = {
     {"data", TEXT, WORLD(data), "digits:train=6000,test=2000,size=28,seed=1", 0, 0, NULL,
      "spec of a data set"},
     {"partition", CHOICE, WORLD(partition), "iid", 0, 0, partitions, "iid, dirichlet or shards"},
-    {"alpha", NUMBER, WORLD(alpha), "0.5", 0.001, 1000000, NULL, "of dirichlet"},
-    {"clients", WHOLE, WORLD(clients), "10", 1, 1000, NULL, ""},
-    {"rounds", WHOLE, WORLD(rounds), "1000", 1, MANY, NULL, "of one step each"},
-    {"batch", WHOLE, WORLD(batch_size), "16", 1, 65536, NULL, "examples of a step"},
-    {"rate", NUMBER, WORLD(learning_rate), "0.01", 0, 1000, NULL, "of the first round"},
+    {"alpha", NUMBER, WORLD(alpha), "0.5", 0.001, 1000000, NULL,
+     "concentration of the partition dirichlet"},
+    {"clients", WHOLE, WORLD(clients), "10", 1, 1000, NULL, "number of clients"},
+    {"rounds", WHOLE, WORLD(rounds), "1000", 1, MANY, NULL, "number of rounds, of one step each"},
+    {"batch", WHOLE, WORLD(batch_size), "16", 1, 65536, NULL, "number of examples in a step"},
+    {"rate", NUMBER, WORLD(learning_rate), "0.01", 0, 1000, NULL,
+     "learning rate in the first round"},
     {"rate_final", NUMBER, WORLD(rate_final), "0.0001", 0, 1000, NULL,
-     "which it approaches in the last round, by a cosine"},
-    {"seed", WHOLE, WORLD(seed), "1", 0, MANY, NULL, "of data, batches, leaders and weights"},
-    {"evaluate_every", WHOLE, OWN(evaluate_every), "100", 1, MANY, NULL, "rounds"},
-    {"density", NUMBER, LGC(density), "0.001", 0.000001, 1, NULL, "share of a tensor's values"},
-    {"innovation", NUMBER, LGC(innovation), "0.1", 0.000001, 1, NULL, "share of the learned picks"},
-    {"momentum", NUMBER, LGC(momentum), "0.9", 0, 0.999999, NULL, "of the clients' velocities"},
-    {"exact", WHOLE, LGC(exact_rounds), "100", 0, MANY, NULL, "rounds in which all values go"},
+     "learning rate in the last round; it falls along a cosine"},
+    {"seed", WHOLE, WORLD(seed), "1", 0, MANY, NULL, "seed of data, batches, leaders and weights"},
+    {"evaluate_every", WHOLE, OWN(evaluate_every), "100", 1, MANY, NULL,
+     "rounds between two evaluations"},
+    {"density", NUMBER, LGC(density), "0.001", 0.000001, 1, NULL,
+     "share of a tensor's values that a round picks"},
+    {"innovation", NUMBER, LGC(innovation), "0.1", 0.000001, 1, NULL,
+     "share of the learned picks that are sent as innovation"},
+    {"momentum", NUMBER, LGC(momentum), "0.9", 0, 0.999999, NULL,
+     "momentum of the clients' velocities"},
+    {"exact", WHOLE, LGC(exact_rounds), "100", 0, MANY, NULL,
+     "rounds that send all values unchanged"},
     {"training", WHOLE, LGC(training_rounds), "200", 0, MANY, NULL,
-     "rounds at least that the autoencoder is trained in"},
+     "minimum number of rounds that train the autoencoder"},
     {"accept", NUMBER, LGC(accept), "0.9", 0.000001, 1000000, NULL,
      "reconstruction loss below which codes are used, as a share of the mean square"},
-    {"code", CODEC, LGC(code), "float16", 0, 0, NULL, "codec of codes"},
+    {"code", CODEC, LGC(code), "float16", 0, 0, NULL, "codec that encodes codes"},
     {"feedback", CHOICE, LGC(feedback), "decoded", 0, 0, feedbacks,
-     "decoded: buffers keep what decoding missed; cleared: the paper's"},
-    {"width", WHOLE, LGC(width), "64", 2, 256, NULL, "of the autoencoder"},
-    {"channels", WHOLE, LGC(channels), "4", 1, 64, NULL, "of a code, for 16 values"},
-    {"coder_rate", NUMBER, LGC(training.learning_rate), "0.001", 0, 1000, NULL, "of its training"},
-    {"coder_momentum", NUMBER, LGC(training.momentum), "0", 0, 0.999999, NULL, "of its training"},
-    {"coder_clip", NUMBER, LGC(training.clip), "0", 0, 1000000, NULL, "of its training"},
-    {"similarity", NUMBER, LGC(training.similarity), "0.5", 0, 1000000, NULL, "lambda_2"},
-    {"late", WHOLE, OWN(late), "0", 0, MANY, NULL, "round in which the last client joins"},
+     "decoded: buffers keep the decoding errors; cleared: buffers are cleared, as in the paper"},
+    {"width", WHOLE, LGC(width), "64", 2, 256, NULL, "width of the autoencoder"},
+    {"channels", WHOLE, LGC(channels), "4", 1, 64, NULL,
+     "channels of a code: its numbers per 16 values"},
+    {"coder_rate", NUMBER, LGC(training.learning_rate), "0.001", 0, 1000, NULL,
+     "learning rate of the autoencoder"},
+    {"coder_momentum", NUMBER, LGC(training.momentum), "0", 0, 0.999999, NULL,
+     "momentum of the autoencoder's training"},
+    {"coder_clip", NUMBER, LGC(training.clip), "0", 0, 1000000, NULL,
+     "clipping norm of the autoencoder's gradient; 0: none"},
+    {"similarity", NUMBER, LGC(training.similarity), "0.5", 0, 1000000, NULL,
+     "weight of the similarity loss (lambda_2 in the paper)"},
+    {"late", WHOLE, OWN(late), "0", 0, MANY, NULL,
+     "round in which the last client joins; 0: at the start"},
     {"lose", WHOLE, OWN(lose), "0", 0, MANY, NULL,
-     "the leader's update is lost in every so manieth round"},
+     "rounds between two losses of the leader's update; 0: none is lost"},
 };
 
 enum { KEYS = sizeof keys / sizeof keys[0] };
@@ -265,8 +279,8 @@ static bool read_number(const struct key *key, const char *value, void *member)
     const bool whole = key->kind == WHOLE;
     if (errno != 0 || end == value || *end != '\0' || !(number >= key->least) ||
         !(number <= key->most) || (whole && number != (double)(uint64_t)number)) {
-        snprintf(range, sizeof range, "a %snumber from %.9g to %.9g is needed",
-                 whole ? "whole " : "", key->least, key->most);
+        snprintf(range, sizeof range, "use a %snumber from %.9g to %.9g", whole ? "whole " : "",
+                 key->least, key->most);
         return wrong(key, value, range);
     }
     if (!whole) {
@@ -338,7 +352,8 @@ static bool read_word(const char *word, struct options *options)
             return read_value(&keys[i], equals + 1, options);
         }
     }
-    fprintf(stderr, "bench-lgc: '%s' is no KEY=VALUE that is known; bench-lgc help lists them\n",
+    fprintf(stderr,
+            "bench-lgc: '%s' is not KEY=VALUE with a known key. `bench-lgc help` lists the keys\n",
             word);
     return false;
 }
@@ -567,15 +582,15 @@ static int run_all(struct run *run)
 {
     enum tern_result result = open_scheme(run);
     if (result != TERN_OK) {
-        return fail("the scheme does not take these settings or this model", result);
+        return fail("the scheme does not support these settings or this model", result);
     }
     tern_model_init_weights(&run->world.model, run->options.world.seed, run->weights);
     result = play(run);
     // Divergence is a result, too.
     run->diverged = result == TERN_ERR_TRAINER || result == TERN_ERR_NON_FINITE;
     if (result != TERN_OK && !run->diverged) {
-        fprintf(stderr, "bench-lgc: in round %u\n", run->round);
-        return fail("it came to an end", result);
+        fprintf(stderr, "bench-lgc: round %u failed\n", run->round);
+        return fail("the run ended early", result);
     }
     print(run);
     return 0;

@@ -14,9 +14,10 @@ enum tern_lgc_role { TERN_LGC_EXACT, TERN_LGC_PLAIN, TERN_LGC_LEARNED };
 
 struct tern_lgc_part {
     enum tern_lgc_role role;
-    uint32_t offset; // of its values in the model
+    uint32_t offset; // index of the part's first value in the model
     uint32_t count;
-    uint32_t first; // of its values among the exact ones, or among the picked ones
+    uint32_t
+        first; // index of the part's first value among the exact values, or among the picked values
     uint32_t picks; // values picked per round; exact: count
 };
 

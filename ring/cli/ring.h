@@ -1,4 +1,4 @@
-// What the files of tern-ring share: its settings, this peer, its learner and the verbs. Used by the main thread alone.
+// Settings, peer, learner and verbs of tern-ring, shared by its files. Used by the main thread alone.
 #ifndef TERN_RING_H
 #define TERN_RING_H
 

@@ -15,7 +15,7 @@ struct reading {
     char *why;
     bool has_groups;
     unsigned groups;
-    char names[TERN_RING_MEMBERS_MAX][TERN_RING_NAME_SIZE]; // of the groups
+    char names[TERN_RING_MEMBERS_MAX][TERN_RING_NAME_SIZE]; // names of the groups
 };
 
 static enum tern_result refuse(const struct reading *reading, const char *reason)

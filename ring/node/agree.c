@@ -188,7 +188,7 @@ static void drop_silent(const struct run *run, uint32_t peer)
     tern_ring_mesh_drop(run->agreement->mesh, peer, text);
 }
 
-// Whether an awaited_peers peer has been silent for too long.
+// Whether an awaited peer has been silent for too long.
 static bool is_silent(const struct run *run, uint32_t peer, uint64_t now_ms)
 {
     const uint64_t heard_ms = tern_ring_mesh_last_received_ms(run->agreement->mesh, peer);

@@ -44,7 +44,7 @@ struct tern_ring_node_config {
     uint32_t rounds;         // the run ends when the model has this version
     uint32_t evaluate_every; // rounds; 0 = never
     float learning_rate;     // > 0
-    uint64_t timeout_ms;     // as in struct tern_ring_agreement
+    uint64_t timeout_ms;     // a peer that is silent for longer is left out
     uint64_t start_ms;
     const volatile sig_atomic_t *abort; // nonzero: end with TERN_ERR_STATE
 };

@@ -10,7 +10,7 @@
 #define TERN_RING_STATE_WHY_MAX 320
 
 struct tern_ring_state {
-    uint32_t version; // of the model: its number of rounds
+    uint32_t version; // version of the model: its number of rounds
     uint32_t count;   // values of the model
     uint32_t peers;
     float *weights; // [count]

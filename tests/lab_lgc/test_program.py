@@ -65,7 +65,7 @@ class Program(unittest.TestCase):
         self.assertEqual(lgc.row("lgc", told, told)[1], "diverged in round %d" % told["diverged_in"])
 
     def test_words_that_are_wrong_are_named(self):
-        for word, said in (("densty=1", "densty=1"), ("density=2", "density=2: a number from"),
+        for word, said in (("densty=1", "densty=1"), ("density=2", "density=2: use a number from"),
                            ("clients=1.5", "a whole number"), ("scheme=lgc", "lgc-server, lgc-ring-mean"),
                            ("scheme=codec:3lc:s=2", "s is 1 to"), ("rounds", "'rounds'")):
             done = run(word)

@@ -309,7 +309,7 @@ cell = images | data.source=idx
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=240)
         self.assertEqual(process.returncode, 5, err)
-        self.assertIn("interrupted; stopping everything", err)
+        self.assertIn("interrupted: stopping all programs", err)
         self.assert_nothing_is_left()
         self.assertEqual(list((self.folder / "runs").glob("*.json")), [])
 
@@ -325,11 +325,11 @@ cell = images | data.source=idx
         self.refused("'codec=3lc' is not section.key=value", self.planned("a | codec=3lc"))
         plan = self.planned("a")
         self.refused("there is no folder 'none'", plan, "--svg", "none/all.svg")
-        self.refused("--baseline is for one run", plan, "--baseline", "run.json")
-        self.refused("--only is for a file with [experiment]", self.config(), "--only", "a")
-        self.refused("--set experiment.seeds=1 is for a file with", self.config(), "--set",
+        self.refused("--baseline works with a single run", plan, "--baseline", "run.json")
+        self.refused("--only needs a section [experiment]", self.config(), "--only", "a")
+        self.refused("--set experiment.seeds=1 needs a section", self.config(), "--set",
                      "experiment.seeds=1")
-        self.refused("--jobs 0: how many runs", plan, "--jobs", "0")
+        self.refused("--jobs 0: use a number", plan, "--jobs", "0")
 
     def table(self, name, rows_of, hole=None):
         """A CSV of two classes with so many rows of each site; a value is missing in row `hole` of each."""
@@ -367,9 +367,9 @@ cell = images | data.source=idx
              str(config), "--set", "federation.model=softmax:2-2", *options[4:], "--set", "data.source=" + other, "one.json",
              "kept/run/global.f32"], cwd=self.folder, capture_output=True, text=True, check=True)
         self.assertIn("clients unknown", found.stdout)
-        self.refused("--keep kept: that folder has a run already; name another", config, *options,
+        self.refused("--keep kept: the folder already has a run; name another folder", config, *options,
                      "--keep", "kept")
-        self.refused("--json tmp is no file", config, *options, "--json", "tmp")
+        self.refused("--json tmp is not a regular file", config, *options, "--json", "tmp")
 
     def test_every_run_is_checked_before_the_first(self):
         table = self.table("table.csv", {"x": 5})
