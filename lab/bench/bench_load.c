@@ -28,9 +28,8 @@ struct load {
     clockid_t cpu; // processor time of the aggregator
     struct load_work work;
     struct load_client *all;
-    struct load_client *
-        *members; // clients with a task of the current round; the last update completes the round
-    struct load_client **idle; // the others
+    struct load_client **members; // clients with a task of the current round
+    struct load_client **idle;    // clients without a task
     uint32_t member_count;
     uint32_t idle_count;
     pthread_barrier_t barrier;

@@ -86,8 +86,7 @@ struct tern_lgc_refusal {
 struct tern_lgc_tally {
     uint64_t rounds;
     uint64_t client_rounds;
-    uint64_t
-        up[TERN_LGC_PIECE_KINDS]; // bytes sent to the server; in a ring: bytes that nodes forward
+    uint64_t up[TERN_LGC_PIECE_KINDS]; // bytes sent; in a ring: forwarded
     uint64_t down[TERN_LGC_PIECE_KINDS];
     uint64_t leader_up; // bytes of the leaders, one per round
 };

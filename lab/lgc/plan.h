@@ -16,8 +16,7 @@ struct tern_lgc_part {
     enum tern_lgc_role role;
     uint32_t offset; // index of the part's first value in the model
     uint32_t count;
-    uint32_t
-        first; // index of the part's first value among the exact values, or among the picked values
+    uint32_t first; // index of its first exact or picked value
     uint32_t picks; // values picked per round; exact: count
 };
 
