@@ -613,7 +613,7 @@ static const struct route page_route = {"/", "GET", true, .reply = reply_page};
 #define ARGUMENT_MAX 16
 
 // Whether the path matches this form. argument: the part of the path at "{}".
-static bool fits(const char *path, const char *form, char argument[ARGUMENT_MAX])
+static bool matches_form(const char *path, const char *form, char argument[ARGUMENT_MAX])
 {
     const char *gap = strstr(form, "{}");
     argument[0] = '\0';
@@ -642,7 +642,7 @@ static const struct route *route_of(const struct tern_http_request *request, boo
         return strcmp(request->method, "GET") == 0 ? &page_route : NULL;
     }
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        if (fits(request->path, routes[i].path, argument)) {
+        if (matches_form(request->path, routes[i].path, argument)) {
             *known = true;
             if (strcmp(request->method, routes[i].method) == 0) {
                 return &routes[i];
@@ -705,7 +705,7 @@ static const char *value_of(const char *parameter, const char *name)
 }
 
 // Reads a parameter's value as a number. False: the value is no number, or out of range.
-static bool take_number(const char *text, uint64_t least, uint64_t most, uint64_t *value)
+static bool parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *value)
 {
     const char *end = tern_get_decimal(text, value);
     return end != text && (*end == '\0' || *end == '&') && *value >= least && *value <= most;
@@ -719,7 +719,7 @@ static int hex_digit(char c)
 }
 
 // Decodes a parameter's value (%41, +). False: the value is too long or malformed.
-static bool take_text(const char *text, char *value, size_t size, const char **wanted)
+static bool decode_text(const char *text, char *value, size_t size, const char **wanted)
 {
     size_t len = 0;
     for (; *text != '\0' && *text != '&'; text++) {
@@ -743,39 +743,40 @@ static bool take_text(const char *text, char *value, size_t size, const char **w
     return true;
 }
 
-static bool take_parameter(const char *parameter, struct admin_job *job)
+static bool parse_parameter(const char *parameter, struct admin_job *job)
 {
     const char *value;
     uint64_t number = 0;
     if ((value = value_of(parameter, "limit")) != NULL) {
-        const bool good = take_number(value, 1, LIST_LIMIT, &number);
+        const bool good = parse_number(value, 1, LIST_LIMIT, &number);
         job->query.limit = (uint32_t)number;
         return good;
     }
     if ((value = value_of(parameter, "after")) != NULL) {
-        return take_number(value, 0, UINT32_MAX - LIST_LIMIT, &job->query.after);
+        return parse_number(value, 0, UINT32_MAX - LIST_LIMIT, &job->query.after);
     }
     if ((value = value_of(parameter, "last")) != NULL) {
-        return take_number(value, 1, LIST_LIMIT, &job->query.last);
+        return parse_number(value, 1, LIST_LIMIT, &job->query.last);
     }
     if ((value = value_of(parameter, "columns")) != NULL) {
-        return take_text(value, job->columns, sizeof job->columns, &job->query.columns);
+        return decode_text(value, job->columns, sizeof job->columns, &job->query.columns);
     }
     if ((value = value_of(parameter, "where")) != NULL) {
-        return take_text(value, job->where, sizeof job->where, &job->query.where);
+        return decode_text(value, job->where, sizeof job->where, &job->query.where);
     }
     if ((value = value_of(parameter, "sort")) != NULL) {
-        return take_text(value, job->sort, sizeof job->sort, &job->query.sort);
+        return decode_text(value, job->sort, sizeof job->sort, &job->query.sort);
     }
     return false;
 }
 
-// Reads the options of a list, each optional, in any order. Without a limit, a list whose rows have no key is complete.
+// Reads the options of a list, each optional, in any order. Without the option `limit`, a list without a key has all
+// rows.
 static bool parse_list(const char *query, struct admin_job *job)
 {
     job->query.limit = job->view->key != NULL ? LIST_LIMIT : 0;
     while (*query != '\0') {
-        if (!take_parameter(query, job)) {
+        if (!parse_parameter(query, job)) {
             return false;
         }
         query += strcspn(query, "&");
@@ -796,8 +797,8 @@ __attribute__((format(printf, 2, 3))) static bool explain_fault(char why[TERN_AD
     return false;
 }
 
-static bool take_integer(const cJSON *item, uint64_t most, uint64_t *value,
-                         char why[TERN_ADMIN_WHY_MAX])
+static bool parse_integer(const cJSON *item, uint64_t most, uint64_t *value,
+                          char why[TERN_ADMIN_WHY_MAX])
 {
     const double number = cJSON_GetNumberValue(item); // NaN if the item is no number
     if (!(number >= 1.0 && number <= (double)most) || (double)(uint64_t)number != number) {
@@ -808,7 +809,7 @@ static bool take_integer(const cJSON *item, uint64_t most, uint64_t *value,
     return true;
 }
 
-static bool take_label(const cJSON *item, struct admin_job *job, char why[TERN_ADMIN_WHY_MAX])
+static bool parse_label(const cJSON *item, struct admin_job *job, char why[TERN_ADMIN_WHY_MAX])
 {
     const char *text = cJSON_GetStringValue(item);
     const size_t len = text != NULL ? strlen(text) : 0;
@@ -823,7 +824,7 @@ static bool take_label(const cJSON *item, struct admin_job *job, char why[TERN_A
     return true;
 }
 
-static bool take_tags(const cJSON *item, struct admin_job *job, char why[TERN_ADMIN_WHY_MAX])
+static bool parse_tags(const cJSON *item, struct admin_job *job, char why[TERN_ADMIN_WHY_MAX])
 {
     const char *text = cJSON_GetStringValue(item);
     char wrong[TERN_TAG_WHY_MAX];
@@ -834,24 +835,24 @@ static bool take_tags(const cJSON *item, struct admin_job *job, char why[TERN_AD
            explain_fault(why, "\"tags\": %s.", wrong);
 }
 
-static bool take_key(const cJSON *item, struct admin_job *job, char why[TERN_ADMIN_WHY_MAX])
+static bool parse_key(const cJSON *item, struct admin_job *job, char why[TERN_ADMIN_WHY_MAX])
 {
     uint64_t number = 0;
     if (strcmp(item->string, "uses") == 0) {
-        const bool good = take_integer(item, CODE_USES_MAX, &number, why);
+        const bool good = parse_integer(item, CODE_USES_MAX, &number, why);
         job->uses = (uint32_t)number;
         return good;
     }
     if (strcmp(item->string, "expires_s") == 0) {
-        const bool good = take_integer(item, CODE_EXPIRES_S_MAX, &number, why);
+        const bool good = parse_integer(item, CODE_EXPIRES_S_MAX, &number, why);
         job->expires_ms = number * 1000;
         return good;
     }
     if (strcmp(item->string, "label") == 0) {
-        return take_label(item, job, why);
+        return parse_label(item, job, why);
     }
     if (strcmp(item->string, "tags") == 0) {
-        return take_tags(item, job, why);
+        return parse_tags(item, job, why);
     }
     if (strcmp(item->string, "evaluator") == 0) {
         job->evaluator = cJSON_IsTrue(item);
@@ -885,7 +886,7 @@ static bool read_code(const struct tern_http_request *request, struct admin_job 
         if (cJSON_GetObjectItemCaseSensitive(json, item->string) != item) {
             good = explain_fault(why, "The key \"%s\" is given twice.", item->string);
         }
-        good = good && take_key(item, job, why);
+        good = good && parse_key(item, job, why);
     }
     cJSON_Delete(json);
     return good;
@@ -894,7 +895,7 @@ static bool read_code(const struct tern_http_request *request, struct admin_job 
 // --- Arguments of a job
 
 // Parses the argument of a path as a number (decimal, no leading zeros; otherwise 0) and as the id of a join code.
-static void take_argument(const char *argument, struct admin_job *job)
+static void parse_argument(const char *argument, struct admin_job *job)
 {
     const char *end = tern_get_decimal(argument, &job->number);
     if (*end != '\0' || argument[0] == '0' || job->number > UINT32_MAX) {
@@ -909,7 +910,7 @@ static void take_argument(const char *argument, struct admin_job *job)
 static bool parse(const struct route *route, const struct tern_http_request *request,
                   const char *argument, struct admin_job *job, char why[TERN_ADMIN_WHY_MAX])
 {
-    take_argument(argument, job);
+    parse_argument(argument, job);
     if (route->job == tern_admin_enroll_code) {
         return read_code(request, job, why);
     }

@@ -18,8 +18,8 @@
 // database itself and takes no time of the service. One child runs at a time, for at most a minute; its output is held in
 // memory until it is sent.
 enum tern_tool {
-    TERN_TOOL_DOCTOR, // replies a JSON array of findings
-    TERN_TOOL_EXPORT, // replies a .safetensors file
+    TERN_TOOL_DOCTOR, // its reply is a JSON array of findings
+    TERN_TOOL_EXPORT, // its reply is a .safetensors file
 };
 
 struct tern_tools {
@@ -67,7 +67,7 @@ struct admin_job {
     char columns[1024];
     char where[512];
     char sort[64];
-    // From the body of POST /enroll-codes.
+    // The values in the body of POST /enroll-codes.
     uint32_t uses;
     uint64_t expires_ms; // time until the code expires
     char label[TERN_DB_NAME_MAX];

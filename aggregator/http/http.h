@@ -114,7 +114,7 @@ struct tern_http_request {
     const char *cookie;          // value of Cookie, "" when absent
     const char *origin;          // value of Origin, "" when absent
     const char *peer;            // address without port, for logs
-    struct tern_address address; // of the peer, for rate limits
+    struct tern_address address; // the peer's address, for rate limits
     bool peer_is_cache;          // the peer's address is in tern_http_config.cache_from
     uint64_t psk_client;         // the client whose pre-shared key the handshake proved; 0 = none
     const char *certificate;     // common name of the client's certificate; "" = none
@@ -265,8 +265,8 @@ TERN_MUST_USE enum tern_result tern_http_start(const struct tern_http_config *co
                                                const struct tern_http_handler *handler,
                                                struct tern_http_server **server, char why[256]);
 
-// Uses these files for new connections. On an error nothing changes. Requires a server that was started with a
-// certificate; one call at a time.
+// Replaces the PEM files that new connections use. On an error nothing changes. Requires a server that was started with
+// a certificate; one call at a time.
 // TERN_ERR_CONFIG  like tern_http_start()
 TERN_MUST_USE enum tern_result tern_http_reload_files(struct tern_http_server *server,
                                                       const struct tern_http_files *files,

@@ -15,7 +15,7 @@
 // disagreed about the end of a line or head, bytes of one peer would become another client's request (request
 // smuggling). So an ambiguous head is refused.
 
-// The last byte that was read: ..._CR is behind a CR.
+// The position in the head after the last byte. Positions with _CR are directly after a CR.
 enum head_place {
     HEAD_BEFORE, // no byte yet, or in empty lines, which RFC 9112 (2.2) allows before the request line
     HEAD_BEFORE_CR,
@@ -116,9 +116,10 @@ static const char ABSENT[] = "";
 // A header that the reader uses.
 struct header {
     const char *name;
-    size_t kept; // offset in struct tern_http_request of a value that is stored, if `end` is NULL
-    void (*end)(struct tern_request_reader *
-                    reader); // evaluates a short value in reader->value; NULL = the value is stored
+    // Offset in struct tern_http_request of a value that is stored, if `evaluate` is NULL.
+    size_t offset;
+    // Evaluates a short value in reader->value; NULL = the value is stored.
+    void (*evaluate)(struct tern_request_reader *reader);
 };
 
 // "bytes FIRST-LAST/WHOLE"; all zero when absent.
@@ -193,7 +194,7 @@ static void trim_end(char *text)
 // --- Headers
 
 // Accepts "bytes=N-" only. Ignores any other range, as RFC 9110 (14.2) allows: the complete body is a correct answer.
-static void end_range(struct tern_request_reader *reader)
+static void evaluate_range(struct tern_request_reader *reader)
 {
     uint64_t from = 0;
     const bool in_bytes = strncasecmp(reader->value, "bytes=", 6) == 0;
@@ -201,7 +202,7 @@ static void end_range(struct tern_request_reader *reader)
     reader->request.range_from = good ? from : 0;
 }
 
-static void end_expect(struct tern_request_reader *reader)
+static void evaluate_expect(struct tern_request_reader *reader)
 {
     reader->state.expects_continue = strcasecmp(reader->value, "100-continue") == 0;
     if (!reader->state.expects_continue) {
@@ -210,7 +211,7 @@ static void end_expect(struct tern_request_reader *reader)
 }
 
 // Accepts digits only, while the parser libraries also accept a sign, a list or an empty text as a number.
-static void end_content_length(struct tern_request_reader *reader)
+static void evaluate_content_length(struct tern_request_reader *reader)
 {
     const char *value = reader->value;
     const bool is_number = *value != '\0' && value[strspn(value, "0123456789")] == '\0';
@@ -221,7 +222,7 @@ static void end_content_length(struct tern_request_reader *reader)
 }
 
 // Refuses every transfer coding: with a coding and a length, the body's end would be ambiguous (RFC 9112, 6.3).
-static void end_transfer_encoding(struct tern_request_reader *reader)
+static void evaluate_transfer_encoding(struct tern_request_reader *reader)
 {
     set_refusal(reader, reader->has_length ? 400 : 411);
     reader->has_coding = true;
@@ -248,7 +249,7 @@ static bool parse_content_range(const char *value, struct content_range *range)
            range->last + 1 == range->whole;
 }
 
-static void end_content_range(struct tern_request_reader *reader)
+static void evaluate_content_range(struct tern_request_reader *reader)
 {
     if (reader->range.whole != 0 || !parse_content_range(reader->value, &reader->range)) {
         set_refusal(reader, 400);
@@ -260,11 +261,11 @@ static const struct header HEADERS[] = {
     {"host", offsetof(struct tern_http_request, host), NULL},
     {"cookie", offsetof(struct tern_http_request, cookie), NULL},
     {"origin", offsetof(struct tern_http_request, origin), NULL},
-    {"range", 0, end_range},
-    {"expect", 0, end_expect},
-    {"content-length", 0, end_content_length},
-    {"content-range", 0, end_content_range},
-    {"transfer-encoding", 0, end_transfer_encoding},
+    {"range", 0, evaluate_range},
+    {"expect", 0, evaluate_expect},
+    {"content-length", 0, evaluate_content_length},
+    {"content-range", 0, evaluate_content_range},
+    {"transfer-encoding", 0, evaluate_transfer_encoding},
 };
 
 static const struct header *find_header(const struct tern_request_reader *reader)
@@ -279,11 +280,11 @@ static const struct header *find_header(const struct tern_request_reader *reader
 }
 
 // Returns where the request stores the value of the present header; NULL if the value is not stored.
-static const char **kept_value(struct tern_request_reader *reader)
+static const char **stored_value(struct tern_request_reader *reader)
 {
     const struct header *header = reader->header;
-    return header != NULL && header->end == NULL
-               ? (const char **)(void *)((char *)&reader->request + header->kept)
+    return header != NULL && header->evaluate == NULL
+               ? (const char **)(void *)((char *)&reader->request + header->offset)
                : NULL;
 }
 
@@ -294,15 +295,15 @@ static void end_header(struct tern_request_reader *reader)
     }
     reader->in_value = false;
     reader->name_len = 0;
-    const char **kept = kept_value(reader);
-    if (kept != NULL) {
+    const char **stored = stored_value(reader);
+    if (stored != NULL) {
         text_end(reader);
-        trim_end(reader->text + (*kept - reader->text));
+        trim_end(reader->text + (*stored - reader->text));
     } else if (reader->header != NULL) {
         bool whole = reader->value_len < sizeof reader->value;
         reader->value[whole ? reader->value_len : 0] = '\0';
         trim_end(reader->value);
-        reader->header->end(reader);
+        reader->header->evaluate(reader);
     }
 }
 
@@ -319,16 +320,16 @@ static void begin_value(struct tern_request_reader *reader)
     reader->in_value = true;
     reader->header = find_header(reader);
     reader->value_len = 0;
-    const char **kept = kept_value(reader);
-    if (kept == NULL) {
+    const char **stored = stored_value(reader);
+    if (stored == NULL) {
         return;
     }
-    if (*kept != ABSENT) {
+    if (*stored != ABSENT) {
         set_refusal(
             reader,
             400); // the header occurs twice: a proxy before us could have used the other value
     }
-    *kept = reader->text + reader->text_len;
+    *stored = reader->text + reader->text_len;
 }
 
 // --- The parser's events
@@ -371,7 +372,7 @@ static void on_value(void *ctx, const char *at, size_t len)
     if (!reader->in_value) {
         begin_value(reader);
     }
-    if (kept_value(reader) != NULL) {
+    if (stored_value(reader) != NULL) {
         text_append(reader, at, len);
         return;
     }

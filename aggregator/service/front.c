@@ -661,15 +661,15 @@ static uint32_t request_bytes(const struct tern_http_request *http,
 #define SEGMENT_BYTES 1400u
 #define SEGMENT_COST 52u
 
-static uint64_t parts(uint64_t bytes, uint32_t size)
+static uint64_t parts_of(uint64_t bytes, uint32_t size)
 {
     return (bytes + size - 1) / size;
 }
 
 static uint64_t encrypt(struct tern_bytes *bytes)
 {
-    bytes->tls = bytes->http + parts(bytes->http, RECORD_BYTES) * RECORD_COST;
-    const uint64_t segments = parts(bytes->tls, SEGMENT_BYTES);
+    bytes->tls = bytes->http + parts_of(bytes->http, RECORD_BYTES) * RECORD_COST;
+    const uint64_t segments = parts_of(bytes->tls, SEGMENT_BYTES);
     bytes->wire = bytes->tls + segments * SEGMENT_COST;
     return segments;
 }
@@ -681,7 +681,7 @@ static void estimate_cached(const struct tern_http_tag *tag, struct tern_bytes *
     *up = (struct tern_bytes){.http = tag->cache_receives};
     *down = (struct tern_bytes){.payload = tag->payload_down, .http = tag->cache_sends};
     (void)encrypt(up);
-    up->wire += parts(encrypt(down), 2) * SEGMENT_COST;
+    up->wire += parts_of(encrypt(down), 2) * SEGMENT_COST;
 }
 
 // --- Parsing

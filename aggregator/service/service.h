@@ -133,7 +133,7 @@ TERN_MUST_USE enum tern_result tern_service_run_work(struct tern_service *servic
 
 // Whether a gateway's upstream aggregator answers.
 struct tern_service_upstream {
-    bool is_known;        // the service is a gateway's
+    bool is_known;        // the service belongs to a gateway
     uint64_t answered_ms; // last answer, in Unix ms; 0 = none since the start
     // First failed request after answered_ms, in Unix ms; 0 = the upstream aggregator answers.
     uint64_t silent_ms;
@@ -147,7 +147,7 @@ void tern_service_set_upstream(struct tern_service *service,
 
 #define TERN_SERVICE_BUCKETS 12
 
-// Bucket i counts values up to 2^i ms (latency) or 2^i requests (batch size); the last bucket has no bound.
+// Bucket i counts values up to 2^i ms (latency) or 2^i requests (batch size); the last bucket has no upper limit.
 struct tern_service_histogram {
     uint64_t buckets[TERN_SERVICE_BUCKETS];
     uint64_t count;
@@ -172,11 +172,11 @@ struct tern_service_facts {
     uint64_t batches_failed;
     // Measured every few seconds; 0 = unknown.
     uint64_t database_bytes;
-    uint64_t disk_free_bytes;   // on the database's file system
+    uint64_t disk_free_bytes;   // free bytes on the database's file system
     uint64_t disk_room_bytes;   // bytes of the database's file, log and reserve, and of free space
-    uint64_t disk_needed_bytes; // tern_service_set_disk_needed()
-    uint64_t checked_ms;        // tern_service_set_checked(), in Unix ms; 0 = never
-    bool stores;                // tern_service_can_store()
+    uint64_t disk_needed_bytes; // estimated bytes that the federation needs by its settings
+    uint64_t checked_ms; // when a check last found the database intact, in Unix ms; 0 = never
+    bool stores;         // whether clients' data can be stored now
     struct tern_service_upstream upstream;
     struct tern_service_histogram batch_size;
     struct tern_service_histogram commit_ms;
