@@ -179,11 +179,11 @@ enum tern_result tern_budget_reserve(struct tern_client *client, uint64_t expect
                                      const char **why)
 {
     if (expected > round_bytes_left(client)) {
-        *why = TERN_WHY("it would exceed the byte budget of the round");
+        *why = TERN_WHY("the next exchange would exceed the byte budget of the round");
         return TERN_ERR_BUDGET;
     }
     if (expected > month_bytes_left(client)) {
-        *why = TERN_WHY("it would exceed the byte budget of the month");
+        *why = TERN_WHY("the next exchange would exceed the byte budget of the month");
         client->month_exhausted = true;
         return TERN_ERR_BUDGET;
     }

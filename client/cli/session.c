@@ -453,7 +453,7 @@ enum tern_result tern_session_identify(struct session *session)
         return result;
     case TERN_ERR_NOT_FOUND:
         return explain(session, result,
-                       "%s holds no identity: enrol first with tern-client enroll CODE", dir);
+                       "%s contains no identity: enrol first with tern-client enroll CODE", dir);
     case TERN_ERR_CORRUPT:
         return explain(session, result,
                        "the identity in %s is damaged: enrol again with tern-client enroll --force "

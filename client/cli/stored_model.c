@@ -16,7 +16,7 @@ enum tern_result tern_stored_model_open(struct session *session)
     TERN_TRY(tern_session_restore(session));
     if (memcmp(tern_client_replica(&session->client), no_replica, TERN_SHA256_SIZE) == 0) {
         snprintf(session->why, sizeof session->why,
-                 "%s holds no model yet: the first task downloads it",
+                 "%s contains no model yet: the first task downloads the model",
                  session->settings->client_state_dir);
         return TERN_ERR_NOT_FOUND;
     }

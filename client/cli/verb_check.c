@@ -175,7 +175,7 @@ static void report_answer(const struct tern_client_identity *identity,
     } else {
         tern_findings_add(findings, busy ? TERN_HEALTH_WARNING : TERN_HEALTH_PROBLEM, "server",
                           NULL, "%s: answers %d, %s", server, status,
-                          busy ? "it is busy now"
+                          busy ? "the aggregator is busy now"
                                : "which is not an answer of a Tern aggregator: check the address");
     }
 }
@@ -292,10 +292,10 @@ static void check_clock(const struct session *session, struct tern_findings *fin
     const struct tern_date date = tern_date_of((uint32_t)(now / 86400));
     const uint32_t month = session->store != NULL ? tern_client_budget(&session->client)->month : 0;
     if (now == 0) {
-        tern_findings_add(
-            findings, TERN_HEALTH_PROBLEM, "clock", NULL,
-            "it is not set, so that certificates cannot be verified and months not distinguished; "
-            "set it, e.g. by NTP");
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "clock", NULL,
+                          "the clock is not set, so that certificates cannot be verified and "
+                          "months not distinguished; "
+                          "set it, e.g. by NTP");
     } else if (month > date.year * 12 + date.month) {
         tern_findings_add(
             findings, TERN_HEALTH_WARNING, "clock", NULL,
@@ -621,8 +621,8 @@ static bool sizes_matter(struct check *check)
                       check->federation->shared == CHECK_SCALING_DUE
                           ? "the federation's scaling does not exist yet: clients send statistics "
                             "when they run; columns may stay unscaled"
-                          : "the federation's scaling exists, and this client fetches it when it "
-                            "runs; columns may stay unscaled");
+                          : "the federation has a scaling, which this client fetches when it runs; "
+                            "columns may stay unscaled until then");
     return false;
 }
 
@@ -1074,7 +1074,8 @@ static void check_data(const struct tern_client_settings *settings,
 {
     struct check *check = calloc(1, sizeof *check);
     if (check == NULL) {
-        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "data", NULL, "no memory to check it");
+        tern_findings_add(findings, TERN_HEALTH_PROBLEM, "data", NULL,
+                          "no memory to check the file");
         return;
     }
     check->settings = settings;

@@ -72,7 +72,7 @@ static enum tern_result open_data(struct comparison *job)
     TERN_TRY(tern_client_data_open(session->settings, true, &job->data, job->why));
     if (job->data.train.count == 0 || job->data.test.count == 0) {
         return refuse(job, TERN_ERR_NOT_FOUND,
-                      "data.source holds out no rows to compare on: set test= in it");
+                      "data.source has no test rows to compare on: set test= in data.source");
     }
     TERN_TRY(scale_rows(job));
     return tern_model_accepts(tern_client_identity(&session->client)->model_spec, &session->model,

@@ -164,10 +164,11 @@ static int provision(struct tern_cli *cli, struct session *session)
         result = tern_client_provision(&session->client, &identity);
     }
     if (result == TERN_ERR_CORRUPT || result == TERN_ERR_ARGUMENT) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "%s does not hold the output of tern-aggregator provision --json for "
-                             "one client",
-                             path);
+        return tern_cli_fail(
+            cli, TERN_ERR_CONFIG,
+            "%s does not contain the output of tern-aggregator provision --json for "
+            "one client",
+            path);
     }
     if (result == TERN_ERR_MODEL_MISMATCH) {
         return tern_cli_fail(

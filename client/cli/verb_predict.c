@@ -74,8 +74,7 @@ static enum tern_result open_rows(struct prediction_job *job, const char *place)
         job->labelled += has_label(job, i);
     }
     if (job->rows.count == 0) {
-        snprintf(job->why, sizeof job->why,
-                 "data.source holds out no rows: name a file to predict");
+        snprintf(job->why, sizeof job->why, "data.source has no test rows: name a file to predict");
         return TERN_ERR_NOT_FOUND;
     }
     return TERN_OK;

@@ -54,13 +54,13 @@ static enum tern_result add_tensors(const struct tern_safetensors *file, struct 
         if (!tern_safetensors_dims(entry, dims, TERN_TENSOR_MAX_DIMS, &dim_count) ||
             tern_model_add_by_rule(model, entry->name, dims, dim_count, rule) != TERN_OK) {
             return fail(why, TERN_ERR_CONFIG, entry->name,
-                        "cannot be a tensor of a model: its name is too long, it is empty, or "
-                        "there are too many");
+                        "cannot be a tensor of a model: the name is too long, the tensor is empty, "
+                        "or there are too many tensors");
         }
     }
     return tern_model_layout(model) == TERN_OK
                ? TERN_OK
-               : fail(why, TERN_ERR_CONFIG, "the file", "holds no tensor that can be averaged");
+               : fail(why, TERN_ERR_CONFIG, "the file", "contains no tensor that can be averaged");
 }
 
 static void copy_values(const struct tern_safetensors *file, const struct tern_model *model,
@@ -198,7 +198,8 @@ static enum tern_result prepare(struct trial *trial, const char *spec)
     TERN_TRY(tern_external_kind_of(settings, &trial->external.kind, trial->why));
     if (trial->external.kind == EXTERNAL_NONE) {
         snprintf(trial->why, sizeof trial->why,
-                 "client.trainer is builtin, which needs no trial: set it to command or library");
+                 "client.trainer is builtin, which needs no trial: set client.trainer to command "
+                 "or library");
         return TERN_ERR_CONFIG;
     }
     TERN_TRY(make_model(spec, TRIAL_SEED, &trial->model, &trial->weights, trial->why));

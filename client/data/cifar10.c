@@ -34,7 +34,7 @@ static enum tern_result grow(const struct tern_input *input, const struct tern_d
     room = room < most ? room : most;
     if (room <= images->count || PIXELS > limits->max_features) {
         return tern_input_refuse(input, TERN_ERR_TOO_LARGE,
-                                 "holds more images than the limits allow (%u)", images->count);
+                                 "contains more images than the limits allow (%u)", images->count);
     }
     uint8_t *bytes = realloc(images->bytes, (size_t)room * PIXELS);
     if (bytes != NULL) {

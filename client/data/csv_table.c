@@ -56,7 +56,7 @@ static enum tern_result keep_names(struct reading *reading)
     table->names = malloc(profile->first_len);
     if (table->names == NULL) {
         return tern_input_refuse(reading->csv.input, TERN_ERR_NO_MEMORY,
-                                 "no memory for its columns' names");
+                                 "no memory for the names of the columns");
     }
     for (uint32_t c = 0; c < reading->columns->count; c++) {
         if (profile->column[c].feature && reading->columns->place == NULL) {
@@ -263,7 +263,7 @@ static enum tern_result read_label(struct reading *reading, uint16_t *label)
         tern_name_set_find(&reading->table->classes, text, false, &class) != TERN_OK &&
         !get_class_of_others(reading, &class)) {
         return tern_input_refuse(csv->input, TERN_ERR_NOT_FOUND,
-                                 "line %llu: the label '%.40s' is not one of those in classes",
+                                 "line %llu: the label '%.40s' is not in the list of classes",
                                  (unsigned long long)csv->line, text);
     }
     *label = (uint16_t) class;
@@ -401,7 +401,7 @@ enum tern_result tern_csv_table_read(struct tern_input *input,
     memset(table, 0, sizeof *table);
     struct reading *reading = calloc(1, sizeof *reading);
     if (reading == NULL) {
-        return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "no memory to read it");
+        return tern_input_refuse(input, TERN_ERR_NO_MEMORY, "no memory to read the table");
     }
     reading->limits = limits;
     reading->table = table;
@@ -541,7 +541,7 @@ static enum tern_result impute_missing(const struct tern_data_spec *spec,
     free(means);
     return result == TERN_OK
                ? TERN_OK
-               : tern_spec_refuse(spec, result, "no memory to fill its missing values");
+               : tern_spec_refuse(spec, result, "no memory to impute the missing values");
 }
 
 static enum tern_result read_train_and_test(const struct tern_data_spec *spec,

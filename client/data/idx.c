@@ -37,7 +37,8 @@ static enum tern_result read_type(struct tern_input *input, uint8_t number,
         }
     }
     return tern_input_refuse(input, TERN_ERR_CORRUPT,
-                             "holds IDX values of type 0x%02x; supported are " TYPES_READ, number);
+                             "contains IDX values of type 0x%02x; supported are " TYPES_READ,
+                             number);
 }
 
 // Reads the header: two zero bytes, the type, the number of dimensions, the dimensions.
@@ -87,7 +88,7 @@ static enum tern_result check_size(const struct tern_input *input,
     }
     if (count * features * header->type.width > input->most) {
         return tern_input_refuse(input, TERN_ERR_CORRUPT,
-                                 "is too short for the %u examples that its header names", count);
+                                 "is too short for the %u examples in the header", count);
     }
     return TERN_OK;
 }
@@ -114,7 +115,7 @@ enum tern_result tern_idx_read_shape(struct tern_input *input,
     const uint32_t channels = data->channels;
     if (header.dim_count < 2 || data->count == 0 || height == 0 || width == 0 || channels == 0) {
         return tern_input_refuse(input, TERN_ERR_CORRUPT,
-                                 "holds no images: its header says %u dimensions, %u x %u x %u",
+                                 "contains no images: the header has %u dimensions, %u x %u x %u",
                                  header.dim_count, header.dims[0], header.dims[1], header.dims[2]);
     }
     // Each factor is checked before the multiplication, so that the product cannot overflow.
@@ -171,17 +172,18 @@ static enum tern_result check_labels(const struct tern_input *input,
 {
     if (header->dim_count != 1) {
         return tern_input_refuse(input, TERN_ERR_CORRUPT,
-                                 "holds no labels: its header says %u dimensions, not 1",
+                                 "contains no labels: the header has %u dimensions, not 1",
                                  header->dim_count);
     }
     if (header->type.kind == 'f') {
-        return tern_input_refuse(input, TERN_ERR_CORRUPT,
-                                 "holds labels of type 0x%02x; labels are whole numbers: unsigned "
-                                 "byte (0x08), byte (0x09), short (0x0b) or int (0x0c)",
-                                 header->type_number);
+        return tern_input_refuse(
+            input, TERN_ERR_CORRUPT,
+            "contains labels of type 0x%02x; labels are whole numbers: unsigned "
+            "byte (0x08), byte (0x09), short (0x0b) or int (0x0c)",
+            header->type_number);
     }
     if (header->dims[0] != images) {
-        return tern_input_refuse(input, TERN_ERR_CORRUPT, "holds %u labels for %u images",
+        return tern_input_refuse(input, TERN_ERR_CORRUPT, "contains %u labels for %u images",
                                  header->dims[0], images);
     }
     return check_size(input, limits, header, 1, 1);
@@ -358,10 +360,11 @@ static enum tern_result open_kind(struct tern_input *input, const struct tern_da
     }
     input->name = spec->path;
     input->why = spec->why;
-    return tern_input_refuse(input, TERN_ERR_NOT_FOUND,
-                             "holds neither %s-%s-ubyte nor %s-%s-ubyte.gz, and none that ends in "
-                             "float, double, byte, short or int",
-                             what, dims[0], what, dims[0]);
+    return tern_input_refuse(
+        input, TERN_ERR_NOT_FOUND,
+        "contains neither %s-%s-ubyte nor %s-%s-ubyte.gz, and none that ends in "
+        "float, double, byte, short or int",
+        what, dims[0], what, dims[0]);
 }
 
 static enum tern_result read_labels(const struct source *source, const char *prefix,

@@ -83,7 +83,7 @@ static enum tern_result read_type(const struct tern_input *input, const char *te
         return TERN_OK;
     }
     return tern_input_refuse(input, TERN_ERR_UNKNOWN,
-                             "holds elements of type %.*s; save whole numbers, bool, float32 or "
+                             "contains elements of type %.*s; save whole numbers, bool, float32 or "
                              "float64, little-endian, e.g. array.astype('<f4')",
                              (int)strcspn(type, ",}"), type);
 }
@@ -115,7 +115,8 @@ static enum tern_result read_dims(const struct tern_input *input, const char *te
         shape += *shape == ',';
     }
     return npy->dim_count > 0 ? TERN_OK
-                              : tern_input_refuse(input, TERN_ERR_UNKNOWN, "holds a single number");
+                              : tern_input_refuse(input, TERN_ERR_UNKNOWN,
+                                                  "contains a single number, not an array");
 }
 
 static enum tern_result check_order(const struct tern_input *input, const char *text)
@@ -140,12 +141,12 @@ enum tern_result tern_npy_read_header(struct tern_input *input,
     TERN_TRY(read_dims(input, text, npy));
     if (npy->count > limits->max_bytes / sizeof(float) || npy->count > SIZE_MAX / sizeof(double)) {
         return tern_input_refuse(
-            input, TERN_ERR_TOO_LARGE, "holds %llu numbers, over the limit of %llu bytes",
+            input, TERN_ERR_TOO_LARGE, "contains %llu numbers, over the limit of %llu bytes",
             (unsigned long long)npy->count, (unsigned long long)limits->max_bytes);
     }
     if (npy->count * npy->type.width > input->most) {
         return tern_input_refuse(input, TERN_ERR_CORRUPT,
-                                 "is too short for the %llu elements that its header names",
+                                 "is too short for the %llu elements in the header",
                                  (unsigned long long)npy->count);
     }
     return TERN_OK;
@@ -243,15 +244,15 @@ static enum tern_result find_directory64(struct archive *archive, uint64_t end)
     uint8_t locator[LOCATOR_SIZE];
     uint8_t record[END64_SIZE];
     if (end < LOCATOR_SIZE) {
-        return refuse_damaged(archive, "its ZIP64 locator is missing");
+        return refuse_damaged(archive, "the ZIP64 locator is missing");
     }
     TERN_TRY(read_at(archive, end - LOCATOR_SIZE, locator, sizeof locator));
     if (!is_record(locator, "\6\7")) {
-        return refuse_damaged(archive, "its ZIP64 locator is missing");
+        return refuse_damaged(archive, "the ZIP64 locator is missing");
     }
     TERN_TRY(read_at(archive, tern_get_le64(locator + 8), record, sizeof record));
     if (!is_record(record, "\6\6")) {
-        return refuse_damaged(archive, "its ZIP64 end record is missing");
+        return refuse_damaged(archive, "the ZIP64 end record is missing");
     }
     archive->directory_size = tern_get_le64(record + 40);
     archive->directory = tern_get_le64(record + 48);
@@ -274,7 +275,7 @@ static enum tern_result find_directory_in(struct archive *archive, uint8_t *tail
                    : TERN_OK;
     }
     return tern_input_refuse(archive->input, TERN_ERR_CORRUPT,
-                             "is no ZIP archive: its end record is missing");
+                             "is no ZIP archive: the end record is missing");
 }
 
 static enum tern_result find_directory(struct archive *archive)
@@ -295,7 +296,8 @@ static enum tern_result find_directory(struct archive *archive)
     const size_t len = (size_t)(archive->size < most ? archive->size : most);
     uint8_t *tail = malloc(len);
     if (tail == NULL) {
-        return tern_input_refuse(archive->input, TERN_ERR_NO_MEMORY, "no memory to read it");
+        return tern_input_refuse(archive->input, TERN_ERR_NO_MEMORY,
+                                 "no memory to read the archive");
     }
     const enum tern_result result = find_directory_in(archive, tail, len);
     free(tail);
@@ -344,13 +346,13 @@ static enum tern_result find_entry(const struct archive *archive, const uint8_t 
     size_t left = (size_t)archive->directory_size;
     while (left > 0) {
         if (left < ENTRY_SIZE || !is_record(directory, "\1\2")) {
-            return refuse_damaged(archive, "its directory is cut short");
+            return refuse_damaged(archive, "the directory is incomplete");
         }
         const size_t name_len = tern_get_le16(directory + 28);
         const size_t extra_len = tern_get_le16(directory + 30);
         const size_t len = ENTRY_SIZE + name_len + extra_len + tern_get_le16(directory + 32);
         if (len > left) {
-            return refuse_damaged(archive, "its directory is cut short");
+            return refuse_damaged(archive, "the directory is incomplete");
         }
         if (name_len == strlen(name) && memcmp(directory + ENTRY_SIZE, name, name_len) == 0) {
             *entry = (struct entry){.flags = tern_get_le16(directory + 8),
@@ -361,7 +363,7 @@ static enum tern_result find_entry(const struct archive *archive, const uint8_t 
                                     .offset = tern_get_le32(directory + 42)};
             return read_extra(directory + ENTRY_SIZE + name_len, extra_len, entry)
                        ? TERN_OK
-                       : refuse_damaged(archive, "a ZIP64 field is cut short");
+                       : refuse_damaged(archive, "a ZIP64 field is incomplete");
         }
         directory += len;
         left -= len;
@@ -374,11 +376,12 @@ static enum tern_result find_member(const struct archive *archive, const char *n
 {
     if (archive->directory_size > DIRECTORY_MAX) {
         return tern_input_refuse(archive->input, TERN_ERR_TOO_LARGE,
-                                 "its ZIP directory has more than %u bytes", DIRECTORY_MAX);
+                                 "the ZIP directory has more than %u bytes", DIRECTORY_MAX);
     }
     uint8_t *directory = malloc((size_t)archive->directory_size + 1);
     if (directory == NULL) {
-        return tern_input_refuse(archive->input, TERN_ERR_NO_MEMORY, "no memory to read it");
+        return tern_input_refuse(archive->input, TERN_ERR_NO_MEMORY,
+                                 "no memory to read the archive");
     }
     enum tern_result result =
         read_at(archive, archive->directory, directory, (size_t)archive->directory_size);
@@ -395,7 +398,7 @@ static enum tern_result seek_member(const struct archive *archive, const struct 
     uint8_t local[LOCAL_SIZE];
     TERN_TRY(read_at(archive, entry->offset, local, sizeof local));
     if (!is_record(local, "\3\4")) {
-        return refuse_damaged(archive, "its directory has the wrong position of a member");
+        return refuse_damaged(archive, "the directory has the wrong offset of a member");
     }
     // read_at() has shown that offset + LOCAL_SIZE is in the file.
     const uint64_t start =
@@ -461,7 +464,7 @@ static enum tern_result read_member(struct tern_input *input, void *dst, size_t 
         member->checksum = (uint32_t)crc32(member->checksum, dst, (unsigned)len);
         member->left -= len;
         if (member->left == 0 && member->checksum != member->expected) {
-            return tern_input_refuse(input, TERN_ERR_CORRUPT, "its checksum is wrong");
+            return tern_input_refuse(input, TERN_ERR_CORRUPT, "the checksum is wrong");
         }
     }
     *got = len;
@@ -489,7 +492,8 @@ static enum tern_result begin_member(struct tern_zip_member *member, const struc
     member->checksum = (uint32_t)crc32(0, NULL, 0);
     if (entry->method == DEFLATED) {
         if (inflateInit2(&member->stream, -MAX_WBITS) != Z_OK) {
-            return tern_input_refuse(archive->input, TERN_ERR_NO_MEMORY, "no memory to unpack it");
+            return tern_input_refuse(archive->input, TERN_ERR_NO_MEMORY,
+                                     "no memory to decompress the member");
         }
         member->deflated = true;
     }
@@ -573,7 +577,7 @@ static enum tern_result open_member(const struct arrays *arrays, const char *fil
 {
     array->member = malloc(sizeof *array->member);
     if (array->member == NULL) {
-        return tern_spec_refuse(arrays->spec, TERN_ERR_NO_MEMORY, "no memory to read it");
+        return tern_spec_refuse(arrays->spec, TERN_ERR_NO_MEMORY, "no memory to read the archive");
     }
     const enum tern_result result =
         tern_zip_open(array->member, arrays->archive, file, &array->input, array->path, UINT64_MAX,
@@ -610,7 +614,7 @@ static enum tern_result open_required_array(const struct arrays *arrays, const c
 {
     const enum tern_result result = open_array(arrays, name, suffix, array);
     return result == TERN_ERR_NOT_FOUND
-               ? tern_spec_refuse(arrays->spec, result, "holds no array '%.60s%s'", name, suffix)
+               ? tern_spec_refuse(arrays->spec, result, "contains no array '%.60s%s'", name, suffix)
                : result;
 }
 
@@ -676,10 +680,10 @@ static enum tern_result read_numbers(struct array *array, uint32_t count, double
 {
     const struct tern_npy *npy = &array->npy;
     if (npy->count != npy->dims[0] || npy->dims[0] != count) {
-        return tern_input_refuse(&array->input, TERN_ERR_CORRUPT,
-                                 "holds %llu numbers in %u rows for %u examples; it needs one for "
-                                 "each",
-                                 (unsigned long long)npy->count, npy->dims[0], count);
+        return tern_input_refuse(
+            &array->input, TERN_ERR_CORRUPT,
+            "contains %llu numbers in %u rows for %u examples; each example needs one number",
+            (unsigned long long)npy->count, npy->dims[0], count);
     }
     *numbers = malloc(count * sizeof **numbers);
     if (*numbers == NULL) {
@@ -796,7 +800,7 @@ static enum tern_result read_or_make_labels(struct arrays *arrays, const char *s
         rows->targets = arrays->options.targets ? calloc(count, sizeof *rows->targets) : NULL;
         return rows->labels != NULL && (rows->targets != NULL) == arrays->options.targets
                    ? TERN_OK
-                   : tern_spec_refuse(arrays->spec, TERN_ERR_NO_MEMORY, "no memory for its labels");
+                   : tern_spec_refuse(arrays->spec, TERN_ERR_NO_MEMORY, "no memory for the labels");
     }
     TERN_TRY(result);
     return read_and_take(arrays, &array, count, rows,
@@ -881,7 +885,7 @@ static enum tern_result read_train_and_test(struct arrays *arrays, struct tern_d
     }
     if (result == TERN_ERR_NOT_FOUND) {
         return tern_spec_refuse(arrays->spec, result,
-                                "holds neither an array '%.40s_train' nor '%.40s'; name it with "
+                                "contains neither an array '%.40s_train' nor '%.40s'; name it with "
                                 "x=NAME",
                                 arrays->options.x, arrays->options.x);
     }

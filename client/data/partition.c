@@ -256,8 +256,9 @@ static enum tern_result check_natural(const struct tern_partition_config *config
         const uint32_t size = partition->starts[c + 1] - partition->starts[c];
         if (size < config->min_examples) {
             snprintf(why, TERN_PARTITION_WHY_MAX,
-                     "a client's natural groups have %u training examples; it needs %u", size,
-                     config->min_examples);
+                     "a client's natural groups have %u training examples, fewer than the %u that "
+                     "a client needs",
+                     size, config->min_examples);
             return TERN_ERR_ARGUMENT;
         }
     }

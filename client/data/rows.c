@@ -49,7 +49,7 @@ enum tern_result tern_split_rows(const struct tern_data_spec *spec,
         uint32_t test_count = (uint32_t)((double)train->count * (double)options->test + 0.5);
         test_count = test_count < train->count ? test_count : train->count - 1;
         if (tern_rows_split(train, test_count, test) != TERN_OK) {
-            return tern_spec_refuse(spec, TERN_ERR_NO_MEMORY, "no memory for its test rows");
+            return tern_spec_refuse(spec, TERN_ERR_NO_MEMORY, "no memory for the test rows");
         }
     }
     const uint32_t classes = train->classes > test->classes ? train->classes : test->classes;
@@ -155,9 +155,9 @@ static enum tern_result read_all(struct scaling *scaling)
         TERN_TRY(tern_csv_next(csv, &more));
     }
     if (scaling->feature == scaling->train->features && scaling->target != NULL) {
-        return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                 "has no line for the target '%.40s' behind those of the columns",
-                                 scaling->target);
+        return tern_input_refuse(
+            csv->input, TERN_ERR_CORRUPT,
+            "has no line for the target '%.40s' after the lines of the columns", scaling->target);
     }
     return scaling->feature == scaling->train->features
                ? TERN_OK

@@ -530,7 +530,7 @@ enum tern_result tern_command_line_split(const char *text, struct tern_command_l
     char *to = line->text;
     line->count = 0;
     if (strlen(text) >= sizeof line->text) {
-        *why = "it is too long";
+        *why = "the command is too long";
         return TERN_ERR_TOO_LARGE;
     }
     for (;;) {
@@ -541,7 +541,7 @@ enum tern_result tern_command_line_split(const char *text, struct tern_command_l
             break;
         }
         if (line->count == TERN_COMMAND_WORDS_MAX) {
-            *why = "it has too many words";
+            *why = "the command has too many words";
             return TERN_ERR_TOO_LARGE;
         }
         line->words[line->count++] = to;
@@ -549,7 +549,7 @@ enum tern_result tern_command_line_split(const char *text, struct tern_command_l
     }
     line->words[line->count] = NULL;
     if (line->count == 0 || line->words[0][0] == '\0') {
-        *why = "it names no command";
+        *why = "the command is empty";
         return TERN_ERR_CONFIG;
     }
     return TERN_OK;
@@ -570,7 +570,8 @@ enum tern_result tern_command_trainer_open(struct tern_command_trainer *trainer,
         return tern_external_fail(why, TERN_ERR_CONFIG, "%s", reason);
     }
     if (strlen(config->folder) >= sizeof trainer->folder) {
-        return tern_external_fail(why, TERN_ERR_CONFIG, "the path of its folder is too long");
+        return tern_external_fail(why, TERN_ERR_CONFIG,
+                                  "the path of the task's folder is too long");
     }
     memcpy(trainer->folder, config->folder, strlen(config->folder) + 1);
     trainer->weights = calloc(config->model->count, sizeof(float));

@@ -20,7 +20,8 @@ static enum tern_result load(struct tern_library_trainer *trainer, const char *p
     entry_function entry = NULL;
     trainer->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (trainer->handle == NULL) {
-        return tern_external_fail(why, TERN_ERR_CONFIG, "it cannot be loaded: %s", dlerror());
+        return tern_external_fail(why, TERN_ERR_CONFIG, "the library cannot be loaded: %s",
+                                  dlerror());
     }
     void *symbol = dlsym(trainer->handle, SYMBOL);
     if (symbol == NULL) {
@@ -47,13 +48,13 @@ static enum tern_result check_library(const struct tern_trainer_library *library
     }
     if (library->size < sizeof *library) {
         return tern_external_fail(why, TERN_ERR_CONFIG,
-                                  "its struct tern_trainer_library has %" PRIu32
+                                  "the library's struct tern_trainer_library has %" PRIu32
                                   " bytes; version %d has %zu",
                                   library->size, TERN_TRAINER_ABI_VERSION, sizeof *library);
     }
     if (library->open == NULL || library->begin == NULL || library->step == NULL ||
         library->evaluate == NULL || library->close == NULL) {
-        return tern_external_fail(why, TERN_ERR_CONFIG, "one of its functions is NULL");
+        return tern_external_fail(why, TERN_ERR_CONFIG, "a function of the library is NULL");
     }
     return TERN_OK;
 }
@@ -142,7 +143,7 @@ static enum tern_result open_library(struct tern_library_trainer *trainer,
     why[0] = '\0';
     if (trainer->library->open(&trainer->model, config->options, &trainer->state, why,
                                TERN_EXTERNAL_WHY_MAX) != TERN_TRAINER_DONE) {
-        terminate_sentence(why, "its open() failed without a reason");
+        terminate_sentence(why, "the library's open() failed without a reason");
         return TERN_ERR_TRAINER;
     }
     trainer->opened = true;
@@ -221,7 +222,7 @@ static enum tern_result check_answer(struct tern_library_trainer *trainer,
     for (uint64_t i = 0; i < trainer->model.trained; i++) {
         if (!isfinite(trainer->weights[i])) {
             return tern_external_fail(trainer->why, TERN_ERR_TRAINER,
-                                      "the weights hold NaN or infinity: training diverged");
+                                      "the weights contain NaN or infinity: training diverged");
         }
     }
     return TERN_OK;

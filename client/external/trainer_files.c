@@ -553,7 +553,7 @@ static enum tern_result open_regular(const char *path, uint64_t most, int *fd, u
     struct stat facts;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (*fd < 0 && errno == ENOENT) {
-        return tern_external_fail(why, TERN_ERR_NOT_FOUND, "it wrote no %s", name);
+        return tern_external_fail(why, TERN_ERR_NOT_FOUND, "the trainer wrote no %s", name);
     }
     if (*fd < 0) {
         return tern_external_fail(why, TERN_ERR_IO, "%s cannot be opened: %s", name,
@@ -728,7 +728,7 @@ static enum tern_result read_values(int fd, const struct tern_safetensors_entry 
         tern_safetensors_convert(entry->kind, bytes, n, chunk);
         if (tern_kernel_peak(chunk, (uint32_t)n) >= TERN_INFINITY_BITS) {
             return tern_external_fail(why, TERN_ERR_NON_FINITE,
-                                      "tensor '%s' holds NaN or infinity: training diverged",
+                                      "tensor '%s' contains NaN or infinity: training diverged",
                                       entry->name);
         }
         if (values != NULL) {
@@ -791,7 +791,7 @@ static enum tern_result read_head(int fd, uint64_t size, uint8_t **head, size_t 
     *len = first + (size_t)(header < most ? header : most);
     *head = malloc(*len + sizeof length);
     if (*head == NULL) {
-        return tern_external_fail(why, TERN_ERR_NO_MEMORY, "no memory for its header");
+        return tern_external_fail(why, TERN_ERR_NO_MEMORY, "no memory for the file's header");
     }
     return read_bytes(fd, *head, *len, 0) ? TERN_OK : fail_reading(why);
 }

@@ -18,12 +18,13 @@ static enum tern_result check_training(const struct tern_client *client, const t
     }
     if (task->gradient != tern_Gradient_GRADIENT_BATCH &&
         (!TERN_VARIANCE_REDUCTION || client->work.anchor == NULL)) {
-        *why = TERN_WHY("the task reduces its variance, which this client has no memory for");
+        *why = TERN_WHY("the task uses variance reduction, for which this client has no memory");
         return TERN_ERR_NO_MEMORY;
     }
     if (TERN_VARIANCE_REDUCTION && task->gradient == tern_Gradient_GRADIENT_REDUCED &&
         (!tern_anchor_is_usable(client) || client->anchor_round != task->anchor)) {
-        *why = TERN_WHY("the task builds on a full gradient whose base this client does not hold");
+        *why =
+            TERN_WHY("the task needs a full gradient whose base model this client does not have");
         return TERN_ERR_WRONG_REPLICA;
     }
     if (!tern_client_has_state_for(client, &codec)) {

@@ -414,7 +414,7 @@ static enum tern_result apply_current_download(struct tern_client *client)
     }
     if (result != TERN_OK) {
         return reject_download(client, result,
-                               TERN_WHY("a download was refused; the replica is kept"));
+                               TERN_WHY("a download was refused; the replica stays unchanged"));
     }
     tern_budget_count_payload(client, is_inline ? TERN_PURPOSE_CHECKIN : TERN_PURPOSE_DOWNLOAD,
                               TERN_DOWN, payload);

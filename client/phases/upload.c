@@ -197,8 +197,8 @@ static enum tern_result handle_answer(struct tern_client *client, enum tern_resu
 {
     if (sent != TERN_OK) {
         reset_progress(client, true);
-        return tern_client_retry_later(client, sent,
-                                       TERN_WHY("the update got no answer; the client keeps it"));
+        return tern_client_retry_later(
+            client, sent, TERN_WHY("the update got no answer; the client will send it later"));
     }
     tern_UpdateReply reply;
     const enum tern_result result = tern_client_answer_result(client);
@@ -226,9 +226,9 @@ static enum tern_result handle_answer(struct tern_client *client, enum tern_resu
         return give_back(client, result);
     }
     reset_progress(client, true);
-    return tern_client_retry_later(client, result,
-                                   TERN_WHY("the aggregator could not decide on the update; the "
-                                            "client keeps it"));
+    return tern_client_retry_later(
+        client, result,
+        TERN_WHY("the aggregator could not decide on the update; the client will send it later"));
 }
 
 enum tern_result tern_phase_upload(struct tern_client *client)

@@ -293,7 +293,7 @@ static void judge_charging(const struct supplies *all, struct tern_reading *char
 static void judge_battery(const struct supplies *all, struct tern_reading *battery)
 {
     if (all->emptiest[0] != '\0') {
-        tern_reading_known(battery, (double)all->charge, "%s holds %ld %%", all->emptiest,
+        tern_reading_known(battery, (double)all->charge, "%s is charged to %ld %%", all->emptiest,
                            all->charge);
     } else if (all->batteries > 0) {
         tern_reading_unknown(battery, "no battery reports its charge");
@@ -780,8 +780,8 @@ static void explain(const struct tern_when *when, enum tern_condition condition,
     if (!reading->known) {
         snprintf(finding->why, sizeof finding->why, "%s is unknown: %s", asked, reading->text);
     } else if (at_limit) {
-        snprintf(finding->why, sizeof finding->why, "%s was lost and is met again at %g: %s", asked,
-                 limit_after_loss(condition, when->limit[condition]), reading->text);
+        snprintf(finding->why, sizeof finding->why, "%s was not met and is met again at %g: %s",
+                 asked, limit_after_loss(condition, when->limit[condition]), reading->text);
     } else {
         snprintf(finding->why, sizeof finding->why, "%s is not met: %s", asked, reading->text);
     }

@@ -867,8 +867,8 @@ const char *tern_failure_text(const struct tern_client *client, const struct ter
         snprintf(text, TERN_FAILURE_MAX, "%s", tern_curl_why(curl));
     } else if (!unreached && response->status >= 300) {
         read_sentence(response, sentence);
-        snprintf(text, TERN_FAILURE_MAX, "it answered HTTP %d%s%.340s", response->status,
-                 sentence[0] != '\0' ? ": " : "", sentence);
+        snprintf(text, TERN_FAILURE_MAX, "the aggregator answered HTTP %d%s%.340s",
+                 response->status, sentence[0] != '\0' ? ": " : "", sentence);
     } else {
         snprintf(text, TERN_FAILURE_MAX, "%s", tern_result_sentence(result));
     }

@@ -134,7 +134,7 @@ TEST(every_condition_can_forbid)
     assert_string_equal(why, "charging is not met: BAT0 is discharging");
     put_battery("Charging\n", "40\n");
     assert_false(may_work());
-    assert_string_equal(why, "battery>40 is not met: BAT0 holds 40 %");
+    assert_string_equal(why, "battery>40 is not met: BAT0 is charged to 40 %");
     put_battery("Charging\n", "60\n");
     put_load("0.60");
     assert_false(may_work());
@@ -186,8 +186,9 @@ TEST(lost_limit_is_met_again_at_a_distance)
     assert_false(may_work());
     put_degrees(66);
     assert_false(may_work());
-    assert_string_equal(why, "temperature<70 was lost and is met again at 65: 66.0 degrees Celsius "
-                             "in thermal_zone0, the hottest of 1");
+    assert_string_equal(why,
+                        "temperature<70 was not met and is met again at 65: 66.0 degrees Celsius "
+                        "in thermal_zone0, the hottest of 1");
     put_degrees(65);
     assert_true(may_work());
     put_degrees(69);

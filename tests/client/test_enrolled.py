@@ -169,7 +169,7 @@ def who_does_not_answer_is_said(workspace, aggregator):
     patient = ["--set", "client.timeout=100s"]
     with contextlib.closing(sqlite3.connect(aggregator.state / "tern.db", isolation_level=None, timeout=60)) as holder:
         holder.execute("BEGIN IMMEDIATE")
-        fresh.run("enroll", *patient, code, code=1, says="failed: it answered HTTP 503: The aggregator could not store the request. ")
+        fresh.run("enroll", *patient, code, code=1, says="failed: the aggregator answered HTTP 503: The aggregator could not store the request. ")
         # Who comes behind another one while that lasts is told at once.
         other = Client(workspace, aggregator)
         other.options += ["--set", f"client.state_dir={workspace.path / 'other'}"]
@@ -180,7 +180,7 @@ def who_does_not_answer_is_said(workspace, aggregator):
                 other.attempt("enroll", *patient, code)
         before = threading.Thread(target=be_in_front, daemon=True)
         before.start()
-        behind = "failed: it answered HTTP 503: The aggregator's database does not answer. Nothing changed; " \
+        behind = "failed: the aggregator answered HTTP 503: The aggregator's database does not answer. Nothing changed; " \
                  "try again later."
         tries = []
         while not (tries and behind in tries[-1]) and len(tries) < 30:
@@ -200,7 +200,7 @@ def who_does_not_answer_is_said(workspace, aggregator):
     for _ in range(2):
         done = subprocess.run([BIN / "tern-client", "enroll", "--force", *fresh.options, code], capture_output=True, text=True,
                               timeout=PATIENCE)
-    check(done.returncode == 1 and "failed: it answered HTTP 429: This address has sent too many enrolments within a minute; "
+    check(done.returncode == 1 and "failed: the aggregator answered HTTP 429: This address has sent too many enrolments within a minute; "
           "try again later." in done.stderr, f"exit {done.returncode}: {done.stderr}")
 
 

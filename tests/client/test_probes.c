@@ -170,7 +170,7 @@ TEST(emptiest_battery_counts)
     put_supply("BAT1", "Battery\n", "capacity", "35\n");
     (void)charging();
     assert_true(battery.known && battery.value == 35);
-    assert_string_equal(battery.text, "BAT1 holds 35 %");
+    assert_string_equal(battery.text, "BAT1 is charged to 35 %");
     put_supply("BAT1", "Battery\n", "capacity", "101\n");
     (void)charging();
     assert_true(battery.known && battery.value == 80);

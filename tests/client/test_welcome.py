@@ -82,7 +82,7 @@ def verb_shows_what_it_sees(machine):
     check(all(entry["asked"] and entry["met"] for entry in found.values()), f"found {found}")
     check(found["temperature"]["value"] == 41 and found["temperature"]["limit"] == 70
           and found["temperature"]["from"] == f"{machine.root}/sys/class/thermal", f"{found}")
-    check(found["battery"]["read"] == "BAT0 holds 64 %", f"{found}")
+    check(found["battery"]["read"] == "BAT0 is charged to 64 %", f"{found}")
 
 
 def verb_says_what_forbids(machine):

@@ -167,7 +167,7 @@ WITH_FILES(labels_of_another_count_are_refused)
     write_file("train-labels-idx1-ubyte", fewer, sizeof fewer - 1);
     expect_refused("idx:@", TERN_ERR_CORRUPT, "4 labels for 5 images");
     write_file("train-labels-idx1-ubyte", images, sizeof images);
-    expect_refused("idx:@", TERN_ERR_CORRUPT, "holds no labels");
+    expect_refused("idx:@", TERN_ERR_CORRUPT, "contains no labels");
 }
 
 WITH_FILES(parts_of_another_shape_are_refused)
@@ -365,7 +365,7 @@ WITH_TABLES(labels_are_whole_numbers_of_any_type)
     expect_refused("idx:@", TERN_ERR_CORRUPT, "the label -1 is no class number from 0 to 65535");
     write_tables(0x0B, 2, zeros, floats, sizeof floats);
     expect_refused("idx:@", TERN_ERR_CORRUPT,
-                   "holds labels of type 0x0d; labels are whole numbers");
+                   "contains labels of type 0x0d; labels are whole numbers");
 }
 
 WITH_TABLES(numbers_take_four_bytes_of_memory)

@@ -202,8 +202,8 @@ IN_FOLDER(arrays_stored_deflated_and_large_are_read)
     assert_int_equal(data.test.count, 1);
     expect_refused("npz:@/a.npz,only=13", TERN_ERR_NOT_FOUND, "no example is of group '13'");
     expect_refused("npz:@/a.npz,x=z", TERN_ERR_NOT_FOUND, "neither an array 'z_train' nor 'z'");
-    expect_refused("npz:@/a.npz,y=z", TERN_ERR_NOT_FOUND, "holds no array 'z'");
-    expect_refused("npz:@/a.npz,group=z", TERN_ERR_NOT_FOUND, "holds no array 'z'");
+    expect_refused("npz:@/a.npz,y=z", TERN_ERR_NOT_FOUND, "contains no array 'z'");
+    expect_refused("npz:@/a.npz,group=z", TERN_ERR_NOT_FOUND, "contains no array 'z'");
     expect_refused("npz:@/none.npz", TERN_ERR_NOT_FOUND, "none.npz");
 }
 

@@ -194,7 +194,7 @@ WITH_FILES(who_does_not_evaluate_needs_no_test_files)
     assert_int_equal(part_data.test.count, 0);
     part.test = true;
     assert_int_equal(open_part("idx:@", &part), TERN_ERR_NOT_FOUND);
-    assert_non_null(strstr(why, "holds neither t10k-images-idx3-ubyte nor"));
+    assert_non_null(strstr(why, "contains neither t10k-images-idx3-ubyte nor"));
 }
 
 static void expect_part_refused(enum tern_result expected, const char *sentence)
@@ -230,7 +230,7 @@ WITH_FILES(damaged_files_are_refused_as_ever)
     write_gzip(name, images, sizeof images);
     labels[7]--;
     write_gzip("train-labels-idx1-ubyte.gz", labels, sizeof labels - 1);
-    expect_part_refused(TERN_ERR_CORRUPT, "holds 610 labels for 611 images");
+    expect_part_refused(TERN_ERR_CORRUPT, "contains 610 labels for 611 images");
 }
 
 WITH_FILES(too_many_shards_are_refused)

@@ -101,7 +101,7 @@ def compare_with_one_client(client):
     after = {path: path.read_bytes() for path in client.state.rglob("*") if path.is_file()}
     check(before == after, "compare changed the state directory")
     error = client.run("compare", "--set", f"data.source=csv:{client.state}.csv,label=state,classes={'|'.join(CLASSES)},test=0", code=1)
-    check("holds out no rows" in error, error)
+    check("has no test rows" in error, error)
 
 
 def status_and_the_model_on_the_device_are_one(workspace):

@@ -297,8 +297,8 @@ TEST(every_bad_answer_is_named)
     } table[] = {
         {"raises", "exit code 1; its last line was: ValueError: my own mistake"},
         {"segfault", "signal 11"},
-        {"no_output", "it wrote no trained.safetensors"},
-        {"no_result", "it wrote no result.json"},
+        {"no_output", "the trainer wrote no trained.safetensors"},
+        {"no_result", "the trainer wrote no result.json"},
         {"garbage", "not safetensors"},
         {"cut", "not safetensors"},
         {"huge", "trained.safetensors has 8589934592 bytes"},
@@ -425,7 +425,7 @@ TEST(a_former_trainer_does_not_answer_a_later_task)
     open_fake(arguments, 20000);
     expect_good();
     snprintf(arguments, sizeof arguments, "lets_go %s", scratch);
-    expect_failure(arguments, "it wrote no result.json");
+    expect_failure(arguments, "the trainer wrote no result.json");
 }
 
 TEST(closing_ends_it)

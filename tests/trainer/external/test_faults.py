@@ -70,7 +70,7 @@ def every_failure_is_said_and_changes_nothing(client):
     before = client.held()
     for trainer, says in (
             ("raises", "its last line was: ValueError: my own mistake"), ("segfault", "signal 11"),
-            ("not_a_number", "NaN or infinity"), ("no_result", "it wrote no result.json"),
+            ("not_a_number", "NaN or infinity"), ("no_result", "the trainer wrote no result.json"),
             ("renamed", "is not one of the model's")):
         said = client.once(trainer, code=1)
         check("event=failure result=trainer" in said and says in said, f"{trainer}: {said}")

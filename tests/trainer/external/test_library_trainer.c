@@ -119,7 +119,7 @@ static void one_that_does_not_fit_is_refused(void **state)
     expect_refused(STRANGE_NAME, "", TERN_ERR_CONFIG, "no function tern_trainer_entry()");
     expect_refused(STRANGE_VERSION, "", TERN_ERR_CONFIG, "version 2 of the trainer interface");
     expect_refused(STRANGE_SIZE, "", TERN_ERR_CONFIG, "bytes; version 1 has");
-    expect_refused(STRANGE_NULL, "", TERN_ERR_CONFIG, "one of its functions is NULL");
+    expect_refused(STRANGE_NULL, "", TERN_ERR_CONFIG, "a function of the library is NULL");
     expect_refused(STRANGE_CLIENT, "", TERN_ERR_CONFIG, "does not work with version 1");
     expect_refused(STRANGE, "refuse", TERN_ERR_TRAINER, "I refuse");
 }
@@ -138,7 +138,7 @@ static void expect_failure(const char *options, enum tern_result expected, const
 static void what_it_answers_is_checked(void **state)
 {
     (void)state;
-    expect_failure("nan weight", TERN_ERR_TRAINER, "weights hold NaN");
+    expect_failure("nan weight", TERN_ERR_TRAINER, "weights contain NaN");
     expect_failure("nan loss", TERN_ERR_TRAINER, "loss is NaN");
     expect_failure("no examples", TERN_ERR_TRAINER, "num_examples is 0");
     expect_failure("many steps", TERN_ERR_TRAINER, "local_steps is 5");
