@@ -393,8 +393,8 @@ static enum tern_result make_pass(struct tern_search *search, const struct tern_
         return read_draft(search, &row);
     }
     const struct tern_encode_context context = context_of(merge);
-    TERN_TRY(tern_download_delta(&merge->model, codec, &context, merge->global, search->weights,
-                                 search->weights_id, &search->buffers, &made));
+    TERN_TRY(tern_download_difference(&merge->model, codec, &context, search->weights,
+                                      search->weights_id, &search->buffers, &made));
     return keep_draft(search, codec, &made, false);
 }
 
@@ -405,11 +405,9 @@ static enum tern_result pass(void *ctx, uint32_t *bytes, double *residual)
     float *difference = search->buffers.scratch;
     struct tern_codec codec;
     char spec[TERN_CODEC_SPEC_MAX];
-    for (uint32_t i = 0; i < merge->model.count; i++) {
-        difference[i] = merge->global[i] - search->weights[i];
-    }
     // Codecs send dense values exactly, so the bound on what a codec leaves excludes them.
-    const double norm = tern_distance(difference, NULL, merge->model.coded);
+    const double norm = tern_difference(merge->global, search->weights, difference,
+                                        merge->model.count, merge->model.coded);
     TERN_TRY(codec_for(search, difference, norm, &codec));
     // Version 0 has no delta. A search for it occurs only for models without a seed.
     if (merge->version == 0 || costs_too_much(search, &codec)) {

@@ -30,6 +30,29 @@ double tern_distance(const float *a, const float *b, uint32_t count)
     return sqrt(sum);
 }
 
+double tern_difference(const float *a, const float *b, float *difference, uint32_t count,
+                       uint32_t measured)
+{
+    double sums[LANES] = {0.0};
+    double sum = 0.0;
+    uint32_t i = 0;
+    for (; i + LANES <= measured; i += LANES) {
+        for (uint32_t lane = 0; lane < LANES; lane++) {
+            const float value = a[i + lane] - b[i + lane];
+            difference[i + lane] = value;
+            sums[lane] += (double)value * (double)value;
+        }
+    }
+    for (; i < count; i++) {
+        difference[i] = a[i] - b[i];
+        sums[0] += i < measured ? (double)difference[i] * (double)difference[i] : 0.0;
+    }
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        sum += sums[lane];
+    }
+    return sqrt(sum);
+}
+
 size_t tern_download_blob_bound(const struct tern_codec *codec, const struct tern_model *model)
 {
     return tern_container_bound(codec, model) + TERN_WIRE_OVERHEAD;
@@ -80,6 +103,16 @@ enum tern_result tern_download_delta(const struct tern_model *model, const struc
     for (uint32_t i = 0; i < model->count; i++) {
         buffers->scratch[i] = global[i] - replica[i];
     }
+    return tern_download_difference(model, codec, context, replica, from, buffers, made);
+}
+
+enum tern_result tern_download_difference(const struct tern_model *model,
+                                          const struct tern_codec *codec,
+                                          const struct tern_encode_context *context, float *replica,
+                                          const uint8_t from[TERN_SHA256_SIZE],
+                                          const struct tern_download_buffers *buffers,
+                                          struct tern_download_made *made)
+{
     size_t len = 0;
     TERN_TRY(encode(model, codec, context, buffers, &len));
 

@@ -37,6 +37,9 @@ struct tern_download_buffers {
 
 // Returns the Euclidean norm of a - b, or of a where b is NULL.
 double tern_distance(const float *a, const float *b, uint32_t count);
+// Sets difference[0..count) to a - b, and returns the Euclidean norm of its first `measured` values.
+double tern_difference(const float *a, const float *b, float *difference, uint32_t count,
+                       uint32_t measured);
 
 size_t tern_download_blob_bound(const struct tern_codec *codec, const struct tern_model *model);
 
@@ -50,6 +53,12 @@ tern_download_delta(const struct tern_model *model, const struct tern_codec *cod
                     const struct tern_encode_context *context, const float *global, float *replica,
                     const uint8_t from[TERN_SHA256_SIZE],
                     const struct tern_download_buffers *buffers, struct tern_download_made *made);
+
+// Like tern_download_delta(), for a difference global - replica that buffers->scratch has already.
+TERN_MUST_USE enum tern_result tern_download_difference(
+    const struct tern_model *model, const struct tern_codec *codec,
+    const struct tern_encode_context *context, float *replica, const uint8_t from[TERN_SHA256_SIZE],
+    const struct tern_download_buffers *buffers, struct tern_download_made *made);
 
 // Encodes the global model as a snapshot, from which a new replica begins, and writes the decoded values to replica.
 // The id is SHA-256("tern replica snapshot" || model hash || version as 4 bytes little-endian || SHA-256 of the container).
