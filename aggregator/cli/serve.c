@@ -34,7 +34,7 @@
 
 // Returns the options that give a child process, which runs a verb, the same settings; NULL-terminated, malloc'ed. The
 // texts belong to the command line. NULL: out of memory.
-static const char **own_options(const struct tern_cli *cli)
+static const char **options_for_verbs(const struct tern_cli *cli)
 {
     const char **options = calloc(2 * (size_t)cli->set_count + 5, sizeof *options);
     size_t at = 0;
@@ -83,7 +83,7 @@ static bool is_codec_accuracy(const struct tern_setting *setting)
 // Returns the settings for the dashboard, as an array of objects: section, key, value, default, whether they differ, when a
 // change takes effect ("restart", "live" or "init"), and documentation; codec.accuracy also has "estimates"
 // (tern_spending_accuracies_json()). The caller deletes the array.
-static cJSON *own_settings_json(struct tern_cli *cli, const struct tern_model *model)
+static cJSON *settings_json(struct tern_cli *cli, const struct tern_model *model)
 {
     static struct tern_aggregator_settings defaults;
     const struct tern_aggregator_settings *settings = tern_state_settings(cli);
@@ -135,7 +135,8 @@ struct serving {
 #define WARN_DAYS 14u
 
 // Logs the end of a certificate. event: name of the log event. consequence: what happens after the end.
-static void log_end(const char *event, const char *path, uint64_t ends_s, const char *consequence)
+static void log_certificate_end(const char *event, const char *path, uint64_t ends_s,
+                                const char *consequence)
 {
     char when[TERN_TEXT];
     char expired[32];
@@ -160,10 +161,11 @@ static void log_certificate(const struct serving *serving)
     struct tern_serve_tls_files files;
     tern_http_counters(serving->server, &counters);
     tern_serve_tls_files(serving->cli, &files);
-    log_end("certificate", files.certificate, counters.certificate_ends_s, "clients refuse it");
+    log_certificate_end("certificate", files.certificate, counters.certificate_ends_s,
+                        "clients refuse it");
     if (files.names.client_ca != NULL) {
-        log_end("client-ca", files.names.client_ca, counters.client_ca_ends_s,
-                "clients with certificates of this CA are refused");
+        log_certificate_end("client-ca", files.names.client_ca, counters.client_ca_ends_s,
+                            "clients with certificates of this CA are refused");
     }
 }
 
@@ -232,7 +234,7 @@ static void log_codecs(const struct tern_federation_config *config)
     }
 }
 
-static void log_need(const struct serving *serving, const struct tern_model *model)
+static void log_disk_need(const struct serving *serving, const struct tern_model *model)
 {
     struct tern_disk_need need;
     char text[TERN_DISK_NEED_MAX];
@@ -272,7 +274,7 @@ static int read_model(struct serving *serving)
     serving->model = &model;
     TERN_CLI_TRY(fit_to_model(serving, &serving->config, &serving->limits));
     log_codecs(&serving->config.federation);
-    log_need(serving, &model);
+    log_disk_need(serving, &model);
     const struct tern_spending spending =
         tern_spending_estimate(serving->settings, &serving->config.federation, &model);
     tern_spending_log(&spending);
@@ -391,7 +393,7 @@ static void log_changed(const struct tern_setting *setting,
              setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to));
 }
 
-static void log_not_taken(const struct tern_setting *setting,
+static void log_unapplied(const struct tern_setting *setting,
                           const struct tern_aggregator_settings *running,
                           const struct tern_aggregator_settings *refused)
 {
@@ -417,7 +419,7 @@ static void log_settings(const struct tern_aggregator_settings *settings,
         if (setting->change == TERN_SETTING_LIVE) {
             log_changed(setting, other, settings);
         } else {
-            log_not_taken(setting, settings, other);
+            log_unapplied(setting, settings, other);
         }
     }
 }
@@ -502,7 +504,7 @@ static void reload(void *ctx)
     reload_settings(serving);
     publish_settings(serving);
     if (serving->admin != NULL) {
-        tern_admin_set_settings(serving->admin, own_settings_json(serving->cli, serving->model));
+        tern_admin_set_settings(serving->admin, settings_json(serving->cli, serving->model));
     }
     tern_notify("READY=1\n");
 }
@@ -510,7 +512,7 @@ static void reload(void *ctx)
 // --- Standing by
 
 // Enters this aggregator into the node table, under a random number.
-static int join_others(struct serving *serving)
+static int register_node(struct serving *serving)
 {
     struct tern_service_config *config = &serving->config;
     uint32_t number = 0;
@@ -539,7 +541,7 @@ static int stand_by_and_upgrade(struct serving *serving)
 {
     const struct tern_standby_ports ports = {
         .signals = &serving->signals, .ends = is_upgraded, .ctx = serving};
-    TERN_CLI_TRY(tern_standby(serving->cli, serving->db, &ports, &serving->stopped));
+    TERN_CLI_TRY(tern_standby_wait(serving->cli, serving->db, &ports, &serving->stopped));
     if (serving->stopped || !tern_db_is_older(serving->db)) {
         return TERN_EXIT_OK;
     }
@@ -553,8 +555,8 @@ static int stand_by(struct serving *serving)
 {
     const struct tern_standby_ports ports = {
         .signals = &serving->signals, .reload = reload, .ctx = serving};
-    TERN_CLI_TRY(tern_state_is_postgres(serving->cli) ? join_others(serving) : TERN_EXIT_OK);
-    return tern_standby(serving->cli, serving->db, &ports, &serving->stopped);
+    TERN_CLI_TRY(tern_state_is_postgres(serving->cli) ? register_node(serving) : TERN_EXIT_OK);
+    return tern_standby_wait(serving->cli, serving->db, &ports, &serving->stopped);
 }
 
 static int open_store(struct serving *serving)
@@ -609,7 +611,7 @@ static void record_check(void *ctx, uint64_t now_ms)
     tern_service_set_checked(serving->service, now_ms);
 }
 
-static int start_check(struct serving *serving)
+static int start_self_check(struct serving *serving)
 {
     char database[PATH_MAX];
     tern_state_database(serving->cli, database);
@@ -628,7 +630,7 @@ static int start_check(struct serving *serving)
                           "no memory for the check of the database");
 }
 
-static int make_uploads(const struct serving *serving, char path[PATH_MAX])
+static int make_upload_folder(const struct serving *serving, char path[PATH_MAX])
 {
     tern_state_path(serving->cli, TERN_STATE_UPLOADS, path);
     return tern_cli_check(serving->cli, tern_file_make_folders(path, 0700),
@@ -656,7 +658,7 @@ static int start_listener(struct serving *serving)
     tern_serve_tls_files(serving->cli, &files);
     tern_state_path(serving->cli, TERN_STATE_TICKET_KEYS, ticket_keys);
     tern_state_path(serving->cli, TERN_STATE_TICKET_CLIENTS, ticket_clients);
-    TERN_CLI_TRY(make_uploads(serving, folder));
+    TERN_CLI_TRY(make_upload_folder(serving, folder));
     const struct tern_shared_tickets_config shared = {
         .database = s->store_url, .private_key = files.private_key, .file = ticket_keys};
     if (tern_db_is_url(shared.database)) {
@@ -679,7 +681,7 @@ static int start_listener(struct serving *serving)
 }
 
 // Makes a new admin token if the file is missing. No stored data depends on the old token.
-static int find_token(struct serving *serving, char path[PATH_MAX])
+static int ensure_admin_token(struct serving *serving, char path[PATH_MAX])
 {
     bool made = false;
     tern_state_path(serving->cli, TERN_STATE_ADMIN_TOKEN, path);
@@ -700,17 +702,17 @@ static int start_admin(struct serving *serving)
     if (s->admin_address[0] == '\0') {
         return TERN_EXIT_OK;
     }
-    TERN_CLI_TRY(find_token(serving, token_file));
+    TERN_CLI_TRY(ensure_admin_token(serving, token_file));
     struct tern_admin_config config = {.address = s->admin_address,
                                        .port = (uint16_t)s->admin_port,
                                        .token_file = token_file,
                                        .service = serving->service,
                                        .clients = serving->server};
-    serving->tool_options = own_options(serving->cli);
+    serving->tool_options = options_for_verbs(serving->cli);
     config.tool_options = serving->tool_options;
     enum tern_result result = tern_admin_start(&config, &serving->admin, why);
     if (result == TERN_OK) {
-        tern_admin_set_settings(serving->admin, own_settings_json(serving->cli, serving->model));
+        tern_admin_set_settings(serving->admin, settings_json(serving->cli, serving->model));
     }
     return tern_cli_check(serving->cli, result, "admin: %s", why);
 }
@@ -756,7 +758,7 @@ static void print_address(const char *scheme, const char *address, uint16_t port
 }
 
 // Prints the dashboard's URL. A listener on a unix socket has none: the proxy in front of the socket has the URL.
-static void announce_dashboard(const struct serving *serving)
+static void print_dashboard(const struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
     char token[PATH_MAX];
@@ -769,7 +771,7 @@ static void announce_dashboard(const struct serving *serving)
     printf("/ (log in with the token in %s)\n", token);
 }
 
-static void announce(const struct serving *serving)
+static void print_addresses(const struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
     printf("listening on ");
@@ -783,7 +785,7 @@ static void announce(const struct serving *serving)
         }
     }
     printf("\n");
-    announce_dashboard(serving);
+    print_dashboard(serving);
     fflush(stdout);
 }
 
@@ -811,7 +813,7 @@ static int start_all(struct serving *serving)
     tern_service_set_disk_needed(serving->service,
                                  tern_disk_need_bytes(s, &serving->config.federation,
                                                       serving->model, facts.federation.clients));
-    TERN_CLI_TRY(start_check(serving));
+    TERN_CLI_TRY(start_self_check(serving));
     TERN_CLI_TRY(start_listener(serving));
     TERN_CLI_TRY(start_admin(serving));
     TERN_CLI_TRY(start_relay(serving));
@@ -893,7 +895,7 @@ static void wait_for_stop(struct serving *serving)
 }
 
 // Returns the exit code after the service has ended, and prints the reason of an error.
-static int last_code(const struct serving *serving)
+static int exit_code_of_service(const struct serving *serving)
 {
     char why[512];
     if (serving->relay != NULL && tern_relay_ended(serving->relay, why)) {
@@ -933,7 +935,7 @@ static int start(struct serving *serving)
 {
     TERN_CLI_TRY(start_all(serving));
     if (!serving->stopped) {
-        announce(serving);
+        print_addresses(serving);
     }
     return TERN_EXIT_OK;
 }
@@ -941,7 +943,7 @@ static int start(struct serving *serving)
 #define REACH_MS 30000 // longest wait for PostgreSQL, which recovers from a crash in less
 
 // Returns whether PostgreSQL cannot be reached, and writes the reason to `why`.
-static bool is_unreached(const struct serving *serving, char why[256])
+static bool is_postgres_unreachable(const struct serving *serving, char why[256])
 {
     struct tern_db *db = NULL;
     const enum tern_result result =
@@ -952,13 +954,13 @@ static bool is_unreached(const struct serving *serving, char why[256])
 
 // After a failed start: if PostgreSQL cannot be reached, stops the parts of the service that run already, and waits until
 // PostgreSQL answers. Returns false if the start failed for another reason, or if PostgreSQL does not answer for REACH_MS.
-static bool outwait_crash(struct serving *serving)
+static bool wait_for_postgres(struct serving *serving)
 {
     const uint64_t until_ms = tern_monotonic_ms() + REACH_MS;
     const struct timespec pause = {.tv_sec = 1};
     char why[256] = "";
     if (serving->relay != NULL || !tern_state_is_postgres(serving->cli) ||
-        !is_unreached(serving, why)) {
+        !is_postgres_unreachable(serving, why)) {
         return false;
     }
     tern_log(TERN_LOG_WARN, "start-waits", "seconds=%d detail=%s", REACH_MS / 1000,
@@ -972,7 +974,7 @@ static bool outwait_crash(struct serving *serving)
     while (is_away && !serving->stopped && tern_monotonic_ms() < until_ms) {
         const int number = sigtimedwait(&serving->signals, NULL, &pause);
         serving->stopped = number == SIGTERM || number == SIGINT;
-        is_away = is_unreached(serving, why);
+        is_away = is_postgres_unreachable(serving, why);
     }
     return serving->stopped || !is_away;
 }
@@ -986,12 +988,12 @@ static int serve(struct tern_cli *cli, struct tern_relay *relay, int lock)
     tern_return_large_blocks();
     serving.signals = block_signals();
     int code = start(&serving);
-    if (code == TERN_EXIT_FAILED && outwait_crash(&serving)) {
+    if (code == TERN_EXIT_FAILED && wait_for_postgres(&serving)) {
         code = serving.stopped ? TERN_EXIT_OK : start(&serving);
     }
     if (code == TERN_EXIT_OK && !serving.stopped) {
         wait_for_stop(&serving);
-        code = last_code(&serving);
+        code = exit_code_of_service(&serving);
     }
     stop_all(&serving);
     return code;

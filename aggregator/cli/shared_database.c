@@ -152,7 +152,7 @@ static void report_leader(struct standby *standby, const char *leader)
     fflush(stdout);
 }
 
-static void report_lost(struct standby *standby)
+static void report_lost_database(struct standby *standby)
 {
     tern_notify("READY=1\nWATCHDOG=1\nSTATUS=the database cannot be reached\n");
     if (!standby->reported_lost) {
@@ -176,8 +176,8 @@ static bool is_stopped(const struct standby *standby, int seconds)
     return number == SIGTERM || number == SIGINT;
 }
 
-int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_standby_ports *ports,
-                 bool *stopped)
+int tern_standby_wait(struct tern_cli *cli, struct tern_db *db,
+                      const struct tern_standby_ports *ports, bool *stopped)
 {
     struct standby standby = {.db = db, .ports = ports};
     char leader[TERN_STANDBY_NAME_MAX];
@@ -196,7 +196,7 @@ int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_sta
                 return TERN_EXIT_OK;
             }
         } else {
-            report_lost(&standby);
+            report_lost_database(&standby);
         }
         *stopped = is_stopped(&standby, result == TERN_ERR_STATE ? 0 : 1);
         if (*stopped) {
@@ -344,7 +344,7 @@ static const char *const deciding[] = {"round", "statistics", "train", "codec", 
 // Shared settings of other sections.
 static const struct {
     const char *key;
-    bool decides; // the setting changes the results of rounds
+    bool changes_results; // the setting changes the results of rounds
 } single[] = {
     {"limits.clients", true},
     {"limits.num_examples", true},
@@ -360,19 +360,19 @@ static const struct {
     {"tls.client_certificate", false},
 };
 
-// Returns whether a setting must be the same on all nodes. *decides: whether it changes the results of rounds.
-static bool is_shared(const char *key, bool *decides)
+// Returns whether a setting must be the same on all nodes. *changes_results: whether it changes the results of rounds.
+static bool is_shared_setting(const char *key, bool *changes_results)
 {
     for (size_t i = 0; i < sizeof deciding / sizeof deciding[0]; i++) {
         const size_t len = strlen(deciding[i]);
         if (strncmp(key, deciding[i], len) == 0 && key[len] == '.') {
-            *decides = true;
+            *changes_results = true;
             return true;
         }
     }
     for (size_t i = 0; i < sizeof single / sizeof single[0]; i++) {
         if (strcmp(key, single[i].key) == 0) {
-            *decides = single[i].decides;
+            *changes_results = single[i].changes_results;
             return true;
         }
     }
@@ -380,7 +380,7 @@ static bool is_shared(const char *key, bool *decides)
 }
 
 // Returns the shared settings as lines "section.key=value", malloc'ed; NULL: no memory.
-static char *write_shared(const struct tern_aggregator_settings *settings)
+static char *write_shared_settings(const struct tern_aggregator_settings *settings)
 {
     const struct tern_settings *table = &tern_aggregator_settings_table;
     char *text = NULL;
@@ -390,9 +390,9 @@ static char *write_shared(const struct tern_aggregator_settings *settings)
         const struct tern_setting *setting = &table->table[i];
         char value[TERN_SETTING_TEXT_MAX];
         char key[80];
-        bool decides;
+        bool changes_results;
         snprintf(key, sizeof key, "%s.%s", setting->section, setting->key);
-        if (is_shared(key, &decides)) {
+        if (is_shared_setting(key, &changes_results)) {
             tern_setting_format(setting, settings, value);
             fprintf(out, "%s=%s\n", key, value);
         }
@@ -430,8 +430,8 @@ void tern_shared_settings_compare(const char *here, const char *there,
         char key[80];
         snprintf(key, sizeof key, "%s.%s", table->table[i].section, table->table[i].key);
         difference.key = key;
-        if (is_shared(key, &difference.decides) && find_value(here, key, difference.here) &&
-            find_value(there, key, difference.there) &&
+        if (is_shared_setting(key, &difference.changes_results) &&
+            find_value(here, key, difference.here) && find_value(there, key, difference.there) &&
             !tern_setting_text_equal(&table->table[i], difference.here, difference.there)) {
             found(ctx, &difference);
         }
@@ -455,7 +455,7 @@ void tern_shared_settings_free(char **texts, size_t count)
     }
 }
 
-static enum tern_result put_settings(struct tern_db *db, uint32_t node, const char *text)
+static enum tern_result store_settings(struct tern_db *db, uint32_t node, const char *text)
 {
     TERN_TRY(tern_db_begin(db));
     return tern_db_conclude(db, tern_db_node_settings_put(db, node, text));
@@ -469,8 +469,8 @@ static void log_difference(void *ctx, const struct tern_setting_difference *diff
              TERN_LOG_TEXT(node));
 }
 
-static enum tern_result compare_with(struct tern_db *db, const struct tern_db_node *node,
-                                     const char *own)
+static enum tern_result log_differences_to(struct tern_db *db, const struct tern_db_node *node,
+                                           const char *own)
 {
     char name[TERN_STANDBY_NAME_MAX];
     char *there = NULL;
@@ -487,11 +487,11 @@ static enum tern_result publish(struct tern_db *db, uint32_t number, const char 
 {
     struct tern_db_node nodes[TERN_STANDBY_NODES];
     size_t count = 0;
-    TERN_TRY(put_settings(db, number, own));
+    TERN_TRY(store_settings(db, number, own));
     TERN_TRY(tern_db_nodes(db, nodes, TERN_STANDBY_NODES, &count));
     for (size_t i = 0; i < count; i++) {
         if (nodes[i].number != number) {
-            TERN_TRY(compare_with(db, &nodes[i], own));
+            TERN_TRY(log_differences_to(db, &nodes[i], own));
         }
     }
     return TERN_OK;
@@ -502,7 +502,7 @@ void tern_shared_settings_publish(const struct tern_cli *cli, uint32_t node)
     const struct tern_aggregator_settings *settings = tern_state_settings(cli);
     struct tern_db *db = NULL;
     char why[256] = "there is no memory";
-    char *own = write_shared(settings);
+    char *own = write_shared_settings(settings);
     enum tern_result result = own != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
     if (result == TERN_OK) {
         result = tern_db_open(settings->store_url, TERN_DB_HURRIED, &db, why);
@@ -525,7 +525,7 @@ static void add_refusal(void *ctx, const struct tern_setting_difference *differe
 {
     char *list = ctx;
     const size_t len = strlen(list);
-    if (difference->decides) {
+    if (difference->changes_results) {
         snprintf(list + len, REFUSALS_MAX - len, "%s%s = %.40s (there %.40s)", len > 0 ? ", " : "",
                  difference->key, difference->here, difference->there);
     }
@@ -536,7 +536,7 @@ static int refuse_differences(const struct tern_cli *cli, const struct tern_db_n
 {
     char refusals[REFUSALS_MAX] = "";
     char name[TERN_STANDBY_NAME_MAX];
-    char *own = write_shared(tern_state_settings(cli));
+    char *own = write_shared_settings(tern_state_settings(cli));
     if (own == NULL) {
         return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "there is no memory");
     }
@@ -598,8 +598,8 @@ struct bytes {
 };
 
 // Reads the keys in the database. TERN_ERR_NOT_FOUND: there are none, or they are damaged, which is logged.
-static enum tern_result read_row(struct tern_db *db, const struct tern_ticket_sealer *sealer,
-                                 struct bytes *bytes)
+static enum tern_result read_key_row(struct tern_db *db, const struct tern_ticket_sealer *sealer,
+                                     struct bytes *bytes)
 {
     uint8_t sealed[SEALED_SIZE + 1];
     size_t len = 0;
@@ -616,8 +616,8 @@ static enum tern_result read_row(struct tern_db *db, const struct tern_ticket_se
     return TERN_ERR_NOT_FOUND;
 }
 
-static enum tern_result write_row(struct tern_db *db, const struct tern_ticket_sealer *sealer,
-                                  const struct bytes *bytes)
+static enum tern_result write_key_row(struct tern_db *db, const struct tern_ticket_sealer *sealer,
+                                      const struct bytes *bytes)
 {
     uint8_t sealed[SEALED_SIZE];
     const uint64_t now_ms = tern_now_ms();
@@ -632,7 +632,7 @@ static enum tern_result write_row(struct tern_db *db, const struct tern_ticket_s
 static enum tern_result find_keys(struct tern_db *db, const struct tern_ticket_sealer *sealer,
                                   const struct bytes *own, struct bytes *found, bool *changed)
 {
-    const enum tern_result result = read_row(db, sealer, found);
+    const enum tern_result result = read_key_row(db, sealer, found);
     if (result != TERN_OK && result != TERN_ERR_NOT_FOUND) {
         return result;
     }
@@ -654,14 +654,15 @@ static enum tern_result write_keys(struct tern_db *db, const struct tern_ticket_
     TERN_TRY(tern_db_begin(db)); // from here on, no other node writes
     enum tern_result result = find_keys(db, sealer, own, found, &changed);
     if (result == TERN_OK && changed) {
-        result = write_row(db, sealer, found);
+        result = write_key_row(db, sealer, found);
     }
     return tern_db_conclude(db, result);
 }
 
 // Reads first without a lock, because there is rarely anything to write.
-static enum tern_result exchange_rows(struct tern_db *db, const struct tern_ticket_sealer *sealer,
-                                      const struct bytes *own, struct bytes *found)
+static enum tern_result exchange_key_rows(struct tern_db *db,
+                                          const struct tern_ticket_sealer *sealer,
+                                          const struct bytes *own, struct bytes *found)
 {
     bool changed = false;
     TERN_TRY(tern_db_begin_reading(db));
@@ -681,7 +682,7 @@ static enum tern_result exchange_keys(const char *database, const char *private_
     own.len = tern_ticket_keys_write(keys, own.data);
     enum tern_result result = tern_db_open(database, TERN_DB_SECOND, &db, why);
     if (result == TERN_OK) {
-        result = exchange_rows(db, &sealer, &own, &found);
+        result = exchange_key_rows(db, &sealer, &own, &found);
         snprintf(why, 256, "%s", tern_db_error(db));
     }
     if (result == TERN_OK) {
@@ -714,7 +715,7 @@ void tern_shared_tickets_merge_file(const struct tern_shared_tickets_config *con
     tern_ticket_keys_close(keys);
 }
 
-static void exchange_once(struct tern_shared_tickets *shared)
+static void exchange_keys_once(struct tern_shared_tickets *shared)
 {
     char why[256] = "";
     const enum tern_result result =
@@ -725,11 +726,11 @@ static void exchange_once(struct tern_shared_tickets *shared)
     shared->logged_failure = result != TERN_OK;
 }
 
-static void *run_tickets(void *arg)
+static void *run_key_exchange(void *arg)
 {
     struct tern_shared_tickets *shared = arg;
     while (wait_for_tick(&shared->ticker, EXCHANGE_INTERVAL_S)) {
-        exchange_once(shared);
+        exchange_keys_once(shared);
     }
     return NULL;
 }
@@ -746,7 +747,7 @@ enum tern_result tern_shared_tickets_start(const struct tern_shared_tickets_conf
     snprintf(shared->private_key, sizeof shared->private_key, "%s", config->private_key);
     shared->keys = keys;
     tern_ticket_keys_share(keys);
-    if (!start_ticker(&shared->ticker, run_tickets, shared)) {
+    if (!start_ticker(&shared->ticker, run_key_exchange, shared)) {
         free(shared);
         return TERN_ERR_NO_MEMORY;
     }

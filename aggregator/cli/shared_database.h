@@ -29,8 +29,8 @@ bool tern_standby_find_leader(struct tern_db *db, struct tern_db_node *leader);
 // Waits until this node leads, and returns an exit code. Returns at once if no other node leads. SIGTERM and SIGINT end the
 // waiting and set *stopped; ports->ends ends it without leadership. While it waits, it keeps trying a database that cannot
 // be reached.
-int tern_standby(struct tern_cli *cli, struct tern_db *db, const struct tern_standby_ports *ports,
-                 bool *stopped);
+int tern_standby_wait(struct tern_cli *cli, struct tern_db *db,
+                      const struct tern_standby_ports *ports, bool *stopped);
 
 // Writes "NAME (NUMBER) at ADDRESS" for people. NUMBER identifies the process; its log has the same number. Returns text.
 #define TERN_STANDBY_NAME_MAX 160
@@ -60,8 +60,8 @@ void tern_leader_watch_stop(struct tern_leader_watch *watch);
 // --- Settings that must be the same on all aggregators
 
 struct tern_setting_difference {
-    const char *key; // "round.cohort"
-    bool decides;    // the setting changes the results of rounds
+    const char *key;      // "round.cohort"
+    bool changes_results; // the setting changes the results of rounds
     char here[TERN_SETTING_TEXT_MAX];
     char there[TERN_SETTING_TEXT_MAX];
 };
