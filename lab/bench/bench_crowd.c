@@ -30,7 +30,7 @@ struct options {
     uint32_t connected; // number of enrolled clients with a connection
     uint32_t workers;
     uint32_t ms;      // longest duration
-    uint32_t updates; // ends after so many; 0: no limit
+    uint32_t updates; // number of updates after which the measurement ends; 0: no limit
     uint32_t rate;    // requests a second in an open loop; 0: closed loop
     uint32_t bytes;   // size of an update
     uint32_t wait; // ms that the aggregator may hold a check-in without a task; occupies a worker

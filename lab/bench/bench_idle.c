@@ -40,7 +40,7 @@ static enum tern_result open_all(struct bench_tls *tls, struct bench_connection 
     for (uint32_t i = first; i < last; i++) {
         TERN_TRY(open_one(tls, &connections[i]));
     }
-    usleep(300000); // the listener frees memory once a second: wait until it has
+    usleep(300000); // the listener frees memory once a second; wait for that
     return TERN_OK;
 }
 

@@ -22,7 +22,7 @@ struct load {
     const char *port;
     const char *ca;
     uint32_t clients;  // timed members of each round's cohort; one more completes the round
-    uint32_t enrolled; // clients, of which each round draws its cohort
+    uint32_t enrolled; // enrolled clients, from which each round draws its cohort
     uint32_t connections;
     uint32_t rounds;
     clockid_t cpu; // processor time of the aggregator
@@ -33,7 +33,7 @@ struct load {
     uint32_t member_count;
     uint32_t idle_count;
     pthread_barrier_t barrier;
-    _Atomic uint32_t check_ins; // with and without tasks
+    _Atomic uint32_t check_ins; // number of check-ins, with and without a task
     uint32_t idle_check_ins;    // check-ins during the phase IDLE
     _Atomic uint32_t accepted;
     _Atomic uint32_t refused;

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #define ROUNDS 12         // updates to send
-#define RECONNECT_AFTER 8 // after so many updates the connection is closed once
+#define RECONNECT_AFTER 8 // number of updates after which the connection is closed once
 
 // Totals of one purpose over exchanges on an open connection.
 struct purpose_total {

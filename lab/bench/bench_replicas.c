@@ -29,7 +29,7 @@ struct bench {
     float *weights;
     struct tern_prng rng;
     uint8_t held[CLIENTS][TERN_SHA256_SIZE];
-    double rebuild_ms; // sums
+    double rebuild_ms; // sum over all check-ins
     double encode_ms;
     double store_ms;
     double collect_ms_most;

@@ -43,7 +43,7 @@ TERN_MUST_USE enum tern_result bench_resume(struct bench_tls *tls,
                                             const mbedtls_ssl_session *session);
 void bench_close(struct bench_connection *connection);
 
-// Sends a request and reads the whole reply. token: NULL: none. *len: in: size of reply; out: bytes of the reply's
+// Sends a request and reads the whole reply. token: NULL sends no token. *len: in: size of reply; out: bytes of the reply's
 // body.
 TERN_MUST_USE enum tern_result bench_exchange(struct bench_connection *connection,
                                               const char *method, const char *path,

@@ -116,7 +116,7 @@ enum tern_result load_upload(const struct load_work *work, struct load_line *lin
     return ask(line, "PUT", path, client->token, line->body, len, &len);
 }
 
-// --- The update: values with a density for which the container has about the wanted size
+// --- The update: the density of its values determines the container's size
 
 static size_t encode_with_density(struct load_work *work, float density, float *values,
                                   size_t bound)

@@ -16,7 +16,7 @@ REPEATING = ("run", "cell")
 TAG = re.compile(r"tag=[a-z0-9_-]+")
 BAR = r'\|(?=[^"]*(?:"[^"]*"[^"]*)*$)'  # outside double quotes, which a data source may have
 WHAT_KEYS = "seeds, vary_partition, targets, groups, cell and run"
-# Sources that are read from a folder, and from data.dir where they do not name it.
+# Data sources that are read from a folder: the one in data.source, else data.dir.
 FROM_FOLDER = ("idx", "cifar10")
 
 

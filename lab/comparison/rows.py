@@ -30,7 +30,7 @@ def ratio(one, other):
     return one / other if one is not None and other else None
 
 
-# --- Of one run
+# --- Figures of one run
 
 
 def rounds_to_reach(result, target):
@@ -76,7 +76,7 @@ def arrivals(result):
     return joined, back
 
 
-# --- Of one run over its seeds
+# --- Means of a run over its seeds
 
 
 class Time:
@@ -214,7 +214,7 @@ def add_measured(plan, run, results, step, row):
     row.update(arrival_row(results))
 
 
-# --- Of all runs
+# --- Rows of all runs
 
 
 def measured_steps(results_of):
@@ -284,7 +284,7 @@ def add_reference(plan, groups):
                 for other in rows if other["accuracy"] is not None)
 
 
-# --- Over the cells
+# --- Summaries over the cells
 
 
 def summaries(plan, groups):

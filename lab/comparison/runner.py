@@ -109,11 +109,11 @@ class Runner:
     def __init__(self, tern, programs, jobs):
         self.tern, self.programs, self.jobs = tern, programs, jobs
         self.digest = programs_digest(programs)
-        # Several runs share the cores, and each has one; its results are the same.
+        # Runs at the same time share the cores: each has one worker. The number of workers changes no result.
         self.options = ["--set", "fleet.workers=1"] if jobs > 1 else []
         self.pace, self.working, self.failed, self.ended = Pace(), [], [], 0
 
-    # --- Before the first
+    # --- Checks before the first run
 
     def check(self, todo, plan):
         """Refuses what the programs would refuse of a run when its turn comes, hours from now. Returns
@@ -161,7 +161,7 @@ class Runner:
                     yield (planned.run.name, [os.path.join(self.programs, program)] + words
                            + ["--check", "--config", path])
 
-    # --- While they run
+    # --- Running and interrupting
 
     def run(self, todo):
         """All of them; whatever ends this ends the runs that are at work."""
@@ -236,7 +236,7 @@ class Runner:
             "not measured" if figure is None else "%.4f" % figure, size(result["payload_up"]),
             size(result["payload_down"]), process.seconds(), self.to_go(waiting)))
 
-    # --- What was there before
+    # --- Results of an earlier call
 
     def remember(self, there):
         """What earlier runs took is what such runs will take. How many are of other programs."""

@@ -2,7 +2,7 @@
 known is a dash."""
 from comparison.scores import TITLES
 
-# Which model a measure is of.
+# The model whose figure a measure is.
 MODELS = {"trunk": "replica", "global": "global", "clients": "clients' replicas"}
 
 
@@ -47,7 +47,7 @@ def bandwidth(mbit):
     return "%g Gbit/s" % (mbit / 1000) if mbit >= 1000 else "%g Mbit/s" % mbit
 
 
-# Each: the headings for a plan, and the cell of a row.
+# For each column: a function that returns its headings for a plan, and one that returns a row's cell.
 
 def score_cell(row, measure):
     """A figure other than the accuracy is named in the cell: "R2 0.9012"."""
@@ -214,7 +214,7 @@ def front_of(groups):
     return sorted(rows, key=lambda row: row["total_wire"])
 
 
-# --- Of a plan with cells
+# --- Tables of a plan with cells
 
 
 def by_candidate(groups):
@@ -282,7 +282,7 @@ def sections_of_cells(plan, groups, summary):
     yield "Over the cells", summary_table(plan, summary)
 
 
-# --- All of it
+# --- The complete text
 
 
 def code(word, quote):

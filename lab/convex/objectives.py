@@ -13,7 +13,7 @@ def dot(a, b):
     return sum(map(mul, a, b))
 
 
-# --- Losses of a row, by the model's outputs
+# --- Loss of a row from the model's outputs
 
 
 class Ridge:

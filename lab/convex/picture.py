@@ -12,7 +12,7 @@ from convex import bounds
 WIDTH, PANEL, HEIGHT = 1040, 430, 300
 MARGIN_X, MARGIN_TOP, MARGIN_BOTTOM = 60, 40, 44
 LABELS = {"qsvrg": "QSVRG", "fedavg": "QSGD, the same steps"}
-# One font, and no marks at the axes, which take most of a picture's bytes.
+# One font and no tick marks: these take most of an SVG's bytes.
 SMALL = {**STYLE, "font.sans-serif": ["DejaVu Sans"], "xtick.bottom": False, "ytick.left": False}
 COLOUR_OF = {"qsvrg": FIRST_COLOUR, "fedavg": COLOURS[0]}
 
@@ -21,7 +21,7 @@ def draw(axes, runs, across):
     """runs: of a table, by strategy; across: 0 for epochs, 1 for bits that a client has sent."""
     for strategy, run in runs.items():
         places = [range(len(run["distances"])), [0, *itertools.accumulate(run["bits"])]][across]
-        # Float64 may put what is left at the end below 0.
+        # Rounding in float64 may make the last distances negative.
         shown = [max(distance, 1e-16) for distance in run["distances"]]
         axes.plot(places, shown, "o-", markersize=3, linewidth=1.4, label=LABELS[strategy], color=COLOUR_OF[strategy])
     if across == 0:

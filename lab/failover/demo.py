@@ -182,7 +182,7 @@ def tell(story, front, counts):
 
 def federate(arguments, postgres, programs):
     folder = arguments.folder.resolve()
-    # A round takes long enough to be looked into, which changes nothing of what comes of it.
+    # Rounds are slow enough for a kill in the middle of one; the pause does not change the model.
     overrides = [*arguments.overrides, "round.min_interval=600ms"]
     site = Site(programs, postgres, arguments.programs, folder, arguments.config, overrides, NAMES)
     site.any.verb("init")
@@ -224,7 +224,7 @@ def main():
     if cluster.folder_of_programs() is None:
         print("tern: there is no PostgreSQL: install postgresql", file=sys.stderr)
         return 1
-    # Where whoever started this removes it, whatever becomes of this.
+    # The caller of this program removes its folder, also after a crash.
     tempfile.tempdir = str(arguments.folder.resolve().parent)
     try:
         with cluster.Cluster() as postgres, Programs() as programs:

@@ -7,7 +7,7 @@ from failover.programs import check, free_port, listens, neighbour, wait_until
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
-# What nginx has around its sites.
+# The head of nginx's configuration; the sites follow.
 CONF = """daemon off;
 master_process off;
 pid {folder}/nginx.pid;

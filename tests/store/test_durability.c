@@ -2,6 +2,7 @@
 #include "store/fixture.h"
 #include "tests/cases.h"
 #include "tests/postgres/place.h"
+#include "tests/sanitized.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KILLS (test_store_is_postgres() ? 40 : 200) // the server is not killed
+#define KILLS (test_store_is_postgres() || FEWER_TRIALS ? 40 : 200) // the server is not killed
 #define BATCH 5
 
 static void sleep_us(long us)
