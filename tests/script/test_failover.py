@@ -87,7 +87,7 @@ class Failover(unittest.TestCase):
         self.assertEqual(self.compare(b"\0\0\0\0", b"\0\0\0\0").returncode, 0)
         done = self.compare(b"\0\0\0\0", b"\0\0\0\1")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("these are different models", done.stderr)
+        self.assertIn("ended with different models", done.stderr)
 
     def test_downloads_are_counted_by_whether_nginx_had_them(self):
         front = Front.__new__(Front)
