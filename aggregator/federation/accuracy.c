@@ -82,7 +82,7 @@ static enum tern_result load_evaluators(struct tern_db *db, struct evaluators *e
     return TERN_OK;
 }
 
-// Counts the sorted times that are before `end`.
+// Returns how many of the sorted times are before `end`.
 static uint32_t count_before(const struct times *times, uint64_t end)
 {
     uint32_t low = 0;
@@ -100,8 +100,8 @@ static uint32_t count_before(const struct times *times, uint64_t end)
 
 // Decides whether enough evaluators reported a version. `gone` evaluators were last seen too long before the version
 // was made. They are among those that had enrolled `by_then`, so the difference is the number of expected evaluators.
-static struct tern_reported_version judge(const struct evaluators *evaluators,
-                                          const struct tern_db_reports *row)
+static struct tern_reported_version make_reported_version(const struct evaluators *evaluators,
+                                                          const struct tern_db_reports *row)
 {
     const uint64_t week_ms = SEEN_WITHIN_MS;
     const uint64_t since_ms = row->created_ms > week_ms ? row->created_ms - week_ms : 0;
@@ -143,7 +143,7 @@ static enum tern_result load_reports(struct tern_db *db, const struct evaluators
     struct tern_db_reports row;
     struct tern_db_rows *rows = tern_db_reports(db, first, last);
     while (tern_db_next(rows, &row)) {
-        const struct tern_reported_version reported = judge(evaluators, &row);
+        const struct tern_reported_version reported = make_reported_version(evaluators, &row);
         tern_db_check_row(rows, add_version(versions, &reported));
     }
     return tern_db_end(rows);
@@ -175,7 +175,7 @@ static bool is_before(const struct tern_reported_version *reported,
            (reported->version == row->version && reported->model < row->model);
 }
 
-// Skips a version that is newer than the loaded reports.
+// Skips evaluations of a version that is newer than the loaded reports.
 bool tern_reported_versions_next(struct tern_reported_versions *versions, struct tern_db_rows *rows,
                                  struct tern_db_evaluation *row)
 {
@@ -211,9 +211,9 @@ static bool find_newest(const struct tern_reported_versions *versions,
     return false;
 }
 
-static enum tern_result search(struct tern_db *db, const struct evaluators *evaluators,
-                               uint32_t last, struct tern_reported_version *newest,
-                               struct tern_reported_version *pending)
+static enum tern_result search_newest(struct tern_db *db, const struct evaluators *evaluators,
+                                      uint32_t last, struct tern_reported_version *newest,
+                                      struct tern_reported_version *pending)
 {
     uint32_t window = WINDOW;
     bool more = true;
@@ -244,7 +244,7 @@ static enum tern_result find_newest_reported(struct tern_db *db,
     }
     enum tern_result result = load_evaluators(db, &evaluators);
     if (result == TERN_OK) {
-        result = search(db, &evaluators, last, newest, pending);
+        result = search_newest(db, &evaluators, last, newest, pending);
     }
     free_evaluators(&evaluators);
     return result;

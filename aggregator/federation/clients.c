@@ -147,8 +147,8 @@ static enum tern_result store_row(struct tern_federation *federation,
     return TERN_OK;
 }
 
-// A row that cannot be stored is no longer dirty; otherwise it would make every later transaction fail. The client's
-// next check-in reports the same facts again.
+// A row that cannot be stored is no longer dirty; a dirty row would make every later transaction fail. The client's
+// next check-in reports the same facts.
 enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t id)
 {
     struct client *client = client_of(federation, id);

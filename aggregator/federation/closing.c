@@ -537,8 +537,8 @@ static void report_damage(struct tern_federation *federation)
 }
 
 // Stores the next version and closes the round.
-static enum tern_result store(struct tern_federation *federation,
-                              const struct tern_merge_next *next, uint64_t now)
+static enum tern_result store_result(struct tern_federation *federation,
+                                     const struct tern_merge_next *next, uint64_t now)
 {
     struct tern_db_round *row = &federation->row;
     const struct tern_losses *losses = &federation->machine.losses;
@@ -584,7 +584,7 @@ static enum tern_result commit_merge(struct tern_federation *federation, uint64_
     // The round's log line names the request that completed the round, not a request that was served during the merge.
     const uint64_t request = tern_log_request();
     tern_log_set_request(closing->request);
-    const enum tern_result result = store(federation, &closing->next, now);
+    const enum tern_result result = store_result(federation, &closing->next, now);
     tern_log_set_request(request);
     return result;
 }

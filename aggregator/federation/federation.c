@@ -26,7 +26,7 @@ void tern_federation_configure(struct tern_federation *federation,
     federation->merge.memory = config->strategy_memory;
 }
 
-static enum tern_result make(struct tern_federation *federation, char why[256])
+static enum tern_result initialise(struct tern_federation *federation, char why[256])
 {
     const struct tern_federation_config *config = &federation->config;
     struct tern_merge *merge = &federation->merge;
@@ -68,7 +68,7 @@ enum tern_result tern_federation_new(const struct tern_federation_config *config
     federation->ports = *ports;
     federation->db = db;
     federation->published = (struct tern_published){.lock = PTHREAD_MUTEX_INITIALIZER};
-    enum tern_result result = make(federation, why);
+    enum tern_result result = initialise(federation, why);
     if (result != TERN_OK) {
         tern_federation_free(federation);
         return result;
@@ -184,7 +184,7 @@ static void set_last_seen(struct client *client, uint64_t ms)
 }
 
 // Moves times in the future back to now: the clock may have been set while the machine was off.
-static void bound_clock(struct tern_federation *federation, uint64_t now)
+static void limit_times_to_now(struct tern_federation *federation, uint64_t now)
 {
     struct clients *clients = &federation->clients;
     tern_round_limit_times(&federation->machine, now);
@@ -198,7 +198,7 @@ static void bound_clock(struct tern_federation *federation, uint64_t now)
 }
 
 // Records the figures of a stored update of the open round, as when the update arrived.
-static enum tern_result remeasure(void *ctx, const struct tern_db_update *update)
+static enum tern_result record_stored_update(void *ctx, const struct tern_db_update *update)
 {
     struct tern_federation *federation = ctx;
     struct client *client = client_of(federation, update->client);
@@ -215,10 +215,10 @@ static enum tern_result remeasure(void *ctx, const struct tern_db_update *update
     return TERN_OK;
 }
 
-static enum tern_result load_drift(struct tern_federation *federation)
+static enum tern_result load_reported_updates(struct tern_federation *federation)
 {
     return federation->machine.open ? tern_db_update_each(federation->db, federation->machine.round,
-                                                          remeasure, federation)
+                                                          record_stored_update, federation)
                                     : TERN_OK;
 }
 
@@ -259,8 +259,8 @@ static enum tern_result load_rounds(struct tern_federation *federation, uint64_t
     TERN_TRY(tern_db_end(rows));
     tern_merge_stop(&federation->merge);
     TERN_TRY(federation->machine.open ? load_open_round(federation) : TERN_OK);
-    TERN_TRY(load_drift(federation));
-    bound_clock(federation, now);
+    TERN_TRY(load_reported_updates(federation));
+    limit_times_to_now(federation, now);
     // The service was down before now, so members are not yet late with a check-in.
     federation->loaded_ms = now;
     return TERN_OK;
@@ -286,7 +286,7 @@ enum tern_result tern_federation_load(struct tern_federation *federation, uint64
 
 // --- Changes by the operator or of the clock
 
-// Applies a stored deadline only if it is earlier than the deadline in memory, which bound_clock() may have lowered.
+// Applies a stored deadline only if it is earlier than the deadline in memory, which limit_times_to_now() may have lowered.
 enum tern_result tern_federation_reload_round(struct tern_federation *federation)
 {
     struct tern_round_machine *machine = &federation->machine;
@@ -412,11 +412,6 @@ enum tern_result tern_federation_find_blob(struct tern_federation *federation,
                                        : found;
 }
 
-const struct tern_model *tern_federation_model(const struct tern_federation *federation)
-{
-    return &federation->merge.model;
-}
-
 uint32_t tern_federation_round(const struct tern_federation *federation)
 {
     return federation->machine.round;
@@ -429,8 +424,8 @@ size_t tern_federation_update_max(const struct tern_federation *federation)
 
 // --- What the federation waits for
 
-void tern_federation_wait_rules(const struct tern_federation_config *config,
-                                struct tern_wait_rules *rules)
+static void take_wait_settings(const struct tern_federation_config *config,
+                               struct tern_wait_rules *rules)
 {
     *rules = (struct tern_wait_rules){
         .rounds = config->round.rounds,
@@ -454,9 +449,9 @@ void tern_federation_wait_rules(const struct tern_federation_config *config,
 
 // Sets the rules by which this federation waits. Takes the number of rounds from the machine, where
 // tern_federation_end() sets it when the upstream federation ends.
-static void rules_of(const struct tern_federation *federation, struct tern_wait_rules *rules)
+static void fill_wait_rules(const struct tern_federation *federation, struct tern_wait_rules *rules)
 {
-    tern_federation_wait_rules(&federation->config, rules);
+    take_wait_settings(&federation->config, rules);
     rules->rounds = federation->machine.policy.rounds;
 }
 
@@ -465,7 +460,7 @@ static bool may_train(const struct client *client)
     return !client->row.evaluator && !client->row.revoked;
 }
 
-static struct tern_wait_client trainer_of(const struct client *client)
+static struct tern_wait_client wait_client_of(const struct client *client)
 {
     const struct tern_db_client *row = &client->row;
     return (struct tern_wait_client){
@@ -487,14 +482,15 @@ static void count_clients(const struct tern_federation *federation,
     facts->trainers = (struct tern_trainer_counts){.enrolled = 0};
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         const struct client *client = &federation->clients.list[i];
-        const struct tern_wait_client trainer = trainer_of(client);
+        const struct tern_wait_client trainer = wait_client_of(client);
         if (may_train(client)) {
             tern_trainer_counts_add(&facts->trainers, rules, &trainer, now);
         }
     }
 }
 
-static void take_round(const struct tern_federation *federation, struct tern_wait_facts *facts)
+static void fill_round_facts(const struct tern_federation *federation,
+                             struct tern_wait_facts *facts)
 {
     const struct tern_round_machine *machine = &federation->machine;
     facts->open = machine->open;
@@ -513,9 +509,9 @@ static void take_round(const struct tern_federation *federation, struct tern_wai
 void tern_federation_wait_facts(const struct tern_federation *federation, uint64_t now,
                                 struct tern_wait_rules *rules, struct tern_wait_facts *facts)
 {
-    rules_of(federation, rules);
+    fill_wait_rules(federation, rules);
     count_clients(federation, rules, now, facts);
-    take_round(federation, facts);
+    fill_round_facts(federation, facts);
 }
 
 void tern_federation_each_missing_update(const struct tern_federation *federation,
@@ -537,10 +533,10 @@ void tern_federation_each_missing_statistics(const struct tern_federation *feder
                                              tern_federation_on_missing *take, void *ctx)
 {
     struct tern_wait_rules rules;
-    tern_federation_wait_rules(&federation->config, &rules);
+    take_wait_settings(&federation->config, &rules);
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         const struct client *client = &federation->clients.list[i];
-        const struct tern_wait_client trainer = trainer_of(client);
+        const struct tern_wait_client trainer = wait_client_of(client);
         if (may_train(client) && tern_wait_client_lacks_statistics(&rules, &trainer, now)) {
             take(ctx, &client->row, false, 0);
         }
@@ -552,8 +548,8 @@ void tern_federation_each_missing_statistics(const struct tern_federation *feder
 #define RENEWED_MS 1000
 
 // Computes the cached results, at most once a second. If the accuracy cannot be read now, the cached accuracy stays.
-static void renew(struct tern_federation *federation, const struct tern_wait_rules *rules,
-                  uint64_t now)
+static void refresh_cached_facts(struct tern_federation *federation,
+                                 const struct tern_wait_rules *rules, uint64_t now)
 {
     struct recent_facts *recent = &federation->recent;
     if (recent->renewed_ms != 0 && now >= recent->renewed_ms &&
@@ -575,9 +571,9 @@ static void fill_wait_facts(struct tern_federation *federation, uint64_t now,
                             struct tern_federation_facts *facts)
 {
     struct tern_wait_rules rules;
-    rules_of(federation, &rules);
-    renew(federation, &rules, now);
-    take_round(federation, &federation->recent.waits);
+    fill_wait_rules(federation, &rules);
+    refresh_cached_facts(federation, &rules, now);
+    fill_round_facts(federation, &federation->recent.waits);
     facts->trainers = federation->recent.waits.trainers;
     facts->wait = tern_wait_reason(&rules, &federation->recent.waits, now);
     facts->needs_help = tern_wait_needs_help(facts->wait, &rules, &federation->recent.waits);

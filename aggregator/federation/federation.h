@@ -347,9 +347,6 @@ void tern_federation_allow_round(struct tern_federation *federation, uint32_t ro
 // Returns false, and changes nothing, while a round is open.
 bool tern_federation_end(struct tern_federation *federation);
 
-// Returns the model's description. It lives as long as the federation. Any thread.
-const struct tern_model *tern_federation_model(const struct tern_federation *federation);
-
 // --- Facts
 
 // Returns the number of the round that opened last.
@@ -411,9 +408,6 @@ struct tern_federation_facts {
 void tern_federation_facts(struct tern_federation *federation, uint64_t now,
                            struct tern_federation_facts *facts);
 
-// The rules that decide what the federation waits for.
-void tern_federation_wait_rules(const struct tern_federation_config *config,
-                                struct tern_wait_rules *rules);
 // Sets the rules by which this federation waits, and the facts to which they apply. Reads every client in memory.
 void tern_federation_wait_facts(const struct tern_federation *federation, uint64_t now,
                                 struct tern_wait_rules *rules, struct tern_wait_facts *facts);

@@ -27,7 +27,7 @@ void tern_federation_config_set_training(struct tern_federation_config *config,
     config->server_learning_rate = 1.0F;
     config->average_versions = 0;
     const float bound =
-        // From the gateway's own settings.
+        // examples_bound stays as the gateway's settings have it.
         config->strategy_parameters[TERN_STRATEGY_EXAMPLES_BOUND];
     memset(config->strategy_parameters, 0, sizeof config->strategy_parameters);
     config->strategy_parameters[TERN_STRATEGY_EXAMPLES_BOUND] = bound;
@@ -177,9 +177,9 @@ static bool is_temporary(enum tern_result result)
     return result == TERN_ERR_NO_MEMORY || result == TERN_ERR_IO || result == TERN_ERR_NO_SPACE;
 }
 
-static enum tern_result follow(struct tern_federation *federation, uint64_t follower,
-                               struct tern_incoming_update *update, uint64_t now,
-                               struct tern_refusal *refusal)
+static enum tern_result apply_upstream_update(struct tern_federation *federation, uint64_t follower,
+                                              struct tern_incoming_update *update, uint64_t now,
+                                              struct tern_refusal *refusal)
 {
     bool duplicate = false;
     TERN_TRY(open_upstream_round(federation, follower, now));
@@ -211,7 +211,7 @@ enum tern_result tern_federation_set_model(struct tern_federation *federation, u
     }
     enum tern_result result = make_update(federation, weights, &buffers, &update);
     if (result == TERN_OK) {
-        result = follow(federation, follower, &update, now, refusal);
+        result = apply_upstream_update(federation, follower, &update, now, refusal);
     } else if (!is_temporary(result)) {
         result = refuse(refusal, result);
     }

@@ -231,7 +231,7 @@ struct budgets {
     double rounds;
 };
 
-static double affords(const void *ctx, uint32_t index)
+static double affordable_fraction(const void *ctx, uint32_t index)
 {
     const struct budgets *budgets = ctx;
     const struct client *client = &budgets->federation->clients.list[index];
@@ -249,7 +249,8 @@ static struct to_go budget_rounds(const struct tern_federation *federation, uint
     const struct tern_round_policy *policy = &federation->machine.policy;
     const struct budgets budgets = {federation, now, rounds_to_go(federation, now)};
     uint32_t invited = tern_cohort_size(policy->cohort, policy->over_selection, UINT32_MAX);
-    double share = tern_budget_share(invited, federation->clients.count, affords, &budgets);
+    double share =
+        tern_budget_share(invited, federation->clients.count, affordable_fraction, &budgets);
     return (struct to_go){budgets.rounds, share};
 }
 
@@ -521,7 +522,7 @@ static void log_early_end(const struct epoch *epoch, uint32_t round)
 {
     tern_log(TERN_LOG_WARN, "epoch-ended-early", "round=%u began=%u rounds=%u advice=%s", round,
              epoch->anchor, epoch->step,
-             TERN_LOG_TEXT("the clients that hold its full gradient do not come"));
+             TERN_LOG_TEXT("the clients that hold the epoch's full gradient do not check in"));
 }
 
 // Selects the next round's clients for the current epoch. If no client is left that can continue the epoch, a new epoch
@@ -709,9 +710,10 @@ static bool closes_below_quorum(struct tern_federation *federation)
     if (federation->epoch.step == 0 || machine->reported == 0) {
         return false;
     }
-    tern_log(TERN_LOG_WARN, "round-below-quorum", "round=%u updates=%u quorum=%u advice=%s",
-             machine->round, machine->reported, machine->quorum,
-             TERN_LOG_TEXT("the other clients that hold the epoch's full gradient do not come"));
+    tern_log(
+        TERN_LOG_WARN, "round-below-quorum", "round=%u updates=%u quorum=%u advice=%s",
+        machine->round, machine->reported, machine->quorum,
+        TERN_LOG_TEXT("the other clients that hold the epoch's full gradient do not check in"));
     machine->quorum = machine->reported;
     federation->row.quorum = machine->quorum;
     return true;
@@ -966,7 +968,7 @@ static bool may_open(const struct tern_federation *federation, uint64_t now)
            tern_round_earliest_open_ms(machine) <= now;
 }
 
-static enum tern_result step(struct tern_federation *federation, uint64_t now)
+static enum tern_result check_open_round(struct tern_federation *federation, uint64_t now)
 {
     TERN_TRY(replace_members(federation, now));
     switch (tern_round_tick(&federation->machine, now)) {
@@ -985,7 +987,7 @@ enum tern_result tern_federation_advance(struct tern_federation *federation, uin
 {
     TERN_TRY(tern_closing_advance(federation, now));
     if (!tern_federation_is_merging(federation) && !federation->checkpoint_due) {
-        TERN_TRY(step(federation, now));
+        TERN_TRY(check_open_round(federation, now));
     }
     if (tern_federation_is_merging(federation)) {
         return TERN_OK;

@@ -76,10 +76,11 @@ struct client {
     // Metrics dropped since the start, because the client used too many names.
     uint32_t metrics_dropped;
     uint32_t statistics_refused; // statistics that were refused since the start
-    uint32_t other_columns;    // reports of columns that differ from most clients', since the start
+    // Check-ins since the start with columns that differ from most clients' columns.
+    uint32_t other_columns;
     uint32_t anomalies_logged; // bit i: anomaly i was logged since anomalies_logged_ms
     uint64_t anomalies_logged_ms;
-    uint32_t refusals; // refused requests since its last accepted update
+    uint32_t refusals; // refused requests since the client's last accepted update
     uint32_t refused;  // refused updates since the start
     uint32_t failed;   // failed trainings that the client reported since the start
     // 1 + the last cohort in which an update of the client was refused for its values; 0 = none.
@@ -138,7 +139,7 @@ enum closing_step {
 };
 
 struct tern_federation {
-    struct tern_federation_config config; // set by tern_federation_configure()
+    struct tern_federation_config config; // configuration; set by tern_federation_configure()
     struct tern_federation_ports ports;
     struct tern_db *db;
     struct tern_db_federation about; // read-only
@@ -146,8 +147,8 @@ struct tern_federation {
     // Version, weights and replica; the model and the buffers' sizes are read-only.
     struct tern_merge merge;
     struct closing *closing;           // closing.c
-    struct tern_published published;   // any thread
-    struct tern_reading_room readings; // any thread
+    struct tern_published published;   // read by any thread
+    struct tern_reading_room readings; // used by any thread
     struct tern_federation_counts counts;
     struct tern_federation_counts counts_before; // counts at the start of this transaction
     uint64_t searches; // searches for plans of downloads that earlier `catchup` objects made

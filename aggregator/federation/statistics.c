@@ -96,8 +96,9 @@ refuse(struct tern_refusal *refusal, enum tern_result result, const char *format
     refusal->result = result;
 }
 
-static void check(const struct tern_federation *federation, const struct client *client,
-                  const struct tern_incoming_statistics *statistics, struct tern_refusal *refusal)
+static void check_statistics(const struct tern_federation *federation, const struct client *client,
+                             const struct tern_incoming_statistics *statistics,
+                             struct tern_refusal *refusal)
 {
     const size_t columns = statistics->columns.len / TERN_WIRE_COLUMN_BYTES;
     const uint32_t most = federation->config.limits.num_examples;
@@ -164,8 +165,9 @@ static uint32_t clients_with_statistics(const struct tern_federation *federation
     return count;
 }
 
-static enum tern_result take(struct tern_federation *federation, uint64_t id,
-                             const struct tern_incoming_statistics *statistics, uint64_t now)
+static enum tern_result store_statistics(struct tern_federation *federation, uint64_t id,
+                                         const struct tern_incoming_statistics *statistics,
+                                         uint64_t now)
 {
     struct scaling *scaling = &federation->scaling;
     struct tern_db_statistics row = {
@@ -187,7 +189,7 @@ tern_federation_receive_statistics(struct tern_federation *federation, uint64_t 
 {
     struct client *client = client_of(federation, id);
     *duplicate = false;
-    check(federation, client, statistics, refusal);
+    check_statistics(federation, client, statistics, refusal);
     if (refusal->result != TERN_OK) {
         tern_refusals_delay_retry(client, refusal);
         client->statistics_refused++;
@@ -199,7 +201,7 @@ tern_federation_receive_statistics(struct tern_federation *federation, uint64_t 
         return TERN_OK;
     }
     if (!client->has_statistics) {
-        return take(federation, id, statistics, now);
+        return store_statistics(federation, id, statistics, now);
     }
     TERN_TRY(find_same(federation, id, statistics->body, duplicate));
     if (!*duplicate) {
@@ -262,8 +264,9 @@ static enum tern_result gather(struct tern_federation *federation, struct gather
     return tern_db_end(rows);
 }
 
-static enum tern_result make(struct tern_federation *federation, const struct gathered *gathered,
-                             struct tern_column_scaling_report *report)
+static enum tern_result compute_scaling(struct tern_federation *federation,
+                                        const struct gathered *gathered,
+                                        struct tern_column_scaling_report *report)
 {
     struct scaling *scaling = &federation->scaling;
     const uint32_t count = columns_of(federation);
@@ -289,14 +292,14 @@ static enum tern_result make(struct tern_federation *federation, const struct ga
     return TERN_OK;
 }
 
-static enum tern_result fix(struct tern_federation *federation)
+static enum tern_result store_scaling(struct tern_federation *federation)
 {
     struct scaling *scaling = &federation->scaling;
     struct gathered gathered = {0};
     struct tern_column_scaling_report report = {0};
     enum tern_result result = gather(federation, &gathered);
     if (result == TERN_OK) {
-        result = make(federation, &gathered, &report);
+        result = compute_scaling(federation, &gathered, &report);
     }
     free(gathered.parts);
     free(gathered.bytes);
@@ -337,7 +340,7 @@ enum tern_result tern_statistics_make_scaling(struct tern_federation *federation
     const bool enough = clients_with_statistics(federation) >= least_clients(federation);
     const bool waited = now >= scaling->first_ms + federation->config.statistics.wait_ms;
     if (enough && (waited || clients_missing_statistics(federation, now) == 0)) {
-        TERN_TRY(fix(federation));
+        TERN_TRY(store_scaling(federation));
         *settled = true;
         scaling->awaited = false;
     } else if (first) {
@@ -367,8 +370,8 @@ static void count_denial(struct tern_federation *federation, struct client *clie
     if (times >= UNSCALED_DENIALS_MAX && is_power_of_two(times)) {
         tern_log(TERN_LOG_WARN, "client-without-scaling", "client=%llu times=%u why=%s",
                  (unsigned long long)client->row.id, times,
-                 TERN_LOG_TEXT("it does not scale its columns, or does not send their statistics: "
-                               "see its log, or install a newer version on it"));
+                 TERN_LOG_TEXT("the client does not scale its columns, or does not send their "
+                               "statistics: see its log, or install a newer version on it"));
     }
 }
 

@@ -24,8 +24,9 @@ static struct tern_abilities abilities_of(const tern_CheckinRequest *message)
 
 // Stores the version and replica that the check-in names. A check-in has only the first bytes of the replica's id, so
 // this looks up the whole id.
-static enum tern_result take_replica(struct tern_federation *federation,
-                                     const tern_CheckinRequest *message, struct tern_db_client *row)
+static enum tern_result store_replica(struct tern_federation *federation,
+                                      const tern_CheckinRequest *message,
+                                      struct tern_db_client *row)
 {
     row->version = message->version;
     if (message->replica.size == 0) {
@@ -36,8 +37,8 @@ static enum tern_result take_replica(struct tern_federation *federation,
 }
 
 // Stores the tag of the client's column names. Logs a changed tag that differs from most clients' tag.
-static void take_column_names(struct tern_federation *federation, struct client *client,
-                              uint32_t tag)
+static void store_column_names(struct tern_federation *federation, struct client *client,
+                               uint32_t tag)
 {
     struct tern_column_names *names = &federation->clients.column_names;
     if (tag == 0 || tag == client->row.column_names) {
@@ -59,7 +60,7 @@ static void take_column_names(struct tern_federation *federation, struct client 
 
 // Stores the byte budget that the check-in reports. Called before the client is marked as seen, because it compares the
 // month of the last check-in.
-static void take_budget(struct client *client, const tern_CheckinRequest *message, uint64_t now)
+static void store_budget(struct client *client, const tern_CheckinRequest *message, uint64_t now)
 {
     uint64_t left = message->budgeted ? message->budget_left : 0;
     // A budget that has not shrunk although bytes were spent is a budget per round. When a month begins, a monthly
@@ -76,8 +77,8 @@ static void take_budget(struct client *client, const tern_CheckinRequest *messag
 
 // Stores what the check-in reports. New abilities are written in this transaction: after a crash, a task must not
 // exceed them. The other facts are written with the next tern_federation_flush().
-static enum tern_result take_facts(struct tern_federation *federation, uint64_t id,
-                                   const tern_CheckinRequest *message, uint64_t now)
+static enum tern_result store_facts(struct tern_federation *federation, uint64_t id,
+                                    const tern_CheckinRequest *message, uint64_t now)
 {
     struct client *client = client_of(federation, id);
     struct tern_db_client *row = &client->row;
@@ -87,7 +88,7 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     if (row->last_seen_ms == 0) {
         tern_round_client_joined(&federation->machine, now);
     }
-    take_budget(client, message, now);
+    store_budget(client, message, now);
     tern_clients_mark_seen(client, now);
     row->codecs = message->codecs;
     row->coders = message->coders;
@@ -95,8 +96,8 @@ static enum tern_result take_facts(struct tern_federation *federation, uint64_t 
     row->from_seed = message->from_seed;
     row->abilities = message->abilities;
     row->scaling = message->scaling;
-    take_column_names(federation, client, message->column_names);
-    TERN_TRY(take_replica(federation, message, row));
+    store_column_names(federation, client, message->column_names);
+    TERN_TRY(store_replica(federation, message, row));
     TERN_TRY(tern_epoch_store_anchor(federation, id, message->anchor, message->anchor_step));
     return tern_abilities_equal(&before, &able) ? TERN_OK : tern_clients_store(federation, id);
 }
@@ -140,8 +141,8 @@ static void log_evaluation(const struct tern_db_evaluation *row, const tern_Eval
              (double)row->loss, row->num_examples);
 }
 
-static enum tern_result take_evaluation(struct tern_federation *federation, uint64_t id,
-                                        const tern_Evaluation *evaluation)
+static enum tern_result store_evaluation(struct tern_federation *federation, uint64_t id,
+                                         const tern_Evaluation *evaluation)
 {
     struct client *client = client_of(federation, id);
     // Any client may send an evaluation; only evaluators' evaluations are stored.
@@ -267,8 +268,8 @@ static void note_failed(struct tern_federation *federation, struct client *clien
 }
 
 // Processes a client's report that its training of `round` failed, and drops the client from the open round.
-static enum tern_result take_failure(struct tern_federation *federation, uint64_t id,
-                                     uint32_t round, tern_TrainingFailure failure)
+static enum tern_result process_failure(struct tern_federation *federation, uint64_t id,
+                                        uint32_t round, tern_TrainingFailure failure)
 {
     struct client *client = client_of(federation, id);
     if (client->row.evaluator || round > federation->machine.round ||
@@ -279,9 +280,9 @@ static enum tern_result take_failure(struct tern_federation *federation, uint64_
     return tern_reliability_drop_member(federation, id, round, failure);
 }
 
-static enum tern_result take_checkin(struct tern_federation *federation, uint64_t id,
-                                     const tern_CheckinRequest *message, uint64_t now,
-                                     struct tern_refusal *refusal)
+static enum tern_result process_checkin(struct tern_federation *federation, uint64_t id,
+                                        const tern_CheckinRequest *message, uint64_t now,
+                                        struct tern_refusal *refusal)
 {
     struct client *client = client_of(federation, id);
     if (!is_of_our_model(federation, message->model_hash.bytes, message->model_hash.size)) {
@@ -306,15 +307,15 @@ static enum tern_result take_checkin(struct tern_federation *federation, uint64_
         return TERN_OK;
     }
     federation->counts.checkins++;
-    TERN_TRY(take_facts(federation, id, message, now));
+    TERN_TRY(store_facts(federation, id, message, now));
     if (message->failed_round != 0) {
-        TERN_TRY(take_failure(federation, id, message->failed_round, message->failure));
+        TERN_TRY(process_failure(federation, id, message->failed_round, message->failure));
     }
     if (message->has_error && !client->row.evaluator) {
         TERN_TRY(tern_ledger_record_checkin(federation, id, &message->error, now));
     }
     if (message->has_evaluation) {
-        TERN_TRY(take_evaluation(federation, id, &message->evaluation));
+        TERN_TRY(store_evaluation(federation, id, &message->evaluation));
     }
     return refuse_stranded(federation, client, refusal);
 }
@@ -325,7 +326,7 @@ enum tern_result tern_federation_checkin(struct tern_federation *federation, uin
                                          struct tern_refusal *refusal)
 {
     if (parsed == TERN_OK) {
-        TERN_TRY(take_checkin(federation, id, message, now, refusal));
+        TERN_TRY(process_checkin(federation, id, message, now, refusal));
     } else {
         tern_refusal_set(refusal, parsed, NULL);
     }
@@ -364,8 +365,8 @@ static uint64_t other_bytes(const struct tern_db_meter *meter, uint64_t update)
 }
 
 // Sets the measured bytes of the client's last round in its budget.
-static enum tern_result add_measured(struct tern_federation *federation, uint64_t client,
-                                     struct tern_budget *budget)
+static enum tern_result set_measured_bytes(struct tern_federation *federation, uint64_t client,
+                                           struct tern_budget *budget)
 {
     struct tern_db_ledger ledger;
     struct tern_db_meter meter;
@@ -403,7 +404,7 @@ static enum tern_result fill_steps_facts(struct tern_federation *federation, uin
     TERN_TRY(tern_codec_parse(federation->row.codec_up, &facts->codec, NULL));
     facts->density = encodes_density(client, &facts->codec);
     facts->budget = tern_budgets_of_client(federation, client, now);
-    return tern_budgets_are_used(federation) ? add_measured(federation, id, &facts->budget)
+    return tern_budgets_are_used(federation) ? set_measured_bytes(federation, id, &facts->budget)
                                              : TERN_OK;
 }
 
@@ -431,8 +432,8 @@ static enum tern_result count_try(struct tern_federation *federation, struct ter
     }
     tern_log(TERN_LOG_WARN, "task-fails", "round=%u client=%llu tries=%u why=%s",
              federation->machine.round, (unsigned long long)member->client, member->tries - 1,
-             TERN_LOG_TEXT("it fetches the same task again and again and sends no update: see its "
-                           "log"));
+             TERN_LOG_TEXT("the client fetches the same task again and again and sends no "
+                           "update: see its log"));
     return tern_reliability_count_missed(federation, member->client);
 }
 

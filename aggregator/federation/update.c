@@ -303,8 +303,9 @@ static void note_refused(struct tern_federation *federation,
 
 // Writes a sentence about the update's first invalid field, with its value, in the order of tern_check_update().
 // Returns false if every field is within its own range.
-static bool name_field(const struct tern_federation *federation, const tern_Update *message,
-                       char sentence[sizeof((struct tern_refusal){0}.sentence)])
+static bool describe_invalid_field(const struct tern_federation *federation,
+                                   const tern_Update *message,
+                                   char sentence[sizeof((struct tern_refusal){0}.sentence)])
 {
     const size_t size = sizeof((struct tern_refusal){0}.sentence);
     const uint32_t most = federation->config.limits.num_examples;
@@ -347,12 +348,12 @@ static bool name_field(const struct tern_federation *federation, const tern_Upda
     return false;
 }
 
-static const char *sentence_of(const struct tern_federation *federation, const tern_Update *message,
-                               enum tern_result result,
-                               char sentence[sizeof((struct tern_refusal){0}.sentence)])
+static const char *refusal_sentence(const struct tern_federation *federation,
+                                    const tern_Update *message, enum tern_result result,
+                                    char sentence[sizeof((struct tern_refusal){0}.sentence)])
 {
     const bool is_of_a_field = result == TERN_ERR_ARGUMENT || result == TERN_ERR_NON_FINITE;
-    if (is_of_a_field && name_field(federation, message, sentence)) {
+    if (is_of_a_field && describe_invalid_field(federation, message, sentence)) {
         return sentence;
     }
     if (result == TERN_ERR_ARGUMENT) {
@@ -369,7 +370,8 @@ static void refuse_update(struct tern_federation *federation,
                           struct tern_refusal *refusal)
 {
     char sentence[sizeof refusal->sentence];
-    tern_refusal_set(refusal, result, sentence_of(federation, &update->message, result, sentence));
+    tern_refusal_set(refusal, result,
+                     refusal_sentence(federation, &update->message, result, sentence));
     if (result == TERN_ERR_LATE) {
         federation->counts.updates_late++;
         return;
@@ -415,7 +417,8 @@ _Static_assert(TERN_WIRE_LOCAL_STEPS_MAX <= TERN_UPDATE_LOCAL_STEPS_MAX,
 
 // Whether the update's norm, multiplied by `scale`, exceeds the limit; also true for NaN. A strategy that normalises
 // scales up an update with fewer local steps than its task, by scale_max at most.
-static bool over_norm(const struct tern_federation *federation, double sum_square, double scale)
+static bool exceeds_norm_limit(const struct tern_federation *federation, double sum_square,
+                               double scale)
 {
     // The rule of the open round's row applies: the configuration may have changed since the round opened.
     double most = tern_strategy_norm_max(&federation->totals.rule);
@@ -476,7 +479,7 @@ static enum tern_result check_update(const struct tern_federation *federation,
     }
     double scale = tern_strategy_steps_factor_max(&federation->totals.rule, member->local_steps,
                                                   message->local_steps);
-    if (over_norm(federation, update->sum_square, scale)) {
+    if (exceeds_norm_limit(federation, update->sum_square, scale)) {
         return TERN_ERR_NORM_LIMIT;
     }
     const struct tern_contribution contribution = tern_contribution_of(message);
@@ -665,9 +668,9 @@ static enum tern_result refuse_late(struct tern_federation *federation,
 // Processes a late update. With a strategy that buffers (FedBuff) the update counts in the open round; otherwise it is
 // refused as `late`. A late update that was refused once never counts: the client has put it back into its error
 // buffer, and a later update brings the same values.
-static enum tern_result take_late(struct tern_federation *federation,
-                                  const struct tern_incoming_update *update, uint64_t now,
-                                  struct tern_refusal *refusal)
+static enum tern_result process_late_update(struct tern_federation *federation,
+                                            const struct tern_incoming_update *update, uint64_t now,
+                                            struct tern_refusal *refusal)
 {
     struct tern_db_assignment assignment;
     struct tern_db_round own;
@@ -716,9 +719,9 @@ static enum tern_result store_anchor(struct tern_federation *federation, uint64_
     return tern_epoch_store_anchor(federation, id, anchor, epoch->step > 0);
 }
 
-static enum tern_result accept(struct tern_federation *federation,
-                               const struct tern_incoming_update *update,
-                               struct tern_member *member, uint64_t now)
+static enum tern_result accept_update(struct tern_federation *federation,
+                                      const struct tern_incoming_update *update,
+                                      struct tern_member *member, uint64_t now)
 {
     struct client *client = client_of(federation, update->client);
     TERN_TRY(count_update(federation, update, member, 0, now));
@@ -747,7 +750,7 @@ static enum tern_result compare_stored(struct tern_federation *federation,
     enum tern_result found =
         tern_db_update_find(federation->db, update->round, update->client, &stored);
     if (found == TERN_ERR_NOT_FOUND) {
-        return take_late(federation, update, now, refusal);
+        return process_late_update(federation, update, now, refusal);
     }
     TERN_TRY(found);
     bool same = memcmp(stored.sha256, update->sha256, TERN_SHA256_SIZE) == 0;
@@ -791,7 +794,7 @@ enum tern_result tern_federation_receive_update(struct tern_federation *federati
                                                   tern_TrainingFailure_FAILURE_NOT_FINITE)
                    : TERN_OK;
     }
-    return accept(federation, update, member, now);
+    return accept_update(federation, update, member, now);
 }
 
 enum tern_result tern_federation_find_update(struct tern_federation *federation, uint64_t client,

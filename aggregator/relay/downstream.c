@@ -25,29 +25,30 @@
 
 // --- Training parameters of the last upstream task
 
-#define COURSE_FILE "course"
-#define COURSE 0x32435247u // "GRC2"
+#define TRAINING_FILE "course"
+#define TRAINING 0x32435247u // "GRC2"
 
-struct course_file {
+struct training_file {
     uint32_t round; // number of the downstream round that sets the model to the base
     uint8_t base[TERN_SHA256_SIZE];
-    struct tern_upstream_training course;
+    struct tern_upstream_training training;
 };
 
-static enum tern_result read_course(const char *folder, struct course_file *file)
+static enum tern_result read_training(const char *folder, struct training_file *file)
 {
-    return tern_relay_file_read(folder, COURSE_FILE, COURSE, file, sizeof *file);
+    return tern_relay_file_read(folder, TRAINING_FILE, TRAINING, file, sizeof *file);
 }
 
-enum tern_result tern_relay_read_training(const char *folder, struct tern_upstream_training *course)
+enum tern_result tern_relay_read_training(const char *folder,
+                                          struct tern_upstream_training *training)
 {
-    struct course_file file;
-    TERN_TRY(read_course(folder, &file));
-    *course = file.course;
+    struct training_file file;
+    TERN_TRY(read_training(folder, &file));
+    *training = file.training;
     return TERN_OK;
 }
 
-static struct tern_upstream_training course_of(const struct relay_downstream *down)
+static struct tern_upstream_training training_of(const struct relay_downstream *down)
 {
     const struct tern_train_task *task = &down->task;
     return (struct tern_upstream_training){
@@ -61,14 +62,14 @@ static struct tern_upstream_training course_of(const struct relay_downstream *do
     };
 }
 
-static enum tern_result write_course(const struct relay_downstream *down, uint32_t round)
+static enum tern_result write_training(const struct relay_downstream *down, uint32_t round)
 {
-    struct course_file file;
+    struct training_file file;
     memset(&file, 0, sizeof file); // zeroes the padding, too
     file.round = round;
     memcpy(file.base, down->base_sha256, TERN_SHA256_SIZE);
-    file.course = course_of(down);
-    return tern_relay_file_write(down->folder, COURSE_FILE, COURSE, &file, sizeof file);
+    file.training = training_of(down);
+    return tern_relay_file_write(down->folder, TRAINING_FILE, TRAINING, &file, sizeof file);
 }
 
 // --- Downstream rounds
@@ -106,7 +107,7 @@ static enum tern_result examine_round(struct relay_downstream *down, uint32_t ro
 
 struct service_order {
     const struct relay_downstream *down;
-    struct tern_upstream_training course;
+    struct tern_upstream_training training;
     uint32_t round; // number of the round that may open
     struct tern_refusal refusal;
 };
@@ -115,21 +116,22 @@ static enum tern_result set_model(struct tern_federation *federation, uint64_t n
 {
     struct service_order *order = ctx;
     const struct relay_downstream *down = order->down;
-    tern_federation_set_training(federation, &order->course);
+    tern_federation_set_training(federation, &order->training);
     return tern_federation_set_model(federation, TERN_RELAY_UPSTREAM_CLIENT, down->base,
                                      down->model->count, now_ms, &order->refusal);
 }
 
-static enum tern_result let_open(struct tern_federation *federation, uint64_t now_ms, void *ctx)
+static enum tern_result allow_round(struct tern_federation *federation, uint64_t now_ms, void *ctx)
 {
     struct service_order *order = ctx;
     (void)now_ms;
-    tern_federation_set_training(federation, &order->course);
+    tern_federation_set_training(federation, &order->training);
     tern_federation_allow_round(federation, order->round);
     return TERN_OK;
 }
 
-static enum tern_result end(struct tern_federation *federation, uint64_t now_ms, void *ctx)
+static enum tern_result end_federation(struct tern_federation *federation, uint64_t now_ms,
+                                       void *ctx)
 {
     bool *ended = ctx;
     (void)now_ms;
@@ -140,11 +142,11 @@ static enum tern_result end(struct tern_federation *federation, uint64_t now_ms,
 enum tern_result tern_relay_end_downstream(struct relay_downstream *down)
 {
     bool ended = false;
-    TERN_TRY(tern_service_run_work(down->service, end, &ended));
+    TERN_TRY(tern_service_run_work(down->service, end_federation, &ended));
     return ended ? TERN_OK : TERN_ERR_BUSY;
 }
 
-static enum tern_result wait_a_little(void)
+static enum tern_result wait_for_poll(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     return TERN_AGAIN;
@@ -153,13 +155,13 @@ static enum tern_result wait_a_little(void)
 // Waits after success and after temporary failures; returns other failures.
 static enum tern_result wait_after(enum tern_result result)
 {
-    return result == TERN_OK || result == TERN_ERR_BUSY ? wait_a_little() : result;
+    return result == TERN_OK || result == TERN_ERR_BUSY ? wait_for_poll() : result;
 }
 
-static enum tern_result bring_base(struct relay_downstream *down, uint32_t round)
+static enum tern_result set_base(struct relay_downstream *down, uint32_t round)
 {
-    struct service_order order = {.down = down, .course = course_of(down)};
-    TERN_TRY(write_course(down, round));
+    struct service_order order = {.down = down, .training = training_of(down)};
+    TERN_TRY(write_training(down, round));
     const enum tern_result result = tern_service_run_work(down->service, set_model, &order);
     if (result == TERN_OK && order.refusal.result != TERN_OK &&
         order.refusal.result != TERN_ERR_BUSY) {
@@ -170,13 +172,13 @@ static enum tern_result bring_base(struct relay_downstream *down, uint32_t round
     return wait_after(result);
 }
 
-static enum tern_result open_next(struct relay_downstream *down, uint32_t round)
+static enum tern_result allow_next_round(struct relay_downstream *down, uint32_t round)
 {
-    struct service_order order = {.down = down, .course = course_of(down), .round = round};
+    struct service_order order = {.down = down, .training = training_of(down), .round = round};
     if (down->allowed_round == round) {
-        return wait_a_little(); // devices are training
+        return wait_for_poll(); // devices are training
     }
-    const enum tern_result result = tern_service_run_work(down->service, let_open, &order);
+    const enum tern_result result = tern_service_run_work(down->service, allow_round, &order);
     if (result == TERN_OK) {
         tern_log(TERN_LOG_INFO, "gateway-round", "upstream_round=%u round=%u", down->task.round,
                  round);
@@ -238,8 +240,8 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
 // Whether the downstream round set the model to the base of the upstream task.
 static bool has_base(const struct relay_downstream *down, uint32_t round)
 {
-    struct course_file file;
-    return read_course(down->folder, &file) == TERN_OK && file.round == round &&
+    struct training_file file;
+    return read_training(down->folder, &file) == TERN_OK && file.round == round &&
            memcmp(file.base, down->base_sha256, TERN_SHA256_SIZE) == 0;
 }
 
@@ -251,7 +253,7 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     const uint32_t last = facts.federation.machine.round;
     bool is_upstream = true; // true before the first round
     if (facts.federation.machine.open || facts.federation.merging) {
-        return wait_a_little();
+        return wait_for_poll();
     }
     if (last > 0) {
         TERN_TRY(examine_round(down, last, &is_upstream));
@@ -262,8 +264,8 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
         *weights = down->mean;
         return TERN_OK;
     }
-    return last > 0 && is_upstream && has_base(down, last) ? open_next(down, last + 1)
-                                                           : bring_base(down, last + 1);
+    return last > 0 && is_upstream && has_base(down, last) ? allow_next_round(down, last + 1)
+                                                           : set_base(down, last + 1);
 }
 
 static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,

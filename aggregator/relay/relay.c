@@ -140,8 +140,9 @@ static void log_silence(struct tern_relay *relay, const struct tern_client_event
         "server=%s result=%s status=%d for_s=%" PRIu64 " wait_ms=%u why=%s detail=%s advice=%s",
         TERN_LOG_TEXT(relay->config.server), tern_result_name(event->result), event->status, for_s,
         event->wait_ms, TERN_LOG_TEXT(event->why), TERN_LOG_TEXT(tern_curl_why(relay->curl)),
-        TERN_LOG_TEXT("updates of devices are kept, and sent once it answers; until then no new "
-                      "round opens here"));
+        TERN_LOG_TEXT(
+            "updates of devices are stored, and sent once upstream answers; until then no "
+            "new round opens on this gateway"));
 }
 
 static void log_failure(struct tern_relay *relay, const struct tern_client_event *event)
@@ -328,7 +329,8 @@ static void explain_tls(const struct tern_relay *relay, char why[512])
                  relay->config.server, detail);
     if (strstr(detail, "relay.certificate") == NULL) {
         snprintf(why + len, 512 - (size_t)len,
-                 "; relay.ca (%.80s) must be its CA's certificate, or its own, in PEM",
+                 "; relay.ca (%.80s) must name a PEM file with the certificate of that aggregator "
+                 "or its CA",
                  ca[0] != '\0' ? ca : "not set: the system's");
     }
 }
@@ -547,7 +549,7 @@ static void sleep_ms(struct tern_relay *relay, uint32_t ms)
     pthread_mutex_unlock(&relay->lock);
 }
 
-static void explain(const struct tern_relay *relay, enum tern_result result, char why[512])
+static void explain_stop(const struct tern_relay *relay, enum tern_result result, char why[512])
 {
     if (result == TERN_ERR_UNAUTHORIZED) {
         snprintf(why, 512,
@@ -563,7 +565,7 @@ static void explain(const struct tern_relay *relay, enum tern_result result, cha
 static void give_up(struct tern_relay *relay, enum tern_result result)
 {
     char why[sizeof relay->why];
-    explain(relay, result, why);
+    explain_stop(relay, result, why);
     tern_log(TERN_LOG_ERROR, "gateway-stopped", "error=%s why=%s", tern_result_name(result),
              TERN_LOG_TEXT(why));
     pthread_mutex_lock(&relay->lock);
@@ -573,7 +575,7 @@ static void give_up(struct tern_relay *relay, enum tern_result result)
     relay->on_stopped(relay->ended_ctx);
 }
 
-static void *run(void *arg)
+static void *run_thread(void *arg)
 {
     struct tern_relay *relay = arg;
     struct tern_client *client = &relay->client;
@@ -623,7 +625,7 @@ static enum tern_result prepare(struct tern_relay *relay, struct tern_db *db, ch
     enum tern_result result = tern_client_identify(&relay->client);
     if (result != TERN_OK) {
         snprintf(why, 512,
-                 "%s holds no identity that can be read: tern-aggregator join CODE makes one",
+                 "%s contains no readable identity of a gateway; run tern-aggregator join CODE",
                  relay->config.folder);
         return result;
     }
@@ -653,7 +655,7 @@ enum tern_result tern_relay_start(struct tern_relay *relay, struct tern_service 
     relay->down.client = &relay->client;
     TERN_TRY(prepare(relay, db, why));
     restore_link(relay);
-    if (pthread_create(&relay->thread, NULL, run, relay) != 0) {
+    if (pthread_create(&relay->thread, NULL, run_thread, relay) != 0) {
         snprintf(why, 512,
                  "the gateway's thread cannot be started: memory or threads are exhausted");
         return TERN_ERR_NO_MEMORY;

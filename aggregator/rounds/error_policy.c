@@ -88,7 +88,7 @@ const char *tern_error_directive_name(uint32_t directive)
 // --- Choosing
 
 // Returns gamma to the power of `missed`, or 0 if the result is below a millionth.
-static float faded(float gamma, uint32_t missed)
+static float decayed_factor(float gamma, uint32_t missed)
 {
     double factor = 1.0;
     for (uint32_t i = 0; i < missed && factor >= 1e-6; i++) {
@@ -122,13 +122,13 @@ static void add_missed(struct tern_reason *reason, uint32_t missed)
     tern_reason_text(reason, missed == 1 ? " round missed" : " rounds missed");
 }
 
-static void keep(struct tern_error_choice *choice, const struct tern_error_buffer_state *state,
-                 struct tern_reason *reason)
+static void choose_keep(struct tern_error_choice *choice,
+                        const struct tern_error_buffer_state *state, struct tern_reason *reason)
 {
     choice->directive = TERN_DIRECTIVE_KEEP;
     tern_reason_text(reason, "kept");
     if (state->empty) {
-        tern_reason_text(reason, ": nothing in it");
+        tern_reason_text(reason, ": the buffer is empty");
     } else {
         add_missed(reason, state->missed);
     }
@@ -140,14 +140,14 @@ static void choose_by_missed(const struct tern_error_settings *settings,
 {
     const uint32_t after = settings->after > 0 ? settings->after : 1;
     if (state->missed < after) {
-        keep(choice, state, reason);
+        choose_keep(choice, state, reason);
         return;
     }
     choice->directive = settings->policy;
     if (settings->policy == TERN_DIRECTIVE_RESET) {
         tern_reason_text(reason, "reset");
     } else {
-        choice->factor = faded(settings->gamma, state->missed);
+        choice->factor = decayed_factor(settings->gamma, state->missed);
         tern_reason_text(reason, "decayed ");
         add_factor(reason, choice->factor);
     }
@@ -160,7 +160,7 @@ static void choose_by_policy(const struct tern_error_settings *settings,
 {
     switch (settings->policy) {
     case TERN_DIRECTIVE_KEEP:
-        keep(choice, state, reason);
+        choose_keep(choice, state, reason);
         break;
     case TERN_DIRECTIVE_DECAY:
     case TERN_DIRECTIVE_RESET:
@@ -196,7 +196,7 @@ struct tern_error_choice tern_error_policy_choose(const struct tern_error_settin
         choice.directive = TERN_DIRECTIVE_RESET;
         tern_reason_text(&reason, "reset: part of it was applied before");
     } else if (state->empty) {
-        keep(&choice, state, &reason);
+        choose_keep(&choice, state, &reason);
     } else {
         choose_by_policy(settings, state, &choice, &reason);
     }

@@ -10,13 +10,14 @@ const char *tern_error_anomaly_sentence(uint32_t anomaly)
 {
     switch (anomaly) {
     case TERN_ANOMALY_LOST:
-        return "The client started a new error buffer that nobody ordered: it was installed anew, "
-               "or its record was damaged. The old buffer's changes are lost. Act only if it "
+        return "The client started a new error buffer without a directive to reset it: it was "
+               "reinstalled, or its record was damaged. The old buffer's changes are lost. Act "
+               "only if it "
                "happens again.";
     case TERN_ANOMALY_RESTORED:
-        return "The client went back to an earlier state: a backup was restored, or its storage "
-               "returned an old record. Part of that buffer was applied before, so the client "
-               "must reset it.";
+        return "The client returned to an earlier state: a backup was restored, or its storage "
+               "returned an old record. Part of the old error buffer was applied before, so the "
+               "client must reset it.";
     case TERN_ANOMALY_CLONED:
         return "Two devices use this client's identity, or one is restored again and again. "
                "Revoke it, and enrol each device with its own code.";

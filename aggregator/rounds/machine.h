@@ -55,9 +55,9 @@ struct tern_round_policy {
     uint64_t deadline_ms;      // time from a round's opening or extension to its deadline
     uint64_t min_interval_ms;  // least time between the openings of two rounds
     bool interval_is_auto;     // min_interval_ms was not configured; for messages only
-    uint64_t come_back_min_ms; // least and greatest time until an idle client checks in
-    uint64_t come_back_max_ms;
-    uint32_t rounds;                  // number of rounds to commit; 0 = no end
+    uint64_t come_back_min_ms; // the least time until an idle client checks in
+    uint64_t come_back_max_ms; // the longest time until an idle client checks in
+    uint32_t rounds;           // number of rounds to commit; 0 = no end
     struct tern_ending_policy ending; // when to end the federation before the last round
 };
 

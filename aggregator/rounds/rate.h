@@ -22,7 +22,7 @@ struct tern_rate_policy {
     float last;  // cosine: the rate after the last round; step and plateau: the lowest rate
     float decay; // factor above 0, below 1
     uint32_t decay_rounds; // >= 1
-    // N = number of warm-up rounds: round r of them has r / (n + 1) of `first`.
+    // With n warm-up rounds before the schedule, round r of them has r / (n + 1) of `first`.
     uint32_t warmup_rounds;
 };
 

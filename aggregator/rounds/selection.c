@@ -125,8 +125,8 @@ static uint32_t count_passing(const struct draws *draws, const uint64_t *ids, ui
 }
 
 // Doubles *scale, a member of `draws`, until enough clients pass.
-static void enlarge(struct draws *draws, double *scale, const uint64_t *ids, uint32_t count,
-                    uint32_t need)
+static void raise_chances(struct draws *draws, double *scale, const uint64_t *ids, uint32_t count,
+                          uint32_t need)
 {
     for (int i = 0; i < DOUBLINGS && count_passing(draws, ids, count) < need; i++) {
         *scale *= 2.0;
@@ -134,7 +134,7 @@ static void enlarge(struct draws *draws, double *scale, const uint64_t *ids, uin
 }
 
 // Bisects the last doubling of scale.affordable, so that as few clients as possible exceed their budget.
-static void refine(struct draws *draws, const uint64_t *ids, uint32_t count, uint32_t need)
+static void bisect_chances(struct draws *draws, const uint64_t *ids, uint32_t count, uint32_t need)
 {
     double most = draws->scale.affordable;
     double least = most / 2.0;
@@ -153,9 +153,9 @@ uint32_t tern_selection_filter(uint64_t seed, uint32_t round, uint32_t attempt, 
                                const void *ctx)
 {
     struct draws draws = {seed, round, attempt, chance, ctx, {1.0, 1.0}};
-    enlarge(&draws, &draws.scale.preference, ids, count, need->wanted);
-    enlarge(&draws, &draws.scale.affordable, ids, count, need->least);
-    refine(&draws, ids, count, need->least);
+    raise_chances(&draws, &draws.scale.preference, ids, count, need->wanted);
+    raise_chances(&draws, &draws.scale.affordable, ids, count, need->least);
+    bisect_chances(&draws, ids, count, need->least);
     uint32_t in = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (passes(&draws, ids[i])) {

@@ -127,7 +127,7 @@ static enum tern_result read_part(const char *spec, size_t len,
     size_t index = 0;
     const struct tern_steps_settings before = *settings;
     if (len >= sizeof part) {
-        return refuse("one of its parts is too long", why);
+        return refuse("a part of the schedule is too long", why);
     }
     memcpy(part, spec, len);
     part[len] = '\0';
@@ -256,14 +256,14 @@ static uint32_t bound_steps(const struct tern_steps_settings *settings, double s
 // single client decides; F_0 is the first round's median. tau_0 is a multiple of the usual steps,
 // so that all rounds together take about as many steps as under `fixed`.
 
-static uint32_t start_of(const struct tern_steps_settings *settings)
+static uint32_t first_adaptive_steps(const struct tern_steps_settings *settings)
 {
     return (uint32_t)((double)settings->local_steps * settings->start);
 }
 
 // Returns the fewest steps of `adaptive`: half of train.local_steps. Rounds of one or two steps cost as many bytes and
 // teach little.
-static uint32_t fewest(const struct tern_steps_settings *settings)
+static uint32_t fewest_adaptive_steps(const struct tern_steps_settings *settings)
 {
     uint32_t half = (settings->local_steps + 1) / 2;
     return half > settings->min_steps ? half : settings->min_steps;
@@ -273,11 +273,11 @@ static uint32_t fewest(const struct tern_steps_settings *settings)
 static void end_interval(struct tern_steps_state *state, const struct tern_steps_settings *settings,
                          double loss)
 {
-    double tau = ceil(sqrt(loss / state->first_loss) * (double)start_of(settings));
+    double tau = ceil(sqrt(loss / state->first_loss) * (double)first_adaptive_steps(settings));
     if (!(tau < (double)state->tau)) {
         tau = (double)state->tau * settings->gamma;
     }
-    uint32_t least = fewest(settings);
+    uint32_t least = fewest_adaptive_steps(settings);
     state->tau = tau > (double)least ? (uint32_t)tau : least;
 }
 
@@ -402,8 +402,8 @@ static double least_bytes(const struct tern_steps_settings *settings,
     return bytes_of(costs, &codec);
 }
 
-static void explain(const struct tern_steps_facts *facts, double allowed, double bytes,
-                    struct tern_reason *reason)
+static void explain_budget(const struct tern_steps_facts *facts, double allowed, double bytes,
+                           struct tern_reason *reason)
 {
     add_bytes(reason, (double)facts->budget.left);
     tern_reason_text(reason, " left, ");
@@ -451,7 +451,7 @@ static void plan_budget(const struct tern_steps_settings *settings,
     lower_density(settings, facts, &costs, allowed, &codec);
     double bytes = bytes_of(&costs, &codec);
     plan->bytes = (uint64_t)(bytes + 0.5);
-    explain(facts, allowed, bytes, &plan->reason);
+    explain_budget(facts, allowed, bytes, &plan->reason);
     plan->least_bytes = (uint64_t)(least_bytes(settings, facts, &costs) + 0.5);
     if (bytes < usual) {
         plan->codec = codec;
@@ -555,7 +555,7 @@ void tern_steps_state_init(struct tern_steps_state *state,
                            const struct tern_steps_settings *settings)
 {
     memset(state, 0, sizeof *state);
-    state->tau = start_of(settings);
+    state->tau = first_adaptive_steps(settings);
 }
 
 void tern_steps_state_add_loss(struct tern_steps_state *state,
@@ -583,7 +583,7 @@ void tern_steps_state_add_loss(struct tern_steps_state *state,
 
 // Sets *done as if the client had trained `steps` steps at the known speed. Returns false for a speed that cannot be
 // true: NaN, infinity, or a speed at which these steps would take more than a year.
-static bool start_from(struct tern_steps_smoothed *done, float known, float steps)
+static bool set_from_known_speed(struct tern_steps_smoothed *done, float known, float steps)
 {
     float ms = steps * 1000.0F / known;
     if (!(known > 0.0F) || !(ms > 0.0F && ms < 3e10F)) {
@@ -601,7 +601,7 @@ float tern_steps_speed(struct tern_steps_smoothed *done, float known, uint32_t l
     if (local_steps == 0) {
         return known;
     }
-    if (done->ms > 0.0F || start_from(done, known, steps)) {
+    if (done->ms > 0.0F || set_from_known_speed(done, known, steps)) {
         steps = done->steps * 0.7F + steps * 0.3F;
         ms = done->ms * 0.7F + ms * 0.3F;
     }

@@ -21,14 +21,14 @@ struct tag {
 
 static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
-// A text to which add() appends; text that does not fit is cut.
+// A text to which append() appends; text that does not fit is cut.
 struct writing {
     char *text;
     size_t room; // size of text in bytes, including the NUL
     size_t used;
 };
 
-static void add(struct writing *writing, const char *piece, size_t len)
+static void append(struct writing *writing, const char *piece, size_t len)
 {
     const size_t left = writing->room - writing->used - 1;
     const size_t fits = len < left ? len : left;
@@ -41,15 +41,15 @@ static enum tern_result refuse(char why[TERN_TAG_WHY_MAX], const char *text, con
 {
     struct writing writing = {.text = why, .room = TERN_TAG_WHY_MAX};
     const size_t len = strlen(text);
-    add(&writing, "\"", 1);
-    add(&writing, text, len < QUOTED_MOST ? len : QUOTED_MOST);
-    add(&writing, "\" ", 2);
-    add(&writing, problem, strlen(problem));
+    append(&writing, "\"", 1);
+    append(&writing, text, len < QUOTED_MOST ? len : QUOTED_MOST);
+    append(&writing, "\" ", 2);
+    append(&writing, problem, strlen(problem));
     return TERN_ERR_CONFIG;
 }
 
 // Parses one tag, and moves *text to the next tag.
-static enum tern_result take(const char **text, struct tag *tag, char why[TERN_TAG_WHY_MAX])
+static enum tern_result parse_tag(const char **text, struct tag *tag, char why[TERN_TAG_WHY_MAX])
 {
     const char *begin = *text + strspn(*text, " ");
     *tag = (struct tag){.key = begin, .key_len = strspn(begin, allowed)};
@@ -103,7 +103,7 @@ static enum tern_result read_list(const char *text, struct list *list, char why[
         if (list->count == TAGS_MOST) {
             return refuse(why, text, "is the 17th tag; a client has at most 16");
         }
-        TERN_TRY(take(&text, &list->tags[list->count], why));
+        TERN_TRY(parse_tag(&text, &list->tags[list->count], why));
         list->count++;
     }
     qsort(list->tags, list->count, sizeof list->tags[0], by_key);
@@ -129,10 +129,10 @@ static enum tern_result write_list(const struct list *list, char tags[TERN_TAGS_
         if (writing.used + tag->key_len + tag->value_len + 2 + (writing.used > 0) > sizeof text) {
             return refuse(why, tag->key, "does not fit: a client's tags have at most 255 bytes");
         }
-        add(&writing, ",", writing.used > 0);
-        add(&writing, tag->key, tag->key_len);
-        add(&writing, "=", 1);
-        add(&writing, tag->value, tag->value_len);
+        append(&writing, ",", writing.used > 0);
+        append(&writing, tag->key, tag->key_len);
+        append(&writing, "=", 1);
+        append(&writing, tag->value, tag->value_len);
     }
     memcpy(tags, text, sizeof text);
     return TERN_OK;

@@ -37,7 +37,7 @@ struct tern_wait_rules {
     struct tern_ending_policy ending;
     struct tern_tag_selection tags;  // required tags and spread key of round.selection
     bool statistics_are_enabled;     // statistics.columns = clients
-    uint32_t statistics_min_clients; // 0 = min_clients
+    uint32_t statistics_min_clients; // statistics.min_clients; 0 = min_clients
     uint64_t statistics_wait_ms;     // time to wait for further statistics once there are enough
     // Id of the client that brings a gateway the upstream model; 0 = no gateway
     uint64_t upstream_client;

@@ -173,7 +173,8 @@ static void choose_next(const struct krum *krum, uint32_t updates)
     krum->chosen[best] = true;
 }
 
-static void choose(const struct krum *krum, uint32_t updates, uint32_t attackers, uint32_t wanted)
+static void choose_updates(const struct krum *krum, uint32_t updates, uint32_t attackers,
+                           uint32_t wanted)
 {
     for (uint32_t i = 0; i < updates; i++) {
         krum->scores[i] = score_of(krum, i, updates, attackers);
@@ -222,8 +223,8 @@ static void combine_nearest(struct tern_strategy_sums *sums,
     }
     add_block(&krum, block);
     if (block->first + block->width == sums->model->count) {
-        choose(&krum, block->updates, attackers_tolerated(&sums->totals.rule, block->updates),
-               wanted);
+        choose_updates(&krum, block->updates,
+                       attackers_tolerated(&sums->totals.rule, block->updates), wanted);
     }
 }
 

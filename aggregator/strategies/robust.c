@@ -30,7 +30,7 @@ static int compare(const void *a, const void *b)
 }
 
 // Returns how many of n sorted values are left out at each end. At least one value remains, or two if n is even.
-static uint32_t cut_of(uint32_t n, double share)
+static uint32_t trimmed_count(uint32_t n, double share)
 {
     uint32_t most = (n - 1) / 2;
     // The share is a float32: + 1e-6 makes a fifth of ten 2, not 1.99999998.
@@ -101,7 +101,7 @@ static float combine_coordinate(const struct tern_strategy_block *block, uint32_
 static void combine_middle(struct tern_strategy_sums *sums, const struct tern_strategy_block *block,
                            double share)
 {
-    const uint32_t cut = cut_of(block->updates, share);
+    const uint32_t cut = trimmed_count(block->updates, share);
     float *means = sums->memory.acc + block->first;
     for (uint32_t from = 0; from < block->width; from += GROUP) {
         const struct signs signs = count_signs(block, from);

@@ -27,7 +27,8 @@ enum tern_result tern_strategy_take_mean(struct tern_strategy_sums *sums)
     return TERN_OK;
 }
 
-// Returns for how many coordinates from sums->first on memory.values has room.
+// Returns the width of the next block: the number of coordinates, from sums->first on, for which memory.values has
+// room.
 static uint32_t width_of(const struct tern_strategy_sums *sums)
 {
     size_t width = sums->memory.values_room / sums->totals.updates;
