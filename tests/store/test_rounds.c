@@ -535,6 +535,65 @@ static void an_over_long_body_is_refused(void **state)
     assert_int_equal(tern_db_update_find(f->db, 1, 1, &update), TERN_ERR_NOT_FOUND);
 }
 
+// Writes wait for the commit in the store's memory: the caller's bytes may change at once, queries see the rows, and
+// after a rollback nothing is left, no id either.
+static void rows_that_wait_are_rows(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t body[300];
+    struct tern_db_update found;
+    struct collected got = {0};
+    with_three_clients(f);
+    for (int commits = 0; commits < 2; commits++) {
+        assert_ok(f, tern_db_begin(f->db));
+        for (uint64_t client = 3; client >= 1; client--) {
+            const struct tern_db_update update = fixture_update(1, client, body, sizeof body);
+            assert_ok(f, tern_db_update_put(f->db, &update));
+            memset(body, 0, sizeof body);
+        }
+        assert_ok(f, tern_db_update_find(f->db, 1, 2, &found));
+        assert_int_equal(found.id, 2);
+        if (commits == 0) {
+            tern_db_rollback(f->db);
+            assert_int_equal(tern_db_update_find(f->db, 1, 2, &found), TERN_ERR_NOT_FOUND);
+        }
+    }
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_update_each(f->db, 1, collect, &got)); // each body by its hash
+    assert_int_equal(got.count, 3);
+}
+
+#define MORE_THAN_WAIT 600 // rows of one table
+
+static void more_rows_than_may_wait_are_written(void **state)
+{
+    struct fixture *f = *state;
+    struct tern_db_metric metric = {.client = fixture_client(f, 1), .name = "loss"};
+    struct tern_db_meter meter = {.client = 1, .exchanges = 1};
+    assert_ok(f, tern_db_begin(f->db));
+    for (uint32_t i = 0; i < MORE_THAN_WAIT; i++) {
+        metric.version = i % (MORE_THAN_WAIT / 2); // the later value of a key stays
+        metric.value = (float)i;
+        meter.round = i % (MORE_THAN_WAIT / 2); // both add up
+        assert_ok(f, tern_db_metric_put(f->db, &metric));
+        assert_ok(f, tern_db_meter_add(f->db, &meter));
+    }
+    assert_ok(f, tern_db_commit(f->db));
+    struct tern_db_rows *rows = tern_db_metrics_from(f->db, 0);
+    for (uint32_t i = 0; i < MORE_THAN_WAIT / 2; i++) {
+        assert_true(tern_db_next(rows, &metric));
+        assert_true(metric.version == i && metric.value == (float)(i + MORE_THAN_WAIT / 2));
+    }
+    assert_false(tern_db_next(rows, &metric));
+    assert_ok(f, tern_db_end(rows));
+    rows = tern_db_meters(f->db);
+    for (uint32_t i = 0; i < MORE_THAN_WAIT / 2; i++) {
+        assert_true(tern_db_next(rows, &meter));
+        assert_true(meter.round == i && meter.exchanges == 2);
+    }
+    assert_ok(f, tern_db_end(rows));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 static int run_tests_of_files(void)
@@ -557,6 +616,8 @@ int main(void)
         TEST(a_visitor_stops_with_its_own_result),
         TEST(an_assignment_goes_on_from_the_stored_one),
         TEST(an_update_is_stored_once),
+        TEST(rows_that_wait_are_rows),
+        TEST(more_rows_than_may_wait_are_written),
         TEST(retention_drops_bodies_and_keeps_the_last_update),
         TEST(retention_drops_rows_that_nobody_needs),
         TEST(retention_keeps_what_a_kept_round_merges),
