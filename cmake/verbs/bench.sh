@@ -348,7 +348,7 @@ measure_rounds() { # CLIENTS ROUNDS BYTES CODEC MODEL STEPS PARTICIPATION NAME=F
 bench_rounds() { # OUT
     local same figures=()
     for same in clients update_bytes accepted refused updates_per_second cpu_ms commit_cpu_seconds \
-        commit_wait_ms round_commit_seconds peak_mib; do
+        commit_wait_ms round_commit_seconds written_per_byte peak_mib; do
         figures+=("rounds_$same=$same")
     done
     begin_experiment

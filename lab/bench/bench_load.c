@@ -25,6 +25,7 @@ struct load {
     uint32_t enrolled; // enrolled clients, from which each round draws its cohort
     uint32_t connections;
     uint32_t rounds;
+    int pid;       // of the aggregator
     clockid_t cpu; // processor time of the aggregator
     struct load_work work;
     struct load_client *all;
@@ -215,7 +216,8 @@ static void *work_beside(void *argument)
 // Time of a phase, summed over all rounds.
 struct cost {
     double seconds;
-    double cpu; // processor time of the aggregator
+    double cpu;     // processor time of the aggregator
+    double written; // bytes that the aggregator wrote to disk
 };
 
 static void sleep_seconds(double seconds)
@@ -224,17 +226,43 @@ static void sleep_seconds(double seconds)
     nanosleep(&(struct timespec){whole, (long)((seconds - (double)whole) * 1e9)}, NULL);
 }
 
+// Returns the number after `name` in a file of /proc; 0: there is none.
+static double read_number(int pid, const char *file_name, const char *name)
+{
+    char path[64];
+    char line[256];
+    double number = 0.0;
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file_name);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, name, strlen(name)) == 0) {
+            number = strtod(line + strlen(name), NULL);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return number;
+}
+
+static double written_bytes(const struct load *load)
+{
+    return read_number(load->pid, "io", "write_bytes:");
+}
+
 static void time_phase(struct load *load, int which, struct cost *cost)
 {
     load->phase = which;
     pthread_barrier_wait(&load->barrier);
     double started = now();
     double cpu = read_clock(load->cpu);
+    const double written = written_bytes(load);
     load->completing = which == COMPLETE;
     pthread_barrier_wait(&load->barrier);
     pthread_barrier_wait(&load->barrier);
     cost->seconds += now() - started;
     cost->cpu += read_clock(load->cpu) - cpu;
+    cost->written += written_bytes(load) - written;
     if (which == COMPLETE) {
         sleep_seconds((double)load->work.model.count * sizeof(float) / WRITTEN_PER_SECOND);
     }
@@ -320,24 +348,7 @@ static void run(struct load *load, struct cost costs[PHASES])
     free(workers);
 }
 
-// Returns the peak memory of a process in MiB; 0: unknown.
-static double peak_memory(int pid)
-{
-    char path[64];
-    char line[256];
-    unsigned long kib = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", pid);
-    FILE *file = fopen(path, "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        sscanf(line, "VmHWM: %lu", &kib);
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return (double)kib / 1024.0;
-}
-
-static void report(const struct load *load, const struct cost costs[PHASES], int pid)
+static void report(const struct load *load, const struct cost costs[PHASES])
 {
     const double updates = (double)load->clients * load->rounds;
     const double all = (double)(load->clients + 1) * load->rounds;
@@ -352,13 +363,15 @@ static void report(const struct load *load, const struct cost costs[PHASES], int
            " \"enrollments_per_second\": %.0f,\n"
            " \"checkins_per_second\": %.0f,\n"
            " \"cpu_ms\": %.3f, \"commit_cpu_seconds\": %.4f, \"commit_wait_ms\": %.1f,\n"
-           " \"peak_mib\": %.0f}\n",
+           " \"written_per_byte\": %.2f, \"peak_mib\": %.0f}\n",
            load->clients, load->enrolled, load->connections, load->work.container_len,
            load->accepted - load->rounds, load->refused, costs[UPLOAD].seconds,
            updates / costs[UPLOAD].seconds, costs[COMPLETE].seconds / load->rounds,
            load->enrolled / costs[ENROLL].seconds, check_ins / costs[CHECK_IN].seconds,
            cpu / all * 1e3, costs[COMPLETE].cpu / load->rounds, load->longest_wait * 1e3,
-           peak_memory(pid));
+           (costs[CHECK_IN].written + costs[UPLOAD].written + costs[COMPLETE].written) / all /
+               (double)load->work.container_len,
+           read_number(load->pid, "status", "VmHWM:") / 1024.0);
 }
 
 int main(int argc, char **argv)
@@ -378,7 +391,7 @@ int main(int argc, char **argv)
         return 2;
     }
     static struct load load;
-    const int pid = atoi(argv[12]);
+    load.pid = atoi(argv[12]);
     load.host = argv[1];
     load.port = argv[2];
     load.ca = argv[3];
@@ -395,7 +408,7 @@ int main(int argc, char **argv)
     if (load.all == NULL || load.members == NULL || load.idle == NULL) {
         exit(1);
     }
-    if (result == TERN_OK && clock_getcpuclockid(pid, &load.cpu) != 0) {
+    if (result == TERN_OK && clock_getcpuclockid(load.pid, &load.cpu) != 0) {
         result = TERN_ERR_ARGUMENT;
     }
     struct cost costs[PHASES] = {{0}};
@@ -410,6 +423,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench-load: %s\n", tern_result_sentence(result));
         return 1;
     }
-    report(&load, costs, pid);
+    report(&load, costs);
     return load.refused == 0 ? 0 : 1;
 }
