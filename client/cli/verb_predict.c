@@ -22,7 +22,7 @@ struct prediction_job {
     struct tern_prediction *found; // [rows.count], for a model that predicts classes
     uint32_t right;
     float *numbers;  // [rows.count], for a model that predicts numbers; an autoencoder's errors
-    float threshold; // an error above it marks an anomaly
+    float threshold; // an example with an error above threshold is an anomaly
     // training examples of data.source, whose errors define the threshold
     struct tern_data training;
     struct tern_evaluate_result figures;

@@ -246,7 +246,7 @@ static enum tern_result read_run(struct tern_input *input, const struct images *
                                      images->values + place * features);
 }
 
-#define NOT_SELECTED UINT32_MAX
+#define NOT_SELECTED UINT32_MAX // the place of an image that is not stored
 
 // Reads all `total` images of the file. places[i] is the destination index of image i; an image with NOT_SELECTED is only
 // checked.

@@ -100,7 +100,7 @@ void tern_probe_metered_close(struct tern_metered_probe *probe);
 
 // --- The port
 
-// A reading is used for this long before it is read again.
+// A probe is read again when its last reading is older than this.
 #define TERN_CONDITIONS_FRESH_MS 1000
 
 // Time between two queries of the bus if it did not reply, or if no condition needs the reply. A query may take a second.

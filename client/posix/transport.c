@@ -709,7 +709,7 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     }
     set_request(curl, request);
     curl_easy_setopt(curl->easy, CURLOPT_HTTPHEADER, headers);
-    // Bytes that have moved since the last exchange count for its purpose.
+    // Bytes that were transferred since the last exchange are counted for the purpose of that exchange.
     tern_sockets_read(&curl->sockets, curl->purpose);
     curl->purpose = request->purpose;
     curl->error[0] = '\0';

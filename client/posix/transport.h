@@ -71,8 +71,8 @@ const char *tern_curl_why(const struct tern_curl *curl);
 
 #define TERN_FAILURE_MAX 384 // bytes of a sentence with the terminating NUL
 
-// Describes a failed request for people: writes the aggregator's answer to the client's last request ("it answered HTTP 429:
-// Too many enrolments ..."), or why there is no answer. result: the request's result. Returns text. Reentrant.
+// Describes a failed request for people: writes the aggregator's answer to the client's last request ("the aggregator answered
+// HTTP 429: Too many enrolments ..."), or why there is no answer. result: the request's result. Returns text. Reentrant.
 const char *tern_failure_text(const struct tern_client *client, const struct tern_curl *curl,
                               enum tern_result result, char text[TERN_FAILURE_MAX]);
 

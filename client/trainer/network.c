@@ -100,7 +100,7 @@ static void read_patch(const struct tern_layer *layer, const float *image, size_
     }
 }
 
-// Adds a patch's gradient to the pixels that it was read from.
+// Adds the gradient of a patch to the gradients of the pixels from which the patch was copied.
 static void add_patch(const struct tern_layer *layer, float *image, size_t y, size_t x,
                       const float *patch)
 {
@@ -282,7 +282,7 @@ static enum tern_result add_dense(struct tern_layer *layer, const struct tern_te
     return layer->inputs == size ? TERN_OK : TERN_ERR_MODEL_MISMATCH;
 }
 
-// Whether the data has the labels or targets that the loss needs.
+// Returns whether the data has the labels or targets that the loss needs.
 static bool data_matches_loss(const struct tern_network *network, const struct tern_dataset *data)
 {
     const enum tern_loss loss = tern_network_loss(network);

@@ -1,7 +1,7 @@
 // Computes a built-in model over one flat weights vector: 3x3 convolutions (each followed by relu and 2x2 max pooling), then
 // dense layers (relu between them), then the loss: softmax cross-entropy, or a loss of numbers. Called by trainer.c and
-// evaluate_numbers.c. Processes chunks of examples in buffers of the caller's arena; the chunk size changes memory and
-// speed, never the bits of a result. Not thread-safe; networks on different arenas are independent.
+// evaluate_numbers.c. Processes chunks of examples in buffers of the caller's arena. The size of a chunk determines memory and
+// speed, but has no effect on the bits of a result. Not thread-safe; networks on different arenas are independent.
 #ifndef TERN_NETWORK_H
 #define TERN_NETWORK_H
 
@@ -58,7 +58,7 @@ static inline enum tern_loss tern_network_loss(const struct tern_network *networ
     return TERN_LOSSES ? network->loss : TERN_LOSS_CROSS_ENTROPY;
 }
 
-// Whether the outputs are numbers, not scores of classes.
+// Returns whether the outputs are numbers, not scores of classes.
 static inline bool tern_network_predicts_numbers(const struct tern_network *network)
 {
     return tern_network_loss(network) != TERN_LOSS_CROSS_ENTROPY;
@@ -92,8 +92,10 @@ float tern_network_probability(const struct tern_network *network, uint32_t i, u
 void tern_network_backward(struct tern_network *network, const float *weights, uint32_t count,
                            float weight, float *gradient);
 
-// After forward, for models of numbers: return example i's first output, and its loss.
+// After forward, for models of numbers: returns the first output for example i.
 float tern_numbers_output(const struct tern_network *network, uint32_t i);
+
+// After forward, for models of numbers: returns the loss of example i.
 double tern_numbers_loss(const struct tern_network *network, uint32_t i);
 
 #ifdef __cplusplus

@@ -151,8 +151,8 @@ static void move_weights(struct tern_builtin_trainer *trainer)
     }
 }
 
-// Runs forward and backward over `batch` examples, in parts that fit the buffers. Skips an epoch's rest that is shorter than
-// a batch.
+// Adds the gradients of the next `batch` examples, in chunks that fit the buffers, and returns their mean loss. If fewer
+// examples of the epoch are left, starts a new epoch.
 static double train_batch(struct tern_builtin_trainer *trainer, uint32_t batch)
 {
     struct tern_network *network = &trainer->network;

@@ -28,8 +28,8 @@ struct tern_builtin_config {
     float anomaly_quantile;
 };
 
-// An autoencoder trains on the examples of class 0 alone, the normal ones; without labels all are of class 0. Examples of
-// other classes are anomalies that it should detect.
+// The default of anomaly_quantile. An autoencoder trains only on examples of class 0, the normal ones; examples without labels
+// are of class 0. Examples of other classes are anomalies that the autoencoder should detect.
 #define TERN_ANOMALY_QUANTILE 0.99f
 
 // Examples that a class must have in an evaluation for its recall to be reported.
@@ -45,7 +45,7 @@ struct tern_class_counts {
 // An autoencoder's reconstruction error of one example.
 struct tern_example_error {
     float error;
-    bool anomaly; // by its label
+    bool anomaly; // the example's label is not 0
 };
 
 // The trainer's state outside its arena. Fields are private.

@@ -41,7 +41,7 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
 }
 
-// Returns the text after `word`, which is in lower case, or NULL if the text does not start with it.
+// Returns the text after its first word; NULL if the text does not start with `word`, which must be in lower case.
 static const char *skip_word(const char *text, const char *word)
 {
     while (*word != '\0' && lower(*text) == *word) {

@@ -1,7 +1,7 @@
 #include "log/device_log.h"
 #include "board.h"
 
-// --- A line of text, without printf(). What does not fit is left out.
+// --- Building a line of text without printf(). Text that does not fit into the line is left out.
 
 #define LINE_SIZE 256 // with the terminating NUL
 

@@ -25,7 +25,7 @@ struct tern_curl_tls_session {
 // Whether this backend works with libcurl's TLS library. version: libcurl's ssl_version, e.g. "OpenSSL/3.0.17".
 bool tern_curl_tls_backend_matches(const char *version);
 
-// Whether tern_curl_tls_open() must fail if libcurl uses another TLS library. If false, libcurl's defaults then apply.
+// True: tern_curl_tls_open() fails if libcurl uses another TLS library. False: libcurl's defaults apply in that case.
 extern const bool tern_curl_tls_backend_required;
 
 // Whether the setting client.tls may have another value than 1.2.

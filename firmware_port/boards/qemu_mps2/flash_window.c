@@ -28,7 +28,7 @@ static void busy_wait(uint32_t ms)
     }
 }
 
-// Programs byte by byte, in order, so that the file shows every step and a power cut can come between any two.
+// Programs the bytes one by one, in order, so that a power cut can occur between any two bytes.
 static enum tern_result program_chip(void *ctx, uint32_t offset, const void *src, size_t len)
 {
     static uint32_t programmed;

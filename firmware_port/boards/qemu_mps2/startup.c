@@ -24,7 +24,8 @@ static size_t bytes_between(const void *start, const void *end)
 int main(void);
 void tern_board_reset(void);
 
-// Paints the stack that it runs on, before the FPU is enabled: therefore in assembly, without calls or locals.
+// Fills the stack with the paint pattern. It is written in assembly, without calls or locals, because it overwrites the stack
+// that it runs on, and because the FPU is not enabled yet.
 __attribute__((naked, noreturn, used)) void tern_board_reset(void)
 {
     __asm__ volatile("ldr r0, =tern_board_stack_limit\n"
