@@ -58,14 +58,14 @@ struct tern_catchup {
     struct tern_job job; // runs the search
     enum tern_result job_result;
     bool searching; // the job was started, and its result is not stored yet
-    struct tern_db
-        *reader; // the job's connection to the store; NULL: searches run on the caller's thread
+    // the job's connection to the store; NULL: searches run on the caller's thread
+    struct tern_db *reader;
     uint64_t searches;                    // number of searches since the start
     struct known_path paths[KNOWN_PATHS]; // off the trunk, to version paths_version
     uint32_t next_path;
     uint32_t paths_version;
-    struct tern_path
-        exact; // path to the global model of paths_version; exists = false: not made yet
+    // path to the global model of paths_version; exists = false: not made yet
+    struct tern_path exact;
 };
 
 static const uint8_t no_replica[TERN_SHA256_SIZE];

@@ -25,8 +25,8 @@ enum tern_downloads_plan {
 struct tern_catchup_config {
     enum tern_downloads_plan plan;
     struct tern_codec codec; // of a version's delta
-    double
-        residual; // largest residual that a path may leave, as a multiple of the trunk's residual
+    // largest residual that a path may leave, as a multiple of the trunk's residual
+    double residual;
     uint32_t keep_versions;   // versions whose deltas stay in the store
     uint64_t replica_bytes;   // limit of downloads and replicas in the store; 0 = none
     uint64_t replica_cache;   // bytes of replicas cached in memory
