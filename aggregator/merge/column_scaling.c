@@ -4,7 +4,7 @@
 #include <float.h>
 #include <stdlib.h>
 
-// A client's statistics of the present column.
+// One client's statistics of the column that is being made.
 struct reported {
     double weight; // the same for all columns
     double mean;
@@ -59,15 +59,15 @@ static void read_column(struct making *making, uint32_t column)
     }
 }
 
-// Returns the mean squared distance of a client's values from `centre`.
+// Returns the mean squared distance of the client's column values from `centre`.
 static double square_about(const struct reported *reported, double centre)
 {
     const double off = reported->mean - centre;
     return reported->variance + off * off;
 }
 
-// Moves the statistics of clients that are far from the median client towards it. If most clients have the same value, no
-// distance counts as far.
+// Moves the statistics of clients that are far from the median client towards the median. If most clients have the same value,
+// no distance counts as far.
 static void bound(struct making *making)
 {
     for (uint32_t i = 0; i < making->count; i++) {

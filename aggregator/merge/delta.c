@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-// Sums in lanes, because each addition to a sum waits for the last one.
+// Partial sums, so that the processor can add several values at once: an addition to one sum waits for the addition before.
 #define LANES 8
 
 double tern_distance(const float *a, const float *b, uint32_t count)
@@ -58,7 +58,7 @@ size_t tern_download_blob_bound(const struct tern_codec *codec, const struct ter
     return tern_container_bound(codec, model) + TERN_WIRE_OVERHEAD;
 }
 
-// Returns where the container is encoded: after room for the rest of the message.
+// Returns where the container is encoded: behind room for the message's other fields.
 static uint8_t *container_of(const struct tern_download_buffers *buffers)
 {
     return buffers->blob + TERN_WIRE_OVERHEAD;
@@ -124,7 +124,7 @@ enum tern_result tern_download_difference(const struct tern_model *model,
     TERN_TRY(wrap(&message, len, buffers, made));
     made->codec = *codec;
 
-    // The container was encoded above, so that this cannot fail halfway.
+    // The container was encoded by encode() above, so adding it cannot fail halfway.
     TERN_TRY(tern_container_add(model, buffers->blob + made->len - len, len, 1.0F, replica));
     tern_replica_step(from, made->sha256, made->replica);
     return TERN_OK;

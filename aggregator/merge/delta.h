@@ -18,14 +18,14 @@ struct tern_download_made {
     size_t payload; // bytes of its container
     struct tern_codec codec;
     uint8_t sha256[TERN_SHA256_SIZE];
-    uint8_t replica[TERN_SHA256_SIZE]; // id of the replica that the download leads to
+    uint8_t replica[TERN_SHA256_SIZE]; // id of the replica that the download makes
 };
 
 // The stored facts of a download, without its bytes.
 struct tern_download_facts {
     uint32_t size;    // bytes of the blob
     uint32_t payload; // bytes of its container
-    bool shared;      // for many clients; false: made for one client
+    bool shared;      // many clients can use the download; false: it was made for one client
 };
 
 // Working memory: scratch holds model->count floats, blob at least tern_download_blob_bound() bytes.
@@ -45,7 +45,7 @@ size_t tern_download_blob_bound(const struct tern_codec *codec, const struct ter
 
 // Encodes global - replica, and adds the decoded delta to replica by the same additions as a client. The difference
 // contains what compression left out of earlier downloads, so that the replica needs no error buffer.
-// context: of the encoder; its round is the version after the delta, its client 0. from: id of the replica before.
+// context: for the encoder: round = the version that the delta makes, client = 0. from: id of the replica before the delta.
 // TERN_ERR_NON_FINITE  the difference overflows; TERN_ERR_NO_SPACE  a buffer is below its bound.
 // On error replica is unchanged.
 TERN_MUST_USE enum tern_result

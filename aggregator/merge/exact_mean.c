@@ -59,12 +59,12 @@ void tern_exact_mean_begin(struct tern_exact_mean *mean, const struct tern_model
 
 // --- Adding updates
 
-// An update that is being added to its group.
+// The update that is being added, and the group to which its values go.
 struct addition {
     struct tern_exact_mean *mean;
     struct tern_exact_group *group;
     const struct tern_reading *reading;
-    double weight;           // usually num_examples, which float32 does not hold exactly above 2^24
+    double weight; // usually num_examples; double, because float32 is not exact above 2^24
     enum tern_result result; // the failure of add_signs(), which returns nothing
 };
 
@@ -145,7 +145,7 @@ static struct tern_exact_term term_of(const struct addition *addition, float val
     return tern_exact_term((float)(addition->weight * (double)value));
 }
 
-// Prefetches cells: hardware cannot predict indices that are far apart.
+// Adds the signed values of a segment. Prefetches their cells, because hardware cannot predict indices that are far apart.
 static void add_signs(void *ctx, uint32_t segment, float scale, const struct tern_indices *indices)
 {
     struct addition *addition = ctx;
@@ -155,7 +155,7 @@ static void add_signs(void *ctx, uint32_t segment, float scale, const struct ter
     if (cells == NULL) {
         return;
     }
-    // Wraps if the segment begins before the window; then `at` is at least `count` for indices before the window.
+    // If the segment begins before the window, `from` wraps, and `at` is at least `count` for indices before the window.
     const size_t from = (size_t)mean->model->segments[segment].offset - mean->first;
     const size_t count = mean->end - mean->first;
     for (size_t i = 0; i < indices->count; i++) {
@@ -185,7 +185,7 @@ static bool has_numbers_of(unsigned bin, const float numbers[], uint32_t count)
     return has;
 }
 
-// Numbers that belong to other bins add 0.
+// Adds to a bin's cells those numbers that belong to the bin; the others add 0.
 static void add_to_bin(unsigned bin, const float numbers[], uint32_t count, uint64_t *cells)
 {
     const int32_t from = (int32_t)tern_exact_bin_start(bin);
@@ -354,8 +354,8 @@ static uint64_t more_for_sums(const struct tern_exact_mean *mean,
     return more;
 }
 
-// Updates are held while the group's readings take at most 1 / HELD_SHARE of what its sums would take, because both exist
-// together for a moment. They are held beyond that if sums have no room.
+// Updates are held as readings while these take at most 1 / HELD_SHARE of the bytes of the group's sums, because readings and
+// sums exist together for a moment. Above that share, updates are held only if sums have no room.
 #define HELD_SHARE 4
 
 static bool is_worth_holding(const struct tern_exact_mean *mean,
@@ -484,7 +484,8 @@ struct block {
 struct block_bins {
     uint32_t held; // bit i: cells[i] is set, from held updates
     uint64_t cells[TERN_EXACT_BINS][BLOCK];
-    const uint64_t *all[TERN_EXACT_BINS]; // cells of sums and held updates together; NULL: none
+    const uint64_t
+        *all[TERN_EXACT_BINS]; // cells of the sums plus those of the held updates; NULL: all are 0
 };
 
 static uint64_t *cells_of_block(struct block_bins *bins, unsigned bin)
@@ -496,7 +497,7 @@ static uint64_t *cells_of_block(struct block_bins *bins, unsigned bin)
     return bins->cells[bin];
 }
 
-// Returns the held update's values in the block. Call it for one block after the other, in ascending order.
+// Returns the held update's values in the block. Blocks must be asked for in ascending order.
 static struct tern_reading_part part_of(const struct tern_exact_mean *mean,
                                         struct tern_exact_held *held, const struct block *block)
 {
@@ -547,7 +548,7 @@ static void find_bins_of_block(const struct tern_exact_mean *mean,
     add_summed(mean, group, block, bins);
 }
 
-// add_group() for a group of one held update: skips coordinates without a value, where add_group() would add +0.
+// Like add_group(), for a group of one held update: skips coordinates without a value, where add_group() would add +0.
 static void add_only(const struct tern_exact_mean *mean, struct tern_exact_held *held,
                      double factor, const struct block *block, double sums[BLOCK])
 {
@@ -616,7 +617,7 @@ static void add_groups(const struct tern_exact_mean *mean, const struct block *b
     }
 }
 
-// Steps to the next block of the window's coordinates; *block is all zero at first. False: there is none.
+// Sets *block to the next block of the window's coordinates; *block is all zero at first. Returns false after the last block.
 static bool next_block(const struct tern_exact_mean *mean, uint32_t *segment, struct block *block)
 {
     const uint32_t done = block->from + block->width;

@@ -30,7 +30,7 @@ static inline struct tern_contribution tern_contribution_of(const tern_Update *m
 // An accepted update, for the sums of its round.
 struct tern_arrival {
     uint64_t client;
-    uint32_t round; // the round that it was trained for
+    uint32_t round; // round of the task for which the client trained
     struct tern_contribution contribution;
     struct tern_span container;   // borrowed
     struct tern_reading *reading; // of the container, or NULL; the receiver may share it
@@ -43,7 +43,7 @@ struct tern_exact_key {
     uint32_t staleness;   // 0 if the rule ignores it
 };
 
-// An update that is held and not added yet.
+// An update that is kept as a reading, and whose values are not in the sums yet.
 struct tern_exact_held {
     struct tern_exact_held *next; // of its group
     uint64_t client;
@@ -58,11 +58,11 @@ struct tern_exact_group {
     uint64_t *bins[TERN_EXACT_BINS];
     struct tern_exact_held *held;
     uint64_t held_bytes;
-    uint32_t held_bins; // bit i: a held value would go into bin i
+    uint32_t held_bins; // bit i: a value of a held update belongs to bin i
     // Set when groups are added up:
     double factor;
     double dense_factor;
-    bool only; // the group is one held update
+    bool only; // the group consists of one held update
 };
 
 struct tern_exact_mean {
@@ -70,7 +70,7 @@ struct tern_exact_mean {
     struct tern_strategy_rule rule;
     uint64_t memory; // bytes that sums may take
     uint64_t used;
-    uint32_t first; // it sums the coordinates first..end
+    uint32_t first; // the mean is of the coordinates first..end
     uint32_t end;
     uint32_t updates;
     struct tern_exact_group *groups;
@@ -127,8 +127,8 @@ TERN_MUST_USE enum tern_result tern_exact_mean_reweigh(struct tern_exact_mean *m
                                                        const uint8_t *container, size_t len,
                                                        double weight);
 
-// Adds up the groups so far, into 8 bytes for each coordinate, and frees their memory. All updates of these groups must be
-// in, and later updates must have greater keys. totals: of all updates.
+// Adds up the groups so far, into 8 bytes for each coordinate, and frees their memory. All updates of these groups must have
+// been added, and later updates must have greater keys. totals: of all updates of the round
 // TERN_ERR_NO_SPACE   as above; TERN_ERR_NO_MEMORY
 // On error the sums are useless.
 TERN_MUST_USE enum tern_result tern_exact_mean_fold(struct tern_exact_mean *mean,

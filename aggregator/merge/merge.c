@@ -20,7 +20,7 @@ static size_t size_of(const struct tern_vectors *vectors)
 }
 
 // Returns the index of the file that has these values, or of a free entry for NULL. TERN_VECTORS_MAX: there is none.
-static size_t place_of(const struct tern_vectors *vectors, const float *values)
+static size_t file_index_of(const struct tern_vectors *vectors, const float *values)
 {
     size_t place = 0;
     while (place < TERN_VECTORS_MAX && vectors->files[place] != values) {
@@ -31,12 +31,12 @@ static size_t place_of(const struct tern_vectors *vectors, const float *values)
 
 static bool is_in_file(const struct tern_vectors *vectors, const float *values)
 {
-    return values != NULL && place_of(vectors, values) < TERN_VECTORS_MAX;
+    return values != NULL && file_index_of(vectors, values) < TERN_VECTORS_MAX;
 }
 
 static float *new_in_file(struct tern_vectors *vectors)
 {
-    const size_t place = place_of(vectors, NULL);
+    const size_t place = file_index_of(vectors, NULL);
     float *values =
         place < TERN_VECTORS_MAX ? tern_file_memory_new(vectors->folder, size_of(vectors)) : NULL;
     if (values != NULL) {
@@ -67,7 +67,7 @@ float *tern_vector_new(struct tern_vectors *vectors)
 void tern_vector_free(struct tern_vectors *vectors, float *values)
 {
     if (is_in_file(vectors, values)) {
-        vectors->files[place_of(vectors, values)] = NULL;
+        vectors->files[file_index_of(vectors, values)] = NULL;
         tern_file_memory_free(values, size_of(vectors));
         return;
     }
@@ -159,11 +159,11 @@ void tern_rule_write(const struct tern_strategy_rule *rule, struct tern_db_round
 
 // --- Dense tensors
 //
-// Dense tensors are statistics, not parameters. Whatever a strategy does with the others, these move by the mean of the
-// updates, weighted by examples and age, with the bounds on norms and examples applied. Under a strategy of medians they
-// move by medians, so that one client's claims cannot move them at will.
+// Dense tensors are statistics, not parameters. Whatever a strategy does with parameters, dense tensors move by the mean of the
+// updates, weighted by examples and age, within the bounds on norms and examples. Under a strategy of medians they move by
+// medians, so that one client's claims cannot move them at will.
 
-// The dense values before a round; count is 0 for a model without any.
+// The dense values before a round; count is 0 for a model without dense tensors.
 struct dense {
     const struct tern_model *model;
     uint32_t first;
@@ -172,7 +172,7 @@ struct dense {
     float *moves; // the change of each value
 };
 
-// Counts the values of the dense segments; a layout has at most one.
+// Counts the values of the dense segment, of which a layout has at most one.
 static void find_dense(struct dense *dense, const struct tern_model *model)
 {
     *dense = (struct dense){.model = model, .first = model->coded};
@@ -192,7 +192,7 @@ static void free_dense(struct dense *dense)
     dense->moves = NULL;
 }
 
-static enum tern_result keep_dense(struct dense *dense, const struct tern_model *model,
+static enum tern_result save_dense(struct dense *dense, const struct tern_model *model,
                                    const float *global)
 {
     find_dense(dense, model);
@@ -209,14 +209,14 @@ static enum tern_result keep_dense(struct dense *dense, const struct tern_model 
     return TERN_OK;
 }
 
-static void note_dense(struct dense *dense, const float *acc)
+static void save_dense_moves(struct dense *dense, const float *acc)
 {
     if (dense->count > 0) {
         memcpy(dense->moves, acc + dense->first, dense->count * sizeof *dense->moves);
     }
 }
 
-static enum tern_result take_dense(const struct dense *dense, float *global)
+static enum tern_result apply_dense_moves(const struct dense *dense, float *global)
 {
     for (uint32_t i = 0; i < dense->count; i++) {
         const float value = dense->before[i] + dense->moves[i];
@@ -244,8 +244,9 @@ static enum tern_result make_states(struct tern_merge *merge, const struct tern_
     return TERN_OK;
 }
 
-// A new strategy starts from its initial states: those of another strategy mean nothing to it.
-static enum tern_result take_states(struct tern_merge *merge, const struct tern_strategy_rule *rule)
+// Resets the states to their initial values if the strategy is new: the states of another strategy are meaningless for it.
+static enum tern_result prepare_states(struct tern_merge *merge,
+                                       const struct tern_strategy_rule *rule)
 {
     if (merge->state_of == rule->strategy) {
         return TERN_OK;
@@ -268,7 +269,7 @@ static enum tern_result make_average(struct tern_merge *merge)
     return merge->average != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
-static enum tern_result take_average(struct tern_merge *merge, uint32_t averaged)
+static enum tern_result update_average(struct tern_merge *merge, uint32_t averaged)
 {
     if (averaged > merge->averaged + 1) {
         return TERN_ERR_CORRUPT;
@@ -314,7 +315,7 @@ static size_t list_stored(const struct tern_merge *merge, struct stored_vector l
     return count;
 }
 
-// Allocates the vectors that the version's round left. The states of an unknown strategy are useless.
+// Allocates the states and the averaged model that the version's round stored. States of an unknown strategy are ignored.
 static enum tern_result make_stored(struct tern_merge *merge, struct tern_db *db,
                                     const struct tern_db_version *version)
 {
@@ -393,7 +394,7 @@ static void free_states(struct tern_merge *merge)
 
 // --- Life
 
-// Makes the most used vectors first, because the first ones are in memory.
+// Allocates the most used vectors first, because the first vectors get memory and later ones files.
 static bool make_vectors(struct tern_merge *merge, const struct tern_merge_room *room)
 {
     struct tern_vectors *vectors = &merge->vectors;
@@ -439,7 +440,7 @@ void tern_merge_free(struct tern_merge *merge)
 }
 
 // Lets the pages of vectors in files leave memory until the next use.
-static void rest(const struct tern_merge *merge)
+static void drop_file_pages(const struct tern_merge *merge)
 {
     tern_vector_drop_pages(&merge->vectors, merge->replica);
     for (size_t i = 0; i < TERN_STRATEGY_STATES; i++) {
@@ -448,7 +449,7 @@ static void rest(const struct tern_merge *merge)
     tern_vector_drop_pages(&merge->vectors, merge->average);
 }
 
-// Weights are hashed as they lie in memory.
+// Weights are hashed in the byte order of memory.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the hash is of little-endian values");
 
 void tern_merge_hash(const float *weights, uint32_t count, uint8_t sha256[TERN_SHA256_SIZE])
@@ -457,7 +458,7 @@ void tern_merge_hash(const float *weights, uint32_t count, uint8_t sha256[TERN_S
 }
 
 // Computes the norms of a version that was loaded.
-static void measure(struct tern_merge *merge)
+static void compute_norms(struct tern_merge *merge)
 {
     merge->norm = tern_distance(merge->global, NULL, merge->model.count);
     merge->residual = tern_distance(merge->global, merge->replica, merge->model.count);
@@ -473,7 +474,7 @@ void tern_merge_seed(struct tern_merge *merge, uint64_t seed)
     memcpy(merge->replica, merge->global, model->count * sizeof(float));
     tern_replica_from_seed(model->hash, seed, merge->replica_id);
     tern_merge_hash(merge->global, model->count, merge->model_sha256);
-    measure(merge);
+    compute_norms(merge);
 }
 
 enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db)
@@ -490,7 +491,7 @@ enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db)
     memcpy(merge->replica, merge->global, model->count * sizeof(float));
     tern_merge_hash(merge->global, model->count, merge->model_sha256);
     tern_replica_from_weights(model->hash, merge->model_sha256, merge->replica_id);
-    measure(merge);
+    compute_norms(merge);
     return TERN_OK;
 }
 
@@ -524,7 +525,7 @@ enum tern_result tern_merge_checkpoint(struct tern_merge *merge, struct tern_db 
     if (merge->checkpoint_parts == all) {
         merge->checkpoint = merge->version;
     }
-    rest(merge);
+    drop_file_pages(merge);
     return TERN_OK;
 }
 
@@ -545,7 +546,7 @@ static enum tern_result load_checkpoint(struct tern_merge *merge, struct tern_db
     memcpy(merge->replica_id, version->replica, TERN_SHA256_SIZE);
     merge->checkpoint = merge->version;
     merge->checkpoint_parts = 0;
-    measure(merge);
+    compute_norms(merge);
     return load_states(merge, db, version);
 }
 
@@ -611,9 +612,9 @@ enum tern_result tern_merge_count(struct tern_db *db, const struct tern_db_round
     return tern_db_update_each(db, round->round, count_update, &counting);
 }
 
-// The bounds noted on arrival may be incomplete: memory was short, or the aggregator restarted
-// meanwhile.
-static enum tern_result bound_claims(struct tern_merge *merge, struct tern_db *db,
+// Bounds the claims of the round's updates. The bounds that were noted as updates arrived are incomplete if memory was short
+// or the aggregator restarted; then all stored updates are read.
+static enum tern_result limit_claims(struct tern_merge *merge, struct tern_db *db,
                                      const struct tern_db_round *round,
                                      struct tern_strategy_totals *totals)
 {
@@ -656,7 +657,7 @@ void tern_merge_stop(struct tern_merge *merge)
     merge->arrives = false;
 }
 
-// Notes an update, also a late one, for its bounds. If memory is short, the close computes all bounds.
+// Adds an update, also a late one, to the bounds. If memory is short, the close of the round computes all bounds.
 static void note_arrival(struct tern_merge *merge, const struct tern_arrival *arrival)
 {
     if (tern_update_bounds_add(&merge->bounds, arrival->client, arrival->round,
@@ -703,7 +704,7 @@ enum tern_result tern_merge_resume(struct tern_merge *merge, struct tern_db *db,
     return tern_db_update_each(db, round->round, count_and_defer, &resuming);
 }
 
-// The update whose stored values are added.
+// The deferred update whose stored values are being added.
 struct adding {
     struct tern_merge *merge;
     struct tern_update_bound *bound;
@@ -722,7 +723,7 @@ static enum tern_result add_stored(void *ctx, const struct tern_db_update *updat
     return TERN_OK;
 }
 
-// Adds the updates that were stored before a restart. After a failure take_mean() reads all updates.
+// Adds the values of deferred updates, which were stored before a restart. After a failure take_mean() reads all updates.
 static void add_deferred(struct tern_merge *merge, struct tern_db *db, uint32_t round)
 {
     for (uint32_t i = 0; i < merge->deferred; i++) {
@@ -767,8 +768,8 @@ static enum tern_result take_arrived(struct tern_merge *merge, struct tern_db *d
     return TERN_OK;
 }
 
-// Sets merge->acc to the mean of the arrived updates if all were added, otherwise of the stored ones, with the same bits.
-// Forgets the arrived updates.
+// Sets merge->acc to the mean of the round's updates: from the sums in memory if these have all updates, otherwise from the
+// stored updates, with the same bits. Frees the sums.
 static enum tern_result take_mean(struct tern_merge *merge, struct tern_db *db,
                                   const struct tern_db_round *round,
                                   struct tern_strategy_sums *sums)
@@ -838,17 +839,17 @@ static enum tern_result merge_updates(struct tern_merge *merge, struct tern_db *
 }
 
 // Changes the global model and the states.
-static enum tern_result move_model(struct tern_merge *merge, struct tern_db *db,
-                                   const struct tern_db_round *round,
-                                   const struct tern_strategy_totals *totals, struct dense *dense,
-                                   struct tern_strategy_report *report)
+static enum tern_result apply_strategy(struct tern_merge *merge, struct tern_db *db,
+                                       const struct tern_db_round *round,
+                                       const struct tern_strategy_totals *totals,
+                                       struct dense *dense, struct tern_strategy_report *report)
 {
     struct tern_strategy_sums sums;
-    TERN_TRY(take_states(merge, &totals->rule));
+    TERN_TRY(prepare_states(merge, &totals->rule));
     TERN_TRY(merge_updates(merge, db, round, totals, &sums));
-    note_dense(dense, merge->acc);
+    save_dense_moves(dense, merge->acc);
     TERN_TRY(tern_strategy_merge(&sums, merge->global));
-    TERN_TRY(take_dense(dense, merge->global));
+    TERN_TRY(apply_dense_moves(dense, merge->global));
     tern_strategy_fill_report(&sums, report);
     return TERN_OK;
 }
@@ -874,19 +875,19 @@ static enum tern_result make_delta(struct tern_merge *merge, const struct tern_c
 }
 
 // Changes the global model, the states, the dense tensors and the averaged model.
-static enum tern_result move_all(struct tern_merge *merge, struct tern_db *db,
-                                 const struct tern_db_round *round,
-                                 const struct tern_strategy_totals *totals,
-                                 struct tern_strategy_report *report)
+static enum tern_result apply_round(struct tern_merge *merge, struct tern_db *db,
+                                    const struct tern_db_round *round,
+                                    const struct tern_strategy_totals *totals,
+                                    struct tern_strategy_report *report)
 {
     struct dense dense;
-    enum tern_result result = keep_dense(&dense, &merge->model, merge->global);
+    enum tern_result result = save_dense(&dense, &merge->model, merge->global);
     if (result == TERN_OK) {
-        result = move_model(merge, db, round, totals, &dense, report);
+        result = apply_strategy(merge, db, round, totals, &dense, report);
     }
     free_dense(&dense);
     tern_merge_stop(merge);
-    return result != TERN_OK ? result : take_average(merge, round->averaged);
+    return result != TERN_OK ? result : update_average(merge, round->averaged);
 }
 
 enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
@@ -900,9 +901,9 @@ enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
     }
     next->totals = *totals;
     add_deferred(merge, db, round->round);
-    TERN_TRY(bound_claims(merge, db, round, &next->totals));
-    TERN_TRY(move_all(merge, db, round, &next->totals, &next->report));
-    rest(merge);
+    TERN_TRY(limit_claims(merge, db, round, &next->totals));
+    TERN_TRY(apply_round(merge, db, round, &next->totals, &next->report));
+    drop_file_pages(merge);
     TERN_TRY(make_delta(merge, &codec, &next->made));
     const struct tern_strategy *strategy = totals->rule.strategy;
     if (strategy->damp_stale_updates != NULL) {
@@ -911,7 +912,7 @@ enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
     }
     next->norm = tern_distance(merge->global, NULL, merge->model.count);
     next->residual = tern_distance(merge->global, merge->replica, merge->model.count);
-    rest(merge);
+    drop_file_pages(merge);
     tern_merge_hash(merge->global, merge->model.count, next->model_sha256);
     return TERN_OK;
 }

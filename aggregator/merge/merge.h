@@ -33,14 +33,15 @@ void tern_rule_write(const struct tern_strategy_rule *rule, struct tern_db_round
 #define TERN_VECTORS_MAX 8 // most vectors in files
 
 struct tern_vectors {
-    uint32_t count;                 // values of each
+    uint32_t count;                 // values of each vector
     const char *folder;             // folder of the files; NULL: all vectors are in memory
     uint64_t memory;                // bytes that vectors in memory may take
-    uint64_t used;                  // bytes that they take
+    uint64_t used;                  // bytes that vectors in memory take
     float *files[TERN_VECTORS_MAX]; // mapped files; NULL: a free entry
 };
 
-// Returns a vector of zeros. If it cannot make the file, as on a full disk, it logs that and uses memory. NULL: no memory.
+// Returns a vector of zeros. If its file cannot be made, as on a full disk, the vector is in memory, and the log has a warning.
+// NULL: no memory.
 float *tern_vector_new(struct tern_vectors *vectors);
 void tern_vector_free(struct tern_vectors *vectors, float *values); // NULL is allowed
 // Lets the pages of a mapped file leave memory until the values are used again.
@@ -55,7 +56,7 @@ void tern_vector_drop_pages(const struct tern_vectors *vectors, float *values);
 
 struct tern_merge {
     struct tern_model model;
-    uint64_t seed; // the federation's, for codecs that draw random numbers
+    uint64_t seed; // seed of the federation, for codecs that draw random numbers
     uint32_t version;
     // version whose weights are in the store: loaded from there, or stored last
     uint32_t checkpoint;
@@ -88,7 +89,7 @@ struct tern_merge {
     struct tern_vectors vectors; // owns the weights, acc, the states and the average
 };
 
-// The place of vectors of the model's size: `memory` bytes in memory, the others in files in `folder`.
+// Where vectors of the model's size are: the first `memory` bytes in memory, the others in files in `folder`.
 struct tern_merge_room {
     const char *folder; // outlives the merge; NULL: all are in memory
     uint64_t memory;
@@ -102,10 +103,10 @@ TERN_MUST_USE enum tern_result tern_merge_init(struct tern_merge *merge,
                                                const struct tern_merge_room *room);
 void tern_merge_free(struct tern_merge *merge);
 
-// Sets both weight vectors to version 0, from the seed.
+// Sets the global model and the replica to version 0, from the seed.
 void tern_merge_seed(struct tern_merge *merge, uint64_t seed);
 
-// Sets both weight vectors to version 0, from the seed or, without a seed, from the stored weights.
+// Sets the global model and the replica to version 0, from the seed or, without a seed, from the stored weights.
 // TERN_ERR_NOT_FOUND, TERN_ERR_CORRUPT, TERN_ERR_IO  the stored weights cannot be read
 TERN_MUST_USE enum tern_result tern_merge_first(struct tern_merge *merge, struct tern_db *db);
 
@@ -141,8 +142,9 @@ void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arri
 // Forgets the arrived updates, because the round is merged or abandoned.
 void tern_merge_stop(struct tern_merge *merge);
 
-// Computes the totals of a round's stored updates from their claims, and replaces `bounds` by the values to bound. The
-// service counts each update on arrival. Errors: those of tern_merge_round() that concern the row and updates.
+// Computes the totals of a round's stored updates from their claims, and replaces `bounds` by the updates' claims and norms.
+// The service counts each update on arrival, and does not need this. Errors: those of tern_merge_round() that concern the row
+// and updates.
 TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db,
                                                 const struct tern_db_round *round,
                                                 struct tern_strategy_totals *totals,

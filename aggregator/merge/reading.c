@@ -14,7 +14,7 @@ struct kept {
     size_t end;     // equal to first: the segment is not kept
     bool lost;      // the segment had no room
     float *values;  // all values of a segment that is slow to read; NULL: not kept
-    uint32_t count; // of the values
+    uint32_t count; // number of the values
 };
 
 struct tern_reading {

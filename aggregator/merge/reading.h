@@ -15,7 +15,7 @@ struct tern_reading_room {
     atomic_size_t bytes;
 };
 
-// Bytes; beyond, no second reading is made.
+// Most bytes that the readings of waiting updates take together, unless one reading alone takes more.
 #define TERN_READINGS_MAX ((size_t)32 << 20)
 
 struct tern_reading;
@@ -28,10 +28,10 @@ TERN_MUST_USE enum tern_result tern_reading_make(struct tern_reading_room *room,
                                                  const uint8_t *container, size_t len,
                                                  struct tern_codec_info *info,
                                                  struct tern_reading **reading);
-// Releases one hold of the reading; the last one frees it. NULL is allowed.
+// Releases one reference to the reading; the last release frees it. NULL is allowed.
 void tern_reading_free(struct tern_reading *reading);
 
-// Adds a hold of the reading. Its bytes no longer count in its room; the holder counts them.
+// Adds a reference to the reading. Its bytes no longer count in its room; the caller counts them.
 void tern_reading_share(struct tern_reading *reading);
 uint64_t tern_reading_bytes(const struct tern_reading *reading);
 

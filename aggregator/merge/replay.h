@@ -7,8 +7,8 @@
 #include "store/store.h"
 
 struct tern_replay_report {
-    uint32_t rounds;                        // replayed and found equal
-    uint64_t updates;                       // in these rounds
+    uint32_t rounds;                        // rounds that were replayed and found equal
+    uint64_t updates;                       // updates in these rounds
     uint32_t differs;                       // first version that differs, 0 = none
     uint8_t model_sha256[TERN_SHA256_SIZE]; // of the last version replayed
 };

@@ -15,7 +15,7 @@ enum tern_result tern_stored_read(const struct tern_db_update *update,
     return TERN_OK;
 }
 
-// Where an update is stored, and its group.
+// The key of a stored update, its group and its weight.
 struct place {
     struct tern_exact_key key;
     uint32_t round;

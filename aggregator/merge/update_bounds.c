@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// With fewer updates the median is only one of them, and no majority.
+// With fewer updates the median is one client's value, and no majority agrees with it.
 #define LEAST 3
 
 static bool bounds_claims(const struct tern_strategy_rule *rule)

@@ -18,7 +18,7 @@ struct tern_update_bound {
     double weight; // bounded examples times the scale
 };
 
-// All zero: no updates.
+// The updates of a round and their bounds. All members are zero before the first update.
 struct tern_update_bounds {
     struct tern_update_bound *list;
     uint32_t count;
@@ -50,7 +50,7 @@ TERN_MUST_USE enum tern_result tern_update_bounds_claims(struct tern_update_boun
 TERN_MUST_USE enum tern_result tern_update_bounds_set(struct tern_update_bounds *bounds,
                                                       const struct tern_strategy_totals *totals);
 
-// Whether the update counts for less than it claims.
+// Whether the update's weight is less than the number of examples that it claims.
 bool tern_update_is_bounded(const struct tern_update_bound *bound);
 
 void tern_update_bounds_clear(struct tern_update_bounds *bounds);
