@@ -119,7 +119,7 @@ def stays_away(aggregator, target):
     coded = tern("enroll-code", "--config", aggregator.config)
     check(coded.returncode == 2 and "nothing was changed" in coded.stderr, f"{coded.returncode} {coded.stdout} {coded.stderr}")
     aggregator.verb("copy", "--forget")
-    refused("is there already", target, "--config", aggregator.config)
+    refused(" already", target, "--config", aggregator.config)
 
 def go_on(workspace, aggregator, clients, before):
     aggregator.write_config()
@@ -147,7 +147,7 @@ def moves(postgres):
 
         def from_elsewhere():
             refused("is served by one", elsewhere / "tern.db", "--config", aggregator.config, "--state", elsewhere)
-            refused("is there already, served by one", postgres.url(), "--state", elsewhere, "--set", f"store.url={other}")
+            refused("has a federation already, served by one", postgres.url(), "--state", elsewhere, "--set", f"store.url={other}")
         before, back = move(aggregator, clients, postgres, elsewhere / "tern.db", 4, from_elsewhere)
         check(back["model_sha256"] != out["model_sha256"], "no version was made between the copies")
         check(postgres.sql("SELECT version FROM schema_version") != "", "what was copied is gone")
