@@ -484,8 +484,8 @@ struct block {
 struct block_bins {
     uint32_t held; // bit i: cells[i] is set, from held updates
     uint64_t cells[TERN_EXACT_BINS][BLOCK];
-    const uint64_t
-        *all[TERN_EXACT_BINS]; // cells of the sums plus those of the held updates; NULL: all are 0
+    // Cells of the sums plus those of the held updates. NULL: all are 0.
+    const uint64_t *all[TERN_EXACT_BINS];
 };
 
 static uint64_t *cells_of_block(struct block_bins *bins, unsigned bin)
