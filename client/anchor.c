@@ -80,7 +80,7 @@ void tern_anchor_subtract(struct tern_client *client)
 {
     const float *anchor = client->work.anchor;
     const float *trained = client->trained;
-    const bool given = tern_client_trained_is_change(client);
+    const bool given = tern_client_result_is_change(client);
     float *rest = anchor_step(client);
     for (uint32_t i = 0; i < client->work.model->count; i++) {
         rest[i] -= given ? trained[i] : trained[i] - anchor[i];

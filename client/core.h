@@ -278,7 +278,7 @@ TERN_MUST_USE enum tern_result tern_budget_end_round(struct tern_client *client)
 // --- Training
 
 // Returns whether client->trained has the local change instead of the trained weights.
-static inline bool tern_client_trained_is_change(const struct tern_client *client)
+static inline bool tern_client_result_is_change(const struct tern_client *client)
 {
     return client->train_result.is_change;
 }

@@ -421,8 +421,9 @@ static void choose_settings(const struct tern_cli *cli, struct tern_proposal *pr
     propose_rate(cli, rounds, proposal);
     propose(
         proposal,
-        "With each update, clients report how good the model is on their held-out rows (test in "
-        "data.source; a fifth of them); `status` shows it. Costs 35 to 95 bytes per update.",
+        "With each update, clients report how good the model is on rows that they do not train on "
+        "(a fifth of their rows, or test= in data.source); `status` shows it. Costs 35 to 95 bytes "
+        "per update.",
         "train.evaluate=yes");
 }
 

@@ -717,7 +717,8 @@ static int start_admin(struct serving *serving)
     return tern_cli_check(serving->cli, result, "admin: %s", why);
 }
 
-// Writes the port without free space, so that a full disk does not prevent the start. Never leaves an old port in the file.
+// Writes the file with the port where the disk is full, since that must not prevent the start. The file never keeps an old
+// port.
 static enum tern_result write_port_on_full_disk(const char *path, const char *text, size_t len)
 {
     enum tern_result result = tern_file_overwrite(path, text, len);

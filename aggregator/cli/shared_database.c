@@ -162,7 +162,7 @@ static void report_lost_database(struct standby *standby)
     standby->reported_lost = true;
 }
 
-static bool is_stopped(const struct standby *standby, int seconds)
+static bool stops_within(const struct standby *standby, int seconds)
 {
     const struct timespec wait = {.tv_sec = seconds};
     const int number = sigtimedwait(standby->ports->signals, NULL, &wait);
@@ -198,7 +198,7 @@ int tern_standby_wait(struct tern_cli *cli, struct tern_db *db,
         } else {
             report_lost_database(&standby);
         }
-        *stopped = is_stopped(&standby, result == TERN_ERR_STATE ? 0 : 1);
+        *stopped = stops_within(&standby, result == TERN_ERR_STATE ? 0 : 1);
         if (*stopped) {
             return TERN_EXIT_OK;
         }

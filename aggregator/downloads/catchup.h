@@ -99,7 +99,8 @@ TERN_MUST_USE enum tern_result tern_catchup_trainer(struct tern_catchup *catchup
 bool tern_catchup_is_searching(const struct tern_catchup *catchup);
 // Whether a search has ended and its result is not stored yet.
 bool tern_catchup_has_found(const struct tern_catchup *catchup);
-// Stores the result of a search that has ended, in a transaction. Sets *found if one has, so that pending paths may exist now.
+// Stores the result of a search that has ended, in a transaction. Sets *found if there was one: paths that were pending may
+// exist now.
 TERN_MUST_USE enum tern_result tern_catchup_store_found(struct tern_catchup *catchup, uint64_t now,
                                                         bool *found);
 // Waits until the running search, if any, has ended. NULL is allowed.

@@ -58,8 +58,8 @@ struct client {
     struct tern_searches searches;
     // Local steps and their time since the start, which give the client's speed.
     struct tern_steps_smoothed speed;
-    // Indexed by enum tern_db_evaluated (replica or global model): the newest version that the client evaluated, and
-    // the newest version whose evaluation was requested a second time. No evaluation is requested a third time.
+    // Both by enum tern_db_evaluated (replica or global model): the newest version that the client evaluated, and the
+    // newest version of which it was asked twice, which is not asked a third time.
     uint32_t evaluated[TERN_LAST_evaluated + 1];
     uint32_t requested[TERN_LAST_evaluated + 1];
     uint64_t round_bytes; // bytes that the client's schedule expects a round to take

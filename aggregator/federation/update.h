@@ -24,7 +24,8 @@ TERN_MUST_USE enum tern_result tern_indices_load(struct tern_federation *federat
 bool tern_indices_are_shared(const struct tern_federation *federation);
 // Whether this client's task waits for the leader's update.
 bool tern_indices_delay_task(const struct tern_federation *federation, uint64_t id, uint64_t now);
-// Whether the leader's update was awaited at the last tern_indices_check_leader().
+// Whether the round was waiting for the update of the member that chooses the indices, at the last
+// tern_indices_check_leader().
 bool tern_indices_are_awaited(const struct tern_federation *federation);
 // Checks whether the open round still waits for the leader. Once it does not, held check-ins are answered.
 void tern_indices_check_leader(struct tern_federation *federation, uint64_t now);

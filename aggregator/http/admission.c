@@ -393,8 +393,9 @@ bool tern_admission_move(struct tern_admission *admission, struct tern_place *pl
 {
     const struct tern_address address = tern_address_of(name);
     pthread_mutex_lock(&admission->lock);
-    const bool moves = place->state == TERN_PLACE_STRANGER &&
-                       move(admission, place, &address); // otherwise it was displaced
+    // A place that is no longer a stranger's was displaced meanwhile.
+    const bool moves =
+        place->state == TERN_PLACE_STRANGER && move(admission, place, &address);
     pthread_mutex_unlock(&admission->lock);
     return moves;
 }

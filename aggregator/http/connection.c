@@ -804,7 +804,7 @@ static enum step refuse_proxied(struct tern_connection *connection, const char *
 }
 
 // Assigns the connection to the client whose address the PROXY header contains; the limits then use this address.
-static enum step accept_peer(struct tern_connection *connection,
+static enum step apply_proxied_address(struct tern_connection *connection,
                              const struct sockaddr_storage *peer)
 {
     free(connection->proxy);
@@ -846,7 +846,7 @@ static enum step step_proxied(struct tern_connection *connection)
     while (receive_header(connection, tern_proxy_header_wants(connection->proxy), &step)) {
         const enum tern_result result = tern_proxy_header_parse(connection->proxy, &peer, &why);
         if (result != TERN_AGAIN) {
-            return result == TERN_OK ? accept_peer(connection, &peer)
+            return result == TERN_OK ? apply_proxied_address(connection, &peer)
                                      : refuse_proxied(connection, why);
         }
     }

@@ -99,9 +99,8 @@ struct tern_steps_plan {
     uint32_t local_steps; // >= 1
     bool has_own_codec;   // the update is encoded by `codec` instead of the round's codec
     struct tern_codec codec;
-    uint64_t bytes; // budget: expected bytes of the round; 0 = unknown
-    // Budget: expected bytes of the round at the least density; 0 = unknown.
-    uint64_t least_bytes;
+    uint64_t bytes;       // that the round is expected to take of the budget; 0 = unknown
+    uint64_t least_bytes; // the same at the least density; 0 = unknown
     struct tern_reason reason; // why, for people: "deadline: 41.00 steps/s x 30.00 s x 0.50"
 };
 
@@ -111,8 +110,8 @@ void tern_steps_make_plan(const struct tern_steps_settings *settings,
 
 // --- Budgets
 
-// Returns for which fraction of the remaining rounds a client's bytes last if each round takes least_bytes, at most 1:
-// 1 without a budget or if least_bytes is unknown, 0 if the bytes do not last for one round.
+// Returns the fraction of the remaining rounds, 0 to 1, that a client can pay for if each takes least_bytes. 1: there is no
+// budget, or least_bytes is unknown.
 double tern_budget_affords(const struct tern_budget *budget, uint64_t least_bytes);
 
 // Returns the fraction of the remaining rounds in which a client with enough bytes takes part, if each round invites

@@ -261,7 +261,7 @@ void tern_service_snapshot_stored(struct tern_service *service, enum tern_result
 // Returns how long the service thread's present iteration has taken; 0 = the thread waits.
 static uint64_t working_ms(const struct tern_service *service)
 {
-    const uint64_t began_ms = atomic_load(&service->working_ms);
+    const uint64_t began_ms = atomic_load(&service->iteration_service_ms);
     const uint64_t now_ms = tern_service_monotonic(service);
     return began_ms != 0 && now_ms > began_ms ? now_ms - began_ms : 0;
 }

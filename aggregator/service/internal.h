@@ -89,9 +89,9 @@ struct tern_service {
     // Start of the last transaction in tern_service_monotonic(); 0 = the transaction failed, and memory was not loaded
     // since.
     atomic_uint_least64_t current_ms;
-    // Start of the service thread's present iteration in tern_service_monotonic() and tern_monotonic_ms(); 0 = the
+    // When the service thread's present iteration began, by tern_service_monotonic() and by tern_monotonic_ms(); 0 = the
     // thread waits.
-    atomic_uint_least64_t working_ms;
+    atomic_uint_least64_t iteration_service_ms;
     atomic_uint_least64_t iteration_ms;
     atomic_uint_least64_t checked_ms; // tern_service_set_checked()
     atomic_uint_least64_t disk_needed_bytes;

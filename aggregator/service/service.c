@@ -677,7 +677,7 @@ static bool begin_iteration(struct tern_service *service, struct request **taken
     atomic_fetch_add(&service->iterations, 1);
     queue->woken = false;
     pthread_mutex_unlock(&queue->lock);
-    atomic_store(&service->working_ms, tern_service_monotonic(service));
+    atomic_store(&service->iteration_service_ms, tern_service_monotonic(service));
     atomic_store(&service->iteration_ms, tern_monotonic_ms());
     return true;
 }
@@ -685,7 +685,7 @@ static bool begin_iteration(struct tern_service *service, struct request **taken
 static void end_iteration(struct tern_service *service)
 {
     tern_access_log_report_dropped(&service->access, tern_service_monotonic(service));
-    atomic_store(&service->working_ms, 0);
+    atomic_store(&service->iteration_service_ms, 0);
     atomic_store(&service->iteration_ms, 0);
 }
 

@@ -98,8 +98,8 @@ static void damp_stale_updates(const struct tern_strategy_rule *rule, const floa
 }
 
 // FedAvgM (Hsu, Qi, Brown, 2019, section 4.2): momentum at the server. m <- beta m + d, and the
-// model moves by m, where d is the weighted mean; m starts at zero. Plain heavy-ball momentum while
-// downloads lose nothing.
+// model moves by m, where d is the weighted mean; m starts at zero. With lossless downloads this is
+// plain heavy-ball momentum.
 const struct tern_strategy tern_strategy_fedavgm = {
     .name = "fedavgm",
     .parameters = TERN_MEAN_PARAMETERS | TERN_PARAMETER_BIT(SERVER_MOMENTUM),

@@ -134,8 +134,8 @@ static void combine_trimmed(struct tern_strategy_sums *sums,
     combine_middle(sums, block, (double)sums->totals.rule.parameters[TERN_STRATEGY_TRIM]);
 }
 
-// FedTrimmedAvg (definition 2): each coordinate moves by the unweighted mean of the updates without the largest and the
-// smallest; `trim` is the fraction left out at each end, rounded down to whole updates.
+// FedTrimmedAvg (Yin et al., ICML 2018, definition 2): each coordinate moves by the unweighted mean of the updates without
+// the largest and the smallest; `trim` is the fraction left out at each end, rounded down to whole updates.
 const struct tern_strategy tern_strategy_fedtrimmedavg = {
     .name = "fedtrimmedavg",
     .parameters = TERN_PARAMETER_BIT(TRIM),

@@ -110,7 +110,7 @@ static struct fixed_norm to_fixed_norm(const struct tern_strategy_rule *rule, ui
     return kept;
 }
 
-// Returns the octave of a norm. The norm is at least 1.
+// Returns floor(log2(whole)), at most TERN_STRATEGY_OCTAVES - 1; whole: a norm, at least 1.
 static unsigned octave_of(uint64_t whole)
 {
     unsigned octave = 0;
@@ -150,7 +150,7 @@ static double sum_of_norms(const struct tern_strategy_totals *totals)
     return (double)whole + (double)part / PARTS;
 }
 
-// Limits a factor to scale_max. scale_max is at least 1, so a factor of at most 1 stays the same.
+// Limits a factor to scale_max, which is 0 (no limit) or at least 1.
 static double bound_scale(const struct tern_strategy_rule *rule, double scale)
 {
     double most = (double)rule->parameters[TERN_STRATEGY_SCALE_MAX];

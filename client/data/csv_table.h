@@ -11,7 +11,7 @@
 
 struct tern_table_config {
     struct tern_csv_choice choice; // which columns to use, and how to read values
-    struct tern_name_set *groups;  // numbers the group's texts, over several tables
+    struct tern_name_set *groups;  // gives each owner's name a number, the same in all tables
 };
 
 struct tern_table {

@@ -108,7 +108,7 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
         return TERN_OK;
     }
     TERN_TRY(copy_trained_local(client, outcome));
-    for (uint32_t i = 0; i < trained && !tern_client_trained_is_change(client); i++) {
+    for (uint32_t i = 0; i < trained && !tern_client_result_is_change(client); i++) {
         sum[i] -= client->work.weights[i];
     }
     if (TERN_VARIANCE_REDUCTION) {

@@ -573,8 +573,9 @@ static void report_number_name(const struct tern_csv_judging *judging)
     const uint32_t column = profile->columns.named_number;
     if (column != TERN_CSV_NO_COLUMN && judging->choice->header == TERN_CSV_HEADER_AUTO) {
         report(judging, TERN_OK, "columns",
-               "'%.40s' is taken as the column with this name, number %" PRIu32
-               " from 0. To take column number %.40s, give its name",
+               "'%.40s' is the name of column number %" PRIu32
+               ", counted from 0, and is read as this name. To take column number %.40s, give "
+               "that column's name",
                profile->column[column].name, column, profile->column[column].name);
     }
 }

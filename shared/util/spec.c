@@ -52,7 +52,7 @@ static void set_field(void *values, const struct tern_spec_parameter *parameter,
 }
 
 // Returns the entry's first parameter from `at` on; its key is NULL if there is none.
-static const struct tern_spec_parameter *used_from(const struct tern_spec_entry *entry,
+static const struct tern_spec_parameter *next_used(const struct tern_spec_entry *entry,
                                                    const struct tern_spec_parameter *at)
 {
     while (at->key != NULL && (entry->used >> (at - entry->parameters) & 1) == 0) {
@@ -62,8 +62,8 @@ static const struct tern_spec_parameter *used_from(const struct tern_spec_entry 
 }
 
 #define FOR_EACH_PARAMETER(p, entry)                                                               \
-    for (const struct tern_spec_parameter *p = used_from(entry, (entry)->parameters);              \
-         p->key != NULL; p = used_from(entry, p + 1))
+    for (const struct tern_spec_parameter *p = next_used(entry, (entry)->parameters);              \
+         p->key != NULL; p = next_used(entry, p + 1))
 
 // --- Reading
 
@@ -505,7 +505,7 @@ static void explain_key(struct text *text, const struct tern_spec_entry *entry, 
         append_nearest(text, &search);
     }
     append(text, !repeated && search.best != NULL ? " It has " : "; it has ");
-    if (used_from(entry, entry->parameters)->key == NULL) {
+    if (next_used(entry, entry->parameters)->key == NULL) {
         append(text, "no parameters");
     }
     append_keys(text, entry);

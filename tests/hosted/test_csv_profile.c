@@ -289,7 +289,7 @@ TABLE(a_name_goes_before_the_number_of_a_column)
         const char *said; // in the judgement, where the text can be read in two ways
     } cases[] = {
         {"1,2,3,4", "4", NULL, 3, ""}, // no column has this number
-        {"1,2,3,4", "1", NULL, 0, "'1' is taken as the column with this name, number 0 from 0"},
+        {"1,2,3,4", "1", NULL, 0, "'1' is the name of column number 0, counted from 0"},
         {"1,2,3,4", "-1", NULL, 3, ""},
         {"1,2,3,4", "0", NULL, 0, ""},
         {"0,1,2,3", "2", NULL, 2, ""}, // the name and the number are one column

@@ -40,7 +40,7 @@ async function download() {
 
 // --- Settings
 
-function make() {
+function makeSettingsTable() {
   const name = (i) => `${settings[i].section}.${settings[i].key}`;
   return new Table(byId("settings-table"), [
     { name: "key", label: "Setting", value: name, text: name },
@@ -84,7 +84,7 @@ export function start(refresh) {
 export async function show() {
   const [found, log] = await Promise.all([get("settings"), get("log")]);
   settings = found;
-  table = table || make();
+  table = table || makeSettingsTable();
   table.update(settings.length);
   showAccuracies();
   showLog(log);

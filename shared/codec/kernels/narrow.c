@@ -5,7 +5,7 @@
 
 // --- bfloat16
 
-static inline float wide(uint16_t high)
+static inline float bfloat16_to_float(uint16_t high)
 {
     return tern_bits_float((uint32_t)high << 16);
 }
@@ -21,14 +21,14 @@ void tern_kernel_bfloat16_put(float *restrict values, size_t count, uint8_t *res
     for (size_t i = 0; i < count; i++) {
         uint16_t high = rounded(tern_float_bits(values[i]));
         tern_store_le16(dst + 2 * i, high);
-        values[i] -= wide(high);
+        values[i] -= bfloat16_to_float(high);
     }
 }
 
 void tern_kernel_bfloat16_get(const uint8_t *restrict src, float *restrict dst, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        dst[i] = wide(tern_load_le16(src + 2 * i));
+        dst[i] = bfloat16_to_float(tern_load_le16(src + 2 * i));
     }
 }
 
@@ -36,7 +36,7 @@ void tern_kernel_bfloat16_add(const uint8_t *restrict src, float weight, float *
                               size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        acc[i] += weight * wide(tern_load_le16(src + 2 * i));
+        acc[i] += weight * bfloat16_to_float(tern_load_le16(src + 2 * i));
     }
 }
 
