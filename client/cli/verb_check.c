@@ -730,7 +730,7 @@ static void report_scales(struct check *check)
     const bool held = check->federation->shared == CHECK_SCALING_HELD;
     const bool scaled = check->data.scaled;
     tern_findings_add(
-        check->findings, severity_of(check, large.most), "scale",
+        check->findings, severity_of(check, large.largest), "scale",
         held ? "compare their units with those of the other clients, whose statistics scale them"
         : scaled ? "compare their units with those of the table behind scale="
         : check->profile.rows > 0

@@ -47,7 +47,7 @@ static enum tern_result read_text(const cJSON *root, const char *key, char *dst,
     return TERN_OK;
 }
 
-static enum tern_result read_whole(const cJSON *root, const char *key, uint64_t *value)
+static enum tern_result read_integer(const cJSON *root, const char *key, uint64_t *value)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0.0) || item->valuedouble > WHOLE_MAX ||
@@ -71,7 +71,7 @@ static enum tern_result read_manifest(const cJSON *root, uint32_t *bytes)
 {
     uint64_t value = 0;
     if (cJSON_GetObjectItemCaseSensitive(root, "manifest") != NULL) {
-        TERN_TRY(read_whole(root, "manifest", &value));
+        TERN_TRY(read_integer(root, "manifest", &value));
     }
     *bytes = (uint32_t)value;
     return value <= TERN_MANIFEST_MAX ? TERN_OK : TERN_ERR_CORRUPT;
@@ -80,10 +80,10 @@ static enum tern_result read_manifest(const cJSON *root, uint32_t *bytes)
 static enum tern_result read_identity(const cJSON *root, struct tern_client_identity *identity)
 {
     char hash[2 * TERN_SHA256_SIZE + 1];
-    TERN_TRY(read_whole(root, "client", &identity->client_id));
+    TERN_TRY(read_integer(root, "client", &identity->client_id));
     TERN_TRY(read_text(root, "token", identity->token, sizeof identity->token));
     TERN_TRY(read_text(root, "model", identity->model_spec, sizeof identity->model_spec));
-    TERN_TRY(read_whole(root, "seed", &identity->model_seed));
+    TERN_TRY(read_integer(root, "seed", &identity->model_seed));
     TERN_TRY(read_text(root, "model_hash", hash, sizeof hash));
     TERN_TRY(read_flag(root, "evaluator", &identity->evaluator));
     TERN_TRY(read_manifest(root, &identity->manifest));

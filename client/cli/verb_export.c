@@ -149,8 +149,8 @@ static enum tern_result make_file(struct session *session, const struct tern_exp
     return result;
 }
 
-static int export_held(struct tern_cli *cli, struct session *session,
-                       const struct tern_export_file *file)
+static int export_model(struct tern_cli *cli, struct session *session,
+                        const struct tern_export_file *file)
 {
     char why[TERN_SAFETENSORS_WHY_MAX] = "";
     const char *held = tern_stored_model_kind(session);
@@ -178,7 +178,7 @@ int tern_verb_export(struct tern_cli *cli)
     struct tern_export_file file;
     TERN_CLI_TRY(tern_export_file_check(cli, &file));
     const enum tern_result result = tern_stored_model_open(&session);
-    const int code = result == TERN_OK ? export_held(cli, &session, &file)
+    const int code = result == TERN_OK ? export_model(cli, &session, &file)
                                        : tern_cli_fail(cli, result, "%s", session.why);
     tern_session_close(&session);
     return code;

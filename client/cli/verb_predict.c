@@ -45,7 +45,7 @@ static enum tern_result open_new(struct prediction_job *job, const char *place)
     char spec[TERN_DATA_SPEC_MAX];
     char problem[TERN_DATA_WHY_MAX];
     struct tern_csv_names names;
-    const struct tern_data_part part = {.test = true, .whole = true, .trained = &names};
+    const struct tern_data_part part = {.test = true, .new_rows = true, .trained = &names};
     enum tern_result result = tern_client_data_names(settings, &names);
     if (result == TERN_OK) {
         tern_client_data_spec(settings, place, spec);
@@ -318,7 +318,7 @@ static int print_json(const struct tern_cli *cli, const struct prediction_job *j
     return tern_json_print(cli, root);
 }
 
-static void print_held(const struct prediction_job *job)
+static void print_model(const struct prediction_job *job)
 {
     const char *held = tern_stored_model_kind(job->session);
     printf("\n%s%s of version %" PRIu32, held, held[0] == 'r' ? "" : " model",
@@ -382,7 +382,7 @@ static int print_numbers(struct tern_cli *cli, const struct prediction_job *job)
         add_number_cells(&table, job, i);
     }
     TERN_CLI_TRY(tern_cli_check(cli, tern_text_table_print(&table, stdout), "no memory"));
-    print_held(job);
+    print_model(job);
     for (uint32_t i = 0; has_figures(job) && i < job->figures.metric_count; i++) {
         printf("%s %s %.6g", i == 0 ? ":" : ",", job->figures.metrics[i].name,
                (double)job->figures.metrics[i].value);
@@ -412,7 +412,7 @@ static int print_rows(struct tern_cli *cli, const struct prediction_job *job)
         }
     }
     TERN_CLI_TRY(tern_cli_check(cli, tern_text_table_print(&table, stdout), "no memory"));
-    print_held(job);
+    print_model(job);
     if (job->labelled > 0) {
         printf(": accuracy %.4f, %" PRIu32 " of %" PRIu32 " right", accuracy_of(job), job->right,
                job->labelled);

@@ -95,7 +95,7 @@ static void print_training_failure(const char *state_dir)
            failure.round, text, failure.why);
 }
 
-static const char *describe_held(const struct session *session)
+static const char *describe_model(const struct session *session)
 {
     if (tern_client_is_personal(&session->client)) {
         return "personal: with local tensors of its own";
@@ -112,7 +112,7 @@ static int status_text(const struct session *session)
     printf("server    %s\n", session->settings->client_server);
     printf("model     %s\n", identity->model_spec);
     printf("version   %" PRIu32 " (%s)\n", tern_client_version(&session->client),
-           describe_held(session));
+           describe_model(session));
     printf("rounds    %" PRIu64 "\n", tern_client_budget(&session->client)->rounds);
     if (pending->len > 0) {
         printf("pending   %" PRIu32 " bytes for round %" PRIu32 ", not answered yet\n",

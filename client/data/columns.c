@@ -123,7 +123,7 @@ void tern_columns_large(const struct tern_dataset *data, uint32_t columns,
     memset(large, 0, sizeof *large);
     for (uint32_t c = 0; c < columns; c++) {
         const double size = tern_columns_size(data, c);
-        large->most = size > large->most ? size : large->most;
+        large->largest = size > large->largest ? size : large->largest;
         if (size > TERN_COLUMN_LARGE && large->count++ < TERN_COLUMNS_FOUND) {
             large->first[large->count - 1] = c;
             large->size[large->count - 1] = size;
@@ -140,7 +140,7 @@ bool tern_columns_are_unscaled(const struct tern_dataset *data, const char *reme
     snprintf(text, TERN_COLUMNS_TEXT_MAX,
              "%" PRIu32 " of %" PRIu32 " columns are unscaled, by up to %.4g (root mean square; "
              "training expects about 1), so that training learns little or nothing: set %s",
-             large.count, columns, large.most, remedy);
+             large.count, columns, large.largest, remedy);
     return large.count > 0;
 }
 
@@ -151,7 +151,7 @@ static double scaled(double value, struct tern_column_pair pair)
     return (value - (double)pair.mean) / (double)pair.spread;
 }
 
-static enum tern_result check_part(const struct tern_dataset *part, struct tern_span columns)
+static enum tern_result check_scaling(const struct tern_dataset *part, struct tern_span columns)
 {
     for (uint32_t c = 0; part->values != NULL && c < columns_of(part); c++) {
         const struct tern_column_pair pair = tern_column_get(columns, c);
@@ -197,7 +197,7 @@ static void scale_targets(struct tern_dataset *part, struct tern_column_pair pai
     part->target_deviation *= pair.spread;
 }
 
-static void scale_part(struct tern_dataset *part, struct tern_span columns)
+static void scale_examples(struct tern_dataset *part, struct tern_span columns)
 {
     const uint32_t features = part->feature_count;
     for (uint32_t c = 0; part->values != NULL && c < features; c++) {
@@ -215,9 +215,9 @@ enum tern_result tern_columns_scale(struct tern_data *data, const uint8_t *colum
     if (count != tern_data_columns(data)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
-    TERN_TRY(check_part(&data->train, span));
-    TERN_TRY(check_part(&data->test, span));
-    scale_part(&data->train, span);
-    scale_part(&data->test, span);
+    TERN_TRY(check_scaling(&data->train, span));
+    TERN_TRY(check_scaling(&data->test, span));
+    scale_examples(&data->train, span);
+    scale_examples(&data->test, span);
     return TERN_OK;
 }

@@ -28,7 +28,7 @@ double tern_columns_deviation(const struct tern_dataset *data, uint32_t column);
 #define TERN_COLUMNS_FOUND 5
 struct tern_large_columns {
     uint32_t count;                     // number of such columns
-    double most;                        // the largest root mean square of all columns
+    double largest;                     // the largest root mean square of all columns
     uint32_t first[TERN_COLUMNS_FOUND]; // indices of the first such columns
     double size[TERN_COLUMNS_FOUND];    // size[i]: root mean square of column first[i]
 };

@@ -440,8 +440,8 @@ struct tables {
 static enum tern_result read_options(struct tern_data_spec *spec, struct csv_options *options)
 {
     TERN_TRY(tern_csv_choose(spec, &options->table.choice));
-    options->table.choice.features_only = spec->part->whole;
-    if (spec->part->whole && options->table.choice.missing == TERN_CSV_MISSING_SKIP) {
+    options->table.choice.features_only = spec->part->new_rows;
+    if (spec->part->new_rows && options->table.choice.missing == TERN_CSV_MISSING_SKIP) {
         options->table.choice.missing =
             TERN_CSV_MISSING_MEAN; // every row of new data gets a prediction
     }
@@ -498,7 +498,7 @@ static enum tern_result read_test(const struct tern_data_spec *spec,
                                   const struct csv_options *options, struct tables *tables)
 {
     // A client that does not evaluate needs no test file.
-    if (options->test_file == NULL || !spec->part->test || spec->part->whole) {
+    if (options->test_file == NULL || !spec->part->test || spec->part->new_rows) {
         return TERN_OK;
     }
     TERN_TRY(read_table(spec, options->test_file, &options->table, limits, &tables->test));
@@ -509,7 +509,7 @@ static enum tern_result select_group(const struct tern_data_spec *spec,
                                      const struct csv_options *options, struct tables *tables)
 {
     uint32_t group;
-    if (options->split.only == NULL || spec->part->whole) {
+    if (options->split.only == NULL || spec->part->new_rows) {
         return TERN_OK;
     }
     if (tern_name_set_find(tables->groups, options->split.only, false, &group) != TERN_OK) {

@@ -21,9 +21,10 @@ enum tern_result tern_generated_options(struct tern_data_spec *spec,
     return TERN_OK;
 }
 
-static enum tern_result allocate_part(const struct tern_data_spec *spec, uint32_t count,
-                                      bool groups, bool float_values, bool targets,
-                                      struct tern_dataset *data, struct tern_generated_part *part)
+static enum tern_result allocate_examples(const struct tern_data_spec *spec, uint32_t count,
+                                          bool groups, bool float_values, bool targets,
+                                          struct tern_dataset *data,
+                                          struct tern_generated_part *part)
 {
     const size_t values = (size_t)count * data->feature_count;
     *part = (struct tern_generated_part){
@@ -79,10 +80,10 @@ enum tern_result tern_generated_allocate(const struct tern_data_spec *spec,
     const bool groups = set->groups > 0;
     set_shape(set, shape, &data->train);
     set_shape(set, shape, &data->test);
-    TERN_TRY(allocate_part(spec, set->train, groups, float_values, set->targets, &data->train,
-                           &parts[0]));
-    return allocate_part(spec, set->test, groups, float_values, set->targets, &data->test,
-                         &parts[1]);
+    TERN_TRY(allocate_examples(spec, set->train, groups, float_values, set->targets, &data->train,
+                               &parts[0]));
+    return allocate_examples(spec, set->test, groups, float_values, set->targets, &data->test,
+                             &parts[1]);
 }
 
 uint32_t tern_generated_group(struct tern_prng *rng, uint64_t seed, enum tern_data_stream stream,

@@ -794,7 +794,7 @@ static enum tern_result read_or_make_labels(struct arrays *arrays, const char *s
 {
     struct array array;
     enum tern_result result = open_required_array(arrays, arrays->options.y, suffix, &array);
-    if (result == TERN_ERR_NOT_FOUND && arrays->spec->part->whole) {
+    if (result == TERN_ERR_NOT_FOUND && arrays->spec->part->new_rows) {
         arrays->unlabelled = true;
         rows->labels = calloc(count, sizeof *rows->labels);
         rows->targets = arrays->options.targets ? calloc(count, sizeof *rows->targets) : NULL;

@@ -17,7 +17,7 @@ TERN_MUST_USE enum tern_result tern_spec_scaling(struct tern_data_spec *spec,
 struct tern_scaling {
     float mean;      // 0 if not given
     float deviation; // 1 if not given
-    bool given;      // mean, std or both are given
+    bool is_set;     // mean, std or both are given
 };
 
 // Like tern_spec_scaling(), for kinds of data whose numbers may be other than bytes. Such numbers are not divided by 255, so

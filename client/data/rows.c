@@ -27,7 +27,7 @@ enum tern_result tern_split_read(struct tern_data_spec *spec, const char *test_f
     options->test = test_file != NULL ? 0.0f : options->test;
     const char *scale = tern_spec_option(spec, "scale");
     options->standard = scale != NULL && strcmp(scale, "standard") == 0;
-    if (options->standard && spec->part->whole) {
+    if (options->standard && spec->part->new_rows) {
         return tern_spec_refuse(
             spec, TERN_ERR_CONFIG,
             "scale=standard uses the statistics of this file's rows, but new data "
@@ -42,10 +42,10 @@ enum tern_result tern_split_rows(const struct tern_data_spec *spec,
                                  const struct tern_split_options *options, struct tern_rows *train,
                                  struct tern_rows *test)
 {
-    if (!spec->part->whole) {
+    if (!spec->part->new_rows) {
         tern_rows_shuffle(train, options->seed);
     }
-    if (test->count == 0 && !spec->part->whole) {
+    if (test->count == 0 && !spec->part->new_rows) {
         uint32_t test_count = (uint32_t)((double)train->count * (double)options->test + 0.5);
         test_count = test_count < train->count ? test_count : train->count - 1;
         if (tern_rows_split(train, test_count, test) != TERN_OK) {

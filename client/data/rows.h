@@ -79,8 +79,8 @@ TERN_MUST_USE enum tern_result tern_split_read(struct tern_data_spec *spec, cons
                                                struct tern_split_options *options);
 
 // Shuffles the training rows, moves the fraction options->test of them to *test if *test is empty, sets both class counts to
-// the larger one, and standardises float32 values if options->standard is set. Rows of new data (spec->part->whole) are neither
-// shuffled nor moved.
+// the larger one, and standardises float32 values if options->standard is set. Rows of new data (spec->part->new_rows) are
+// neither shuffled nor moved.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_split_rows(const struct tern_data_spec *spec,
                                                const struct tern_split_options *options,

@@ -46,9 +46,9 @@ struct tern_data_limits {
 struct tern_data {
     struct tern_dataset train;
     struct tern_dataset test; // train and test own their malloc'ed arrays
-    bool unlabelled;          // with part->whole: every label was missing in the file, and is 0
-    // with part->whole: [train.count] 1 for a row with a label or target, 0 for one without; NULL: all rows have one, or none
-    // has
+    bool unlabelled;          // with part->new_rows: every label was missing in the file, and is 0
+    // with part->new_rows: [train.count] 1 for a row with a label or target, 0 for one without; NULL: all rows have one, or
+    // none has
     uint8_t *labelled;
     bool scaled;           // the columns have been scaled because of the option scale
     char *notes;           // warnings for the user, one sentence a line, malloc'ed; NULL: none
@@ -87,8 +87,8 @@ struct tern_data_part {
     bool test;       // the test examples are read, too
     // The data are new ones to predict: rows keep their order, no rows become test rows, and labels may be missing. Sources
     // with separate test files still read these.
-    bool whole;
-    // with whole: names by which the columns of a table are selected; NULL: they are selected by index
+    bool new_rows;
+    // with new_rows: names by which the columns of a table are selected; NULL: they are selected by index
     struct tern_csv_names *trained;
 };
 

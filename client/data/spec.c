@@ -78,7 +78,7 @@ static enum tern_result read_scaling(struct tern_data_spec *spec, float least, f
     *scaling = (struct tern_scaling){.deviation = 1.0f};
     TERN_TRY(tern_spec_fraction(spec, "mean", least, most, &scaling->mean));
     TERN_TRY(tern_spec_fraction(spec, "std", least_std, most, &scaling->deviation));
-    scaling->given =
+    scaling->is_set =
         tern_spec_option(spec, "mean") != NULL || tern_spec_option(spec, "std") != NULL;
     data->train.scale = 1.0f / 255.0f / scaling->deviation;
     data->train.offset = -scaling->mean / scaling->deviation;
@@ -101,7 +101,7 @@ enum tern_result tern_spec_scaling_of_numbers(struct tern_data_spec *spec, struc
 
 void tern_scale_numbers(const struct tern_scaling *scaling, float *values, size_t count)
 {
-    for (size_t i = 0; scaling->given && i < count; i++) {
+    for (size_t i = 0; scaling->is_set && i < count; i++) {
         values[i] = (values[i] - scaling->mean) / scaling->deviation;
     }
 }

@@ -537,7 +537,7 @@ enum tern_result tern_external_fail(char why[TERN_EXTERNAL_WHY_MAX], enum tern_r
     return result;
 }
 
-static const char *last_part(const char *path)
+static const char *file_name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
@@ -549,7 +549,7 @@ static const char *last_part(const char *path)
 static enum tern_result open_regular(const char *path, uint64_t most, int *fd, uint64_t *size,
                                      char why[TERN_EXTERNAL_WHY_MAX])
 {
-    const char *name = last_part(path);
+    const char *name = file_name_of(path);
     struct stat facts;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (*fd < 0 && errno == ENOENT) {
@@ -583,7 +583,7 @@ enum tern_result tern_regular_file_read(const char *path, size_t most, uint8_t *
     const enum tern_result result = tern_file_read_open(fd, most, data, len);
     return result == TERN_OK ? TERN_OK
                              : tern_external_fail(why, result, "%s cannot be read: %s",
-                                                  last_part(path), tern_result_sentence(result));
+                                                  file_name_of(path), tern_result_sentence(result));
 }
 
 // --- Writing

@@ -21,18 +21,18 @@ TERN_MUST_USE enum tern_result tern_http_write_head(const struct tern_request *r
 // this.
 #define TERN_HTTP_LINES_MAX 8192
 
-// The state of the parser for one response. All fields are private except `keep_alive` and `begun`.
+// The state of the parser for one response. All fields are private except `keep_alive` and `started`.
 struct tern_http_reader {
     struct tern_response *response;
     bool keep_alive; // valid after TERN_OK: the connection may carry another request
-    bool begun;      // at least one byte of the response has arrived
+    bool started;    // at least one byte of the response has arrived
     uint8_t state;
     bool has_length;
     bool chunked;
     bool after_cr;
     uint16_t line_bytes; // bytes of all lines so far
     uint16_t line_len;   // bytes of the current line
-    uint16_t kept;       // bytes of the current line in `line`
+    uint16_t stored;     // bytes of the current line in `line`
     size_t left;         // bytes of the body or chunk that have not arrived yet
     char line[TERN_HTTP_LINE_MAX + 1];
 };

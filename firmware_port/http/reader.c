@@ -148,13 +148,13 @@ static enum tern_result parse_header(struct tern_http_reader *reader)
 {
     const char *colon = strchr(reader->line, ':');
     if (colon == reader->line || is_blank(reader->line[0]) ||
-        (colon == NULL && reader->kept == reader->line_len) ||
+        (colon == NULL && reader->stored == reader->line_len) ||
         (colon != NULL && is_blank(colon[-1]))) {
         return TERN_ERR_CORRUPT; // no name, or the continuation of the line before
     }
     for (size_t i = 0; i < sizeof HEADERS / sizeof HEADERS[0]; i++) {
         const char *value = skip_word(reader->line, HEADERS[i].name);
-        if (value != NULL && reader->kept < reader->line_len) {
+        if (value != NULL && reader->stored < reader->line_len) {
             return TERN_ERR_CORRUPT; // longer than TERN_HTTP_LINE_MAX
         }
         if (value != NULL) {
@@ -244,12 +244,12 @@ static enum tern_result handle_line(struct tern_http_reader *reader)
 
 static void end_line(struct tern_http_reader *reader)
 {
-    if (reader->kept == reader->line_len) {
-        while (reader->kept > 0 && is_blank(reader->line[reader->kept - 1])) {
-            reader->line_len = --reader->kept;
+    if (reader->stored == reader->line_len) {
+        while (reader->stored > 0 && is_blank(reader->line[reader->stored - 1])) {
+            reader->line_len = --reader->stored;
         }
     }
-    reader->line[reader->kept] = '\0';
+    reader->line[reader->stored] = '\0';
 }
 
 // Handles one byte of a line. A carriage return must precede a line feed, which the next byte shows.
@@ -263,7 +263,7 @@ static enum tern_result handle_line_byte(struct tern_http_reader *reader, char b
         const enum tern_result result = handle_line(reader);
         reader->after_cr = false;
         reader->line_len = 0;
-        reader->kept = 0;
+        reader->stored = 0;
         return result;
     }
     if (reader->after_cr || ((unsigned char)byte < ' ' && byte != '\t' && byte != '\r')) {
@@ -274,8 +274,8 @@ static enum tern_result handle_line_byte(struct tern_http_reader *reader, char b
         return TERN_AGAIN;
     }
     reader->line_len++;
-    if (reader->kept < TERN_HTTP_LINE_MAX) {
-        reader->line[reader->kept++] = byte;
+    if (reader->stored < TERN_HTTP_LINE_MAX) {
+        reader->line[reader->stored++] = byte;
     }
     return TERN_AGAIN;
 }
@@ -312,7 +312,7 @@ enum tern_result tern_http_reader_feed(struct tern_http_reader *reader, const ui
 {
     enum tern_result result = reader->state == STATE_DONE ? TERN_OK : TERN_AGAIN;
     size_t at = 0;
-    reader->begun = reader->begun || len > 0;
+    reader->started = reader->started || len > 0;
     while (result == TERN_AGAIN && at < len) {
         size_t taken = 1;
         if (reader->state >= STATE_BODY) {

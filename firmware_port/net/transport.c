@@ -225,7 +225,7 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
     if (result == TERN_AGAIN) {
         return result;
     }
-    if (result == TERN_ERR_NETWORK && net->reused && !net->reader.begun) {
+    if (result == TERN_ERR_NETWORK && net->reused && !net->reader.started) {
         // The server has closed the kept connection before it received this request: repeats the request on a new one.
         drop_connection(net);
         TERN_TRY(begin(net, request, response));

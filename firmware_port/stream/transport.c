@@ -154,7 +154,7 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
     struct tern_stream_transport *transport = ctx;
     const bool reused = transport->is_open;
     enum tern_result result = try_once(transport, request, response);
-    if (result == TERN_ERR_NETWORK && reused && !transport->reader.begun) {
+    if (result == TERN_ERR_NETWORK && reused && !transport->reader.started) {
         // The server has closed the kept connection before it received this request: repeats the request on a new one.
         close_connection(transport);
         result = try_once(transport, request, response);

@@ -51,7 +51,7 @@ static void answer(const char *mode, const char *spec)
 {
     struct tern_data data;
     char why[TERN_DATA_WHY_MAX] = "";
-    const struct tern_data_part part = {.test = true, .whole = strcmp(mode, "predict") == 0};
+    const struct tern_data_part part = {.test = true, .new_rows = strcmp(mode, "predict") == 0};
     const enum tern_result result = tern_dataset_open_part(spec, NULL, &part, &data, why);
     if (result != TERN_OK) {
         printf("{\"why\":");

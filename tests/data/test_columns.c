@@ -189,7 +189,7 @@ TEST(only_the_first_large_columns_are_named)
     }
     tern_columns_large(&wide, WIDE, &large);
     assert_int_equal(large.count, WIDE - 1);
-    assert_true(large.most == 100.0 * (WIDE - 1));
+    assert_true(large.largest == 100.0 * (WIDE - 1));
     for (uint32_t i = 0; i < TERN_COLUMNS_FOUND; i++) {
         assert_int_equal(large.first[i], i + 1);
         assert_true(large.size[i] == 100.0 * (i + 1));

@@ -569,7 +569,7 @@ IN_FOLDER(missing_values_are_their_columns_means)
                    "header=maybe is not one of yes and no");
     // New rows for predict are all kept, in their order.
     char spec[SPEC_SIZE];
-    const struct tern_data_part whole = {.test = true, .whole = true};
+    const struct tern_data_part whole = {.test = true, .new_rows = true};
     name_spec("csv:@/table.csv,missing=skip", spec);
     tern_data_close(&data);
     assert_int_equal(tern_dataset_open_part(spec, NULL, &whole, &data, why), TERN_OK);
@@ -593,7 +593,7 @@ IN_FOLDER(rows_without_a_label_are_no_class)
     assert_int_equal(class_of(4.0f), 0);
     // New rows for predict need no label.
     char spec[SPEC_SIZE];
-    const struct tern_data_part whole = {.test = true, .whole = true};
+    const struct tern_data_part whole = {.test = true, .new_rows = true};
     name_spec("csv:@/table.csv,label=y,classes=a|b", spec);
     tern_data_close(&data);
     assert_int_equal(tern_dataset_open_part(spec, NULL, &whole, &data, why), TERN_OK);

@@ -30,7 +30,7 @@ static enum tern_result open_new(const char *table, const char *options)
 {
     char spec[SPEC_SIZE];
     char text[256];
-    const struct tern_data_part part = {.test = true, .whole = true, .trained = &names};
+    const struct tern_data_part part = {.test = true, .new_rows = true, .trained = &names};
     write_file("new.csv", table, strlen(table));
     snprintf(text, sizeof text, "csv:@/new.csv%s", options);
     name_spec(text, spec);

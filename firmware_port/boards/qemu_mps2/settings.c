@@ -71,7 +71,7 @@ static bool read_ca(const char *file)
     return true;
 }
 
-static bool read_whole(const char *text, uint64_t limit, uint64_t *number)
+static bool read_integer(const char *text, uint64_t limit, uint64_t *number)
 {
     return read_numbers(text, '\0', limit, number, 1);
 }
@@ -80,7 +80,7 @@ static bool read_mac(const char *text)
 {
     // Sets only the last byte, in which the devices of a test differ.
     uint64_t last = 0;
-    const bool valid = read_whole(text, 255, &last);
+    const bool valid = read_integer(text, 255, &last);
     settings.mac[5] = (uint8_t)last;
     return valid;
 }
@@ -126,16 +126,16 @@ static bool read_number(const char *key, const char *value)
 {
     uint64_t number = 0;
     if (strcmp(key, "id") == 0) {
-        return read_whole(value, UINT64_MAX, &settings.client_id);
+        return read_integer(value, UINT64_MAX, &settings.client_id);
     }
     if (strcmp(key, "seed") == 0) {
-        return read_whole(value, UINT64_MAX, &settings.model_seed);
+        return read_integer(value, UINT64_MAX, &settings.model_seed);
     }
-    if (strcmp(key, "port") == 0 && read_whole(value, UINT16_MAX, &number)) {
+    if (strcmp(key, "port") == 0 && read_integer(value, UINT16_MAX, &number)) {
         settings.server_port = (uint16_t)number;
         return true;
     }
-    if (strcmp(key, "rounds") == 0 && read_whole(value, UINT32_MAX, &number)) {
+    if (strcmp(key, "rounds") == 0 && read_integer(value, UINT32_MAX, &number)) {
         settings.rounds = (uint32_t)number;
         return true;
     }
