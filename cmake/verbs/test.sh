@@ -7,14 +7,14 @@ usage: ./tern test [--quick|--long|--all] [--no-skips] [-- CTEST-OPTION...]
 Installs what is missing, builds, and runs every test in a release build. The address and
 undefined-behaviour sanitizers run the tests written in C again, and ten scripts that reach the most C
 code (label "sanitized"); the thread sanitizer runs those of the service, its listener and its
-administration. What takes a minute under a sanitizer or repeats another test is left out there (label
-"long"). Tests of thousands of trials make fewer of them under a sanitizer, and each fuzzer tries its
+administration. The sanitizers leave out what takes a minute there or repeats another test (label
+"long"), the thread sanitizer also what starts the same threads as other tests (label "threads_long"). Tests of thousands of trials make fewer of them under a sanitizer, and each fuzzer tries its
 corpus. Temporary files are in memory, below /dev/shm, where 8 GB of it are available
 and TMPDIR is not set. The output ends with ctest's summary of all of them.
 
   --quick      the release build only
-  --long       every test under the address sanitizer, the long tests under both sanitizers, and all
-               trials of tests that inject faults
+  --long       every test under the address sanitizer, the long tests under both sanitizers, all
+               trials of tests that inject faults, and cppcheck over the tests, too
   --all        everything there is, and how long each part took: --long, each fuzzer for a minute,
                ./tern cross of every architecture, ./tern firmware with every image, each with its
                tests, ./tern browser, and tests with PyTorch, which it installs (600 MB). Goes on where
