@@ -394,8 +394,7 @@ bool tern_admission_move(struct tern_admission *admission, struct tern_place *pl
     const struct tern_address address = tern_address_of(name);
     pthread_mutex_lock(&admission->lock);
     // A place that is no longer a stranger's was displaced meanwhile.
-    const bool moves =
-        place->state == TERN_PLACE_STRANGER && move(admission, place, &address);
+    const bool moves = place->state == TERN_PLACE_STRANGER && move(admission, place, &address);
     pthread_mutex_unlock(&admission->lock);
     return moves;
 }

@@ -805,7 +805,7 @@ static enum step refuse_proxied(struct tern_connection *connection, const char *
 
 // Assigns the connection to the client whose address the PROXY header contains; the limits then use this address.
 static enum step apply_proxied_address(struct tern_connection *connection,
-                             const struct sockaddr_storage *peer)
+                                       const struct sockaddr_storage *peer)
 {
     free(connection->proxy);
     connection->proxy = NULL;

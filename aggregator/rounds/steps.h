@@ -99,8 +99,8 @@ struct tern_steps_plan {
     uint32_t local_steps; // >= 1
     bool has_own_codec;   // the update is encoded by `codec` instead of the round's codec
     struct tern_codec codec;
-    uint64_t bytes;       // that the round is expected to take of the budget; 0 = unknown
-    uint64_t least_bytes; // the same at the least density; 0 = unknown
+    uint64_t bytes;            // that the round is expected to take of the budget; 0 = unknown
+    uint64_t least_bytes;      // the same at the least density; 0 = unknown
     struct tern_reason reason; // why, for people: "deadline: 41.00 steps/s x 30.00 s x 0.50"
 };
 

@@ -293,9 +293,9 @@ TABLE(a_name_goes_before_the_number_of_a_column)
         {"1,2,3,4", "-1", NULL, 3, ""},
         {"1,2,3,4", "0", NULL, 0, ""},
         {"0,1,2,3", "2", NULL, 2, ""}, // the name and the number are one column
-        {"4,3,y,2", "2", "y", 3, "'2' is taken"},
-        {"4,3,2,y", "3", "4|y", 1, "'3' is taken"},
-        {"a,-1,2,y", "-1", "a", 1, "'-1' is taken"},
+        {"4,3,y,2", "2", "y", 3, "'2' is the name"},
+        {"4,3,2,y", "3", "4|y", 1, "'3' is the name"},
+        {"a,-1,2,y", "-1", "a", 1, "'-1' is the name"},
         {"a,b,c,y", "3", NULL, 3, ""},
         {"2019,2020,2021,state", "2021", NULL, 2,
          ""}, // without the label, the header is asked about
@@ -312,7 +312,7 @@ TABLE(a_name_goes_before_the_number_of_a_column)
                      profile.columns.label, why);
         }
         assert_true(cases[i].said[0] != '\0' ? strstr(said, cases[i].said) != NULL
-                                             : strstr(said, "is taken") == NULL);
+                                             : strstr(said, "is the name") == NULL);
     }
     choice = (struct tern_csv_choice){.label = "31", .numeric = true};
     write_four("7,5,31,1");
