@@ -387,7 +387,7 @@ static enum tern_result make_pass(struct tern_search *search, const struct tern_
     struct tern_db_download row;
     struct tern_download_made made;
     enum tern_result found =
-        tern_db_edge_find(search->reader, search->weights_id, merge->version, spec, &row);
+        tern_db_delta_find(search->reader, search->weights_id, merge->version, spec, &row);
     if (found != TERN_ERR_NOT_FOUND) {
         TERN_TRY(found);
         return read_draft(search, &row);

@@ -84,7 +84,7 @@ struct statement {
     PGresult **rest; // results that were read early, because the connection was needed
     size_t rest_count;
     size_t rest_next;
-    bool is_cut; // some early results are missing, because memory was short
+    bool lacks_rest; // some early results are missing, because memory was short
 };
 
 // Writes of the open transaction in libpq's pipeline, in order, whose results were not read yet. The answers to this many
@@ -107,10 +107,10 @@ struct postgres {
     uint32_t prepared;   // number of statements prepared so far, of which names are made
     struct statement *active; // statement whose rows still arrive
     bool lost;                // the server has announced the end of the connection
-    bool holds;               // TERN_SQL_SERVED
-    bool waits;               // this connection has the lock WAITER
+    bool is_service;          // TERN_SQL_SERVED
+    bool has_waiter_lock;     // this connection has the lock WAITER
     uint32_t node;            // tern_db_join_node(); 0 = none
-    bool shares;              // TERN_SQL_SHARED
+    bool shares_schema;       // TERN_SQL_SHARED
     int64_t version;          // version of the schema when it was shared
     bool is_open;             // a transaction is open
     bool has_written;         // the open transaction has written
@@ -119,9 +119,9 @@ struct postgres {
     bool is_checked; // a queued write fails if it changes too few rows
     // the failure of a queued write, after which the transaction cannot continue
     enum tern_result given_up;
-    int64_t commits; // commits of all programs when this transaction began
-    int64_t seen;    // commits of all programs at the last changed_by_others()
-    int64_t own;     // commits of this connection since `seen`
+    int64_t commits;      // commits of all programs when this transaction began
+    int64_t seen_commits; // commits of all programs at the last changed_by_others()
+    int64_t own_commits;  // commits of this connection after `seen_commits`
 };
 
 static struct postgres *postgres_of(struct tern_sql *sql)
@@ -286,8 +286,8 @@ static PGresult *take_result(struct postgres *pg)
 }
 
 // Keeps the sentence with the failed statement, so that the failure is not attributed to a later one.
-static enum tern_result give_up(struct postgres *pg, const struct queued *queued,
-                                enum tern_result why)
+static enum tern_result doom_transaction(struct postgres *pg, const struct queued *queued,
+                                         enum tern_result why)
 {
     char sentence[sizeof pg->base.error];
     memcpy(sentence, pg->base.error, sizeof sentence);
@@ -301,12 +301,12 @@ static enum tern_result check_queued(struct postgres *pg, const struct queued *q
                                      PGresult *result)
 {
     if (!worked(result)) {
-        return give_up(pg, queued, failed(pg, result));
+        return doom_transaction(pg, queued, failed(pg, result));
     }
     return strtoull(PQcmdTuples(result), NULL, 10) < queued->changes
-               ? give_up(pg, queued,
-                         tern_sql_fail(&pg->base, TERN_ERR_NOT_FOUND,
-                                       "PostgreSQL: a row to be changed is missing"))
+               ? doom_transaction(pg, queued,
+                                  tern_sql_fail(&pg->base, TERN_ERR_NOT_FOUND,
+                                                "PostgreSQL: a row to be changed is missing"))
                : TERN_OK;
 }
 
@@ -348,17 +348,17 @@ static void end_rows(struct postgres *pg)
     leave(pg);
 }
 
-static void take_rows(struct postgres *pg)
+static void buffer_rows(struct postgres *pg)
 {
     struct statement *active = pg->active;
     if (active == NULL) {
         return;
     }
     for (PGresult *next; (next = PQgetResult(pg->connection)) != NULL;) {
-        if (active->is_cut) {
+        if (active->lacks_rest) {
             PQclear(next);
         } else {
-            active->is_cut = !keep_rest(active, next);
+            active->lacks_rest = !keep_rest(active, next);
         }
     }
     end_rows(pg);
@@ -386,7 +386,7 @@ static enum tern_result fail_to_send(struct postgres *pg)
 
 static enum tern_result settle(struct postgres *pg)
 {
-    take_rows(pg);
+    buffer_rows(pg);
     if (pg->queued == 0) {
         return TERN_OK;
     }
@@ -419,7 +419,7 @@ static enum tern_result queue_write(struct postgres *pg, const struct statement 
 
 static enum tern_result ask(struct postgres *pg, struct statement *statement)
 {
-    take_rows(pg);
+    buffer_rows(pg);
     if (!enter(pg) || !send(pg, statement) || PQpipelineSync(pg->connection) != 1) {
         return fail_to_send(pg);
     }
@@ -457,7 +457,7 @@ static enum tern_result exchange(struct postgres *pg, const struct step *steps, 
                                  size_t count)
 {
     memset(results, 0, count * sizeof results[0]);
-    take_rows(pg);
+    buffer_rows(pg);
     if (!send_all(pg, steps, count)) {
         return fail_to_send(pg);
     }
@@ -508,7 +508,7 @@ static enum tern_result read_numbers(struct postgres *pg, const struct step *ste
     " AND CAST(l.classid AS BIGINT) * 4294967296 + CAST(l.objid AS BIGINT) = " USERS
 
 // Writes the names of the programs that have the lock. Some may have ended since.
-static void name_others(struct postgres *pg, char names[128])
+static void name_lock_holders(struct postgres *pg, char names[128])
 {
     PGresult *result = PQexec(pg->connection, OTHERS);
     const bool known = worked(result) && PQntuples(result) == 1 && PQgetlength(result, 0, 0) > 0;
@@ -524,7 +524,7 @@ static enum tern_result lock_schema(struct postgres *pg, const char *lock, const
     if (result != TERN_ERR_BUSY) {
         return result;
     }
-    name_others(pg, names);
+    name_lock_holders(pg, names);
     snprintf(text, sizeof text, sentence, names);
     return tern_sql_fail(&pg->base, TERN_ERR_STATE, text);
 }
@@ -549,13 +549,13 @@ static enum tern_result use_schema(struct postgres *pg, enum tern_sql_use use)
                            "the database is of another version and open by %s: stop them first");
     }
     if (use == TERN_SQL_UNUSED) {
-        pg->shares = false;
+        pg->shares_schema = false;
         return run_text(pg, "SELECT pg_advisory_unlock_shared(" USERS ")");
     }
-    if (!pg->shares) {
+    if (!pg->shares_schema) {
         TERN_TRY(share_schema(pg));
     }
-    pg->shares = true;
+    pg->shares_schema = true;
     TERN_TRY(read_version(pg, &pg->version));
     // Releases an exclusive lock. Without one PostgreSQL warns, which does no harm.
     return run_text(pg, "SELECT pg_advisory_unlock(" USERS ")");
@@ -630,7 +630,7 @@ static enum tern_result refuse_unwritable(struct postgres *pg)
                            "that owns them, or grant it the right");
 }
 
-static enum tern_result try_hold(struct postgres *pg, bool *taken)
+static enum tern_result try_service_lock(struct postgres *pg, bool *taken)
 {
     static const struct step ask = {.text = "SELECT CAST(CAST(pg_try_advisory_lock(" SERVICE
                                             ") AS INTEGER) AS BIGINT)"};
@@ -642,17 +642,17 @@ static enum tern_result try_hold(struct postgres *pg, bool *taken)
 
 static enum tern_result list_as_waiting(struct postgres *pg, bool waits)
 {
-    if (pg->waits == waits) {
+    if (pg->has_waiter_lock == waits) {
         return TERN_OK;
     }
-    pg->waits = waits;
+    pg->has_waiter_lock = waits;
     return run_text(pg, waits ? "SELECT pg_advisory_lock_shared(" WAITER ")"
                               : "SELECT pg_advisory_unlock_shared(" WAITER ")");
 }
 
 // Whether the session that holds the database belongs to another node. It may also be a session of this node whose end the
 // server has not noticed yet.
-static enum tern_result look_for_leader(struct postgres *pg, bool *is_led)
+static enum tern_result find_other_leader(struct postgres *pg, bool *is_led)
 {
     char text[1024];
     const struct step ask = {.text = text};
@@ -674,17 +674,17 @@ static enum tern_result look_for_leader(struct postgres *pg, bool *is_led)
 #define HOLD_TRIES 20
 #define HOLD_PAUSE_MS 250
 
-static enum tern_result take_hold(struct postgres *pg)
+static enum tern_result acquire_service_lock(struct postgres *pg)
 {
     bool taken = false;
     bool is_led = false;
     TERN_TRY(refuse_unwritable(pg));
-    TERN_TRY(try_hold(pg, &taken));
+    TERN_TRY(try_service_lock(pg, &taken));
     for (int i = 1; i < HOLD_TRIES && !taken && !is_led; i++) {
-        TERN_TRY(pg->holds ? look_for_leader(pg, &is_led) : TERN_OK);
+        TERN_TRY(pg->is_service ? find_other_leader(pg, &is_led) : TERN_OK);
         TERN_TRY(list_as_waiting(pg, true));
         nanosleep(&(struct timespec){.tv_nsec = HOLD_PAUSE_MS * 1000000L}, NULL);
-        TERN_TRY(try_hold(pg, &taken));
+        TERN_TRY(try_service_lock(pg, &taken));
     }
     return taken
                ? list_as_waiting(pg, false)
@@ -694,19 +694,19 @@ static enum tern_result take_hold(struct postgres *pg)
 
 // Holds the database again after the connection was lost. Writes of others meanwhile are not in the service's memory. They
 // are reported once, as a failure after which the service reads everything again.
-static enum tern_result reclaim_hold(struct postgres *pg)
+static enum tern_result reacquire_service_lock(struct postgres *pg)
 {
     const struct step look = {.text = "SELECT commits FROM schema_version"};
     int64_t commits = 0;
-    const enum tern_result held = take_hold(pg);
+    const enum tern_result held = acquire_service_lock(pg);
     pg->base.displaced = held == TERN_ERR_STATE;
     TERN_TRY(held);
     TERN_TRY(read_numbers(pg, &look, 1, &commits, 1));
-    if (commits == pg->seen + pg->own) {
+    if (commits == pg->seen_commits + pg->own_commits) {
         return TERN_OK;
     }
-    pg->seen = commits;
-    pg->own = 0;
+    pg->seen_commits = commits;
+    pg->own_commits = 0;
     return tern_sql_fail(&pg->base, TERN_ERR_IO,
                          "others wrote while there was no connection to PostgreSQL; the state is "
                          "read again");
@@ -724,7 +724,7 @@ static enum tern_result lock_node(struct postgres *pg)
 static enum tern_result set_up(struct postgres *pg)
 {
     pg->lost = false;
-    pg->waits = false;
+    pg->has_waiter_lock = false;
     pg->active = NULL;
     pg->queued = 0;
     pg->generation++;
@@ -733,11 +733,11 @@ static enum tern_result set_up(struct postgres *pg)
     }
     TERN_TRY(refuse_server(pg));
     TERN_TRY(run_text(pg, SETTINGS));
-    if (pg->shares) {
+    if (pg->shares_schema) {
         TERN_TRY(reclaim_schema(pg));
     }
     TERN_TRY(pg->node != 0 ? lock_node(pg) : TERN_OK);
-    return pg->holds ? reclaim_hold(pg) : TERN_OK;
+    return pg->is_service ? reacquire_service_lock(pg) : TERN_OK;
 }
 
 static enum tern_result ensure_connected(struct postgres *pg)
@@ -937,7 +937,7 @@ static void reset(struct tern_sql *sql, void *handle)
     statement->rest = NULL;
     statement->rest_count = 0;
     statement->rest_next = 0;
-    statement->is_cut = false;
+    statement->lacks_rest = false;
     statement->begun = false;
     statement->added = 0;
 }
@@ -1050,7 +1050,7 @@ static enum tern_result read_first(struct postgres *pg, struct statement *statem
 
 #define SAVEPOINT "tern_write"
 
-static enum tern_result take_back(struct postgres *pg, enum tern_result result)
+static enum tern_result rollback_to_savepoint(struct postgres *pg, enum tern_result result)
 {
     char error[sizeof pg->base.error];
     memcpy(error, pg->base.error, sizeof error);
@@ -1081,7 +1081,7 @@ static enum tern_result write_now(struct postgres *pg, struct statement *stateme
     if (result == TERN_OK) {
         note_written(pg, results[1]);
     } else if (worked(results[0]) && !is_lost(pg)) {
-        result = take_back(pg, result);
+        result = rollback_to_savepoint(pg, result);
     }
     for (size_t i = 0; i < 3; i++) {
         PQclear(results[i]);
@@ -1097,7 +1097,7 @@ static enum tern_result next_result(struct postgres *pg, struct statement *state
     statement->row = 0;
     if (statement->rest_next < statement->rest_count) {
         statement->result = statement->rest[statement->rest_next++];
-    } else if (statement->is_cut) {
+    } else if (statement->lacks_rest) {
         return tern_sql_fail(&pg->base, TERN_ERR_NO_MEMORY, "there is not enough memory");
     } else if (pg->active == statement) {
         statement->result = PQgetResult(pg->connection);
@@ -1156,7 +1156,7 @@ static enum tern_result post(struct tern_sql *sql, void *handle, bool changes)
     struct statement *statement = handle;
     TERN_TRY(may_continue(pg));
     TERN_TRY(ensure_connected(pg));
-    take_rows(pg);
+    buffer_rows(pg);
     if (statement->added > 0) {
         bind_arrays(statement);
     }
@@ -1662,8 +1662,8 @@ static enum outcome find_commit(struct postgres *pg, int64_t commit)
         return OUTCOME_NO_ANSWER;
     }
     if (found[0] == commit) {
-        pg->seen = found[1] - 1; // commit_written() counts this commit
-        pg->own = 0;
+        pg->seen_commits = found[1] - 1; // commit_written() counts this commit
+        pg->own_commits = 0;
         return OUTCOME_COMMITTED;
     }
     return found[1] == pg->commits ? OUTCOME_ABORTED : OUTCOME_OVERWRITTEN;
@@ -1708,7 +1708,7 @@ static enum tern_result commit_written(struct postgres *pg)
     if (result != TERN_OK && is_lost(pg)) {
         result = find_outcome(pg, commit);
     }
-    pg->own += result == TERN_OK ? 1 : 0;
+    pg->own_commits += result == TERN_OK ? 1 : 0;
     return result;
 }
 
@@ -1731,9 +1731,9 @@ static bool changed_by_others(struct tern_sql *sql)
     if (!sql->in_transaction) {
         changed = read_number(pg, "SELECT commits FROM schema_version", 0, &commits) != TERN_OK;
     }
-    changed = changed || commits != pg->seen + pg->own;
-    pg->seen = commits;
-    pg->own = 0;
+    changed = changed || commits != pg->seen_commits + pg->own_commits;
+    pg->seen_commits = commits;
+    pg->own_commits = 0;
     return changed;
 }
 
@@ -1747,7 +1747,7 @@ static enum tern_result run(struct tern_sql *sql, const char *text)
     return run_text(pg, text);
 }
 
-static enum tern_result is_there(struct postgres *pg, bool *there)
+static enum tern_result has_schema(struct postgres *pg, bool *there)
 {
     int64_t number = 0;
     TERN_TRY(read_number(
@@ -1780,7 +1780,7 @@ static enum tern_result fill_new(struct postgres *pg, tern_sql_filler fill, void
     const struct step step = {.text = BEGIN};
     bool there = false;
     TERN_TRY(begin_by(pg, &step, 1, NULL, 0));
-    TERN_TRY(is_there(pg, &there));
+    TERN_TRY(has_schema(pg, &there));
     if (there) {
         return tern_sql_fail(sql, TERN_ERR_CONFLICT, "the schema has a federation already");
     }
@@ -1805,7 +1805,7 @@ static enum tern_result create(const char *path, tern_sql_filler fill, void *ctx
 static enum tern_result refuse_missing(struct postgres *pg, const char *path, char why[256])
 {
     bool there = false;
-    const enum tern_result result = is_there(pg, &there);
+    const enum tern_result result = has_schema(pg, &there);
     if (result != TERN_OK) {
         snprintf(why, 256, "%s", pg->base.error);
     } else if (!there) {
@@ -1833,8 +1833,8 @@ static enum tern_result open_url(const char *path, unsigned flags, struct tern_s
 
 static enum tern_result count_commits(struct postgres *pg)
 {
-    pg->own = 0;
-    return read_number(pg, "SELECT commits FROM schema_version", 0, &pg->seen);
+    pg->own_commits = 0;
+    return read_number(pg, "SELECT commits FROM schema_version", 0, &pg->seen_commits);
 }
 
 static enum tern_result use(struct tern_sql *sql, enum tern_sql_use how)
@@ -1847,8 +1847,8 @@ static enum tern_result use(struct tern_sql *sql, enum tern_sql_use how)
     if (how != TERN_SQL_SERVED) {
         return use_schema(pg, how);
     }
-    TERN_TRY(take_hold(pg));
-    pg->holds = true;
+    TERN_TRY(acquire_service_lock(pg));
+    pg->is_service = true;
     return TERN_OK;
 }
 

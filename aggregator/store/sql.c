@@ -334,7 +334,7 @@ static void damaged_column(struct tern_query *query, int column)
 }
 
 // Reads the next column. Zeros: the query has failed
-static struct tern_sql_value take(struct tern_query *query, enum tern_sql_type type)
+static struct tern_sql_value read_value(struct tern_query *query, enum tern_sql_type type)
 {
     struct tern_sql_value value = {.type = type};
     const int at = query->next++;
@@ -346,7 +346,7 @@ static struct tern_sql_value take(struct tern_query *query, enum tern_sql_type t
 
 uint64_t tern_query_number(struct tern_query *query, uint64_t most)
 {
-    const int64_t value = take(query, TERN_SQL_INTEGER).integer;
+    const int64_t value = read_value(query, TERN_SQL_INTEGER).integer;
     if (value < 0 || (uint64_t)value > most) {
         damaged_column(query, query->next - 1);
         return 0;
@@ -361,12 +361,12 @@ uint64_t tern_query_u64(struct tern_query *query)
 
 uint64_t tern_query_bits(struct tern_query *query)
 {
-    return (uint64_t)take(query, TERN_SQL_INTEGER).integer;
+    return (uint64_t)read_value(query, TERN_SQL_INTEGER).integer;
 }
 
 float tern_query_real(struct tern_query *query)
 {
-    const float value = (float)take(query, TERN_SQL_REAL).real;
+    const float value = (float)read_value(query, TERN_SQL_REAL).real;
     if (!isfinite(value)) {
         damaged_column(query, query->next - 1);
         return 0.0F;
@@ -376,7 +376,7 @@ float tern_query_real(struct tern_query *query)
 
 void tern_query_text(struct tern_query *query, char *dst, size_t size)
 {
-    const struct tern_sql_value value = take(query, TERN_SQL_TEXT);
+    const struct tern_sql_value value = read_value(query, TERN_SQL_TEXT);
     dst[0] = '\0';
     if (query->result != TERN_OK) {
         return;
@@ -391,7 +391,7 @@ void tern_query_text(struct tern_query *query, char *dst, size_t size)
 
 const uint8_t *tern_query_blob(struct tern_query *query, size_t *len)
 {
-    const struct tern_sql_value value = take(query, TERN_SQL_BLOB);
+    const struct tern_sql_value value = read_value(query, TERN_SQL_BLOB);
     *len = value.len;
     return value.bytes;
 }
@@ -429,7 +429,7 @@ enum tern_result tern_sql_put_pieces(struct tern_sql *sql, const char *table, co
 // --- End
 
 // Whether a write failed in a way that leaves the transaction without something it should hold.
-static bool dooms(const struct tern_query *query)
+static bool dooms_transaction(const struct tern_query *query)
 {
     return query->writes && (query->result == TERN_ERR_IO || query->result == TERN_ERR_BUSY ||
                              query->result == TERN_ERR_NO_MEMORY);
@@ -442,7 +442,7 @@ enum tern_result tern_query_end(struct tern_query *query)
         return end_load(query);
     }
     query->statement = NULL;
-    if (dooms(query)) {
+    if (dooms_transaction(query)) {
         query->sql->doomed = true;
     }
     if (statement != NULL && statement->text == NULL) {

@@ -22,13 +22,13 @@
 struct sqlite {
     struct tern_sql base;
     sqlite3 *handle;
-    bool suspect; // SQLite reported damage; a disk that fails to read looks the same
+    bool damage_reported; // SQLite reported damage; a disk that fails to read looks the same
     int64_t data_version;
-    uint64_t log_frames; // pages in the log at this connection's last commit
-    uint64_t grown; // bytes by which writing the log back would extend the file, at the last commit
-    uint64_t pages; // pages of the database when the transaction began
-    bool holds;     // this connection is a service's, which makes the reserve
-    bool full;      // an operation failed because the disk is full
+    uint64_t log_frames;   // pages in the log at this connection's last commit
+    uint64_t growth_bytes; // of the file, if the log was written back after the last commit
+    uint64_t pages;        // pages of the database when the transaction began
+    bool is_service;       // this connection is a service's, which makes the reserve
+    bool disk_was_full;    // an operation failed because the disk is full
 };
 
 static sqlite3 *handle_of(const struct tern_sql *sql)
@@ -42,7 +42,7 @@ static sqlite3 *handle_of(const struct tern_sql *sql)
 #define INDEX_LEAST 32768 // least bytes of SQLite's index of a log (-shm)
 #define APPLICATION_ID_AT 68
 
-static enum tern_result cannot(char why[256], const char *what, const char *path)
+static enum tern_result report_errno(char why[256], const char *what, const char *path)
 {
     snprintf(why, 256, "cannot %s %s: %s", what, path, strerror(errno));
     return TERN_ERR_IO;
@@ -63,7 +63,7 @@ static enum tern_result read_header(const char *path, uint8_t header[HEADER_SIZE
         return TERN_ERR_NOT_FOUND;
     }
     if (fd < 0) {
-        return cannot(why, "open", path);
+        return report_errno(why, "open", path);
     }
     struct stat status;
     ssize_t got = -1;
@@ -107,7 +107,7 @@ static enum tern_result make_file(const char *path, char why[256])
         return TERN_ERR_CONFLICT;
     }
     if (fd < 0) {
-        return cannot(why, "make", path);
+        return report_errno(why, "make", path);
     }
     close(fd);
     return TERN_OK;
@@ -117,11 +117,11 @@ static enum tern_result sync_path(const char *path, int flags, char why[256])
 {
     int fd = open(path, flags | O_CLOEXEC);
     if (fd < 0) {
-        return cannot(why, "open", path);
+        return report_errno(why, "open", path);
     }
     int code = fsync(fd);
     close(fd);
-    return code == 0 ? TERN_OK : cannot(why, "sync", path);
+    return code == 0 ? TERN_OK : report_errno(why, "sync", path);
 }
 
 static enum tern_result sync_folder_of(const char *path, char why[256])
@@ -146,7 +146,7 @@ static enum tern_result link_into_place(const char *temporary, const char *path,
         snprintf(why, 256, "%s is there already", path);
         return TERN_ERR_CONFLICT;
     }
-    return cannot(why, "make", path);
+    return report_errno(why, "make", path);
 }
 
 static enum tern_result publish(const char *temporary, const char *path, char why[256])
@@ -163,8 +163,8 @@ static enum tern_result publish(const char *temporary, const char *path, char wh
 static const char *const logs[] = {"-wal", "-journal"};
 #define LOGS (sizeof logs / sizeof logs[0])
 
-static enum tern_result beside(const char *path, const char *suffix, char name[PATH_MAX],
-                               char why[256])
+static enum tern_result path_beside(const char *path, const char *suffix, char name[PATH_MAX],
+                                    char why[256])
 {
     if (snprintf(name, PATH_MAX, "%s%s", path, suffix) >= PATH_MAX) {
         snprintf(why, 256, "the path is too long");
@@ -195,10 +195,10 @@ static enum tern_result copy_all(int in, int out, const char *from, const char *
             return TERN_OK;
         }
         if (got < 0 && errno != EINTR) {
-            return cannot(why, "read", from);
+            return report_errno(why, "read", from);
         }
         if (got > 0 && !write_all(out, buffer, (size_t)got)) {
-            return cannot(why, "write", to);
+            return report_errno(why, "write", to);
         }
     }
 }
@@ -208,11 +208,11 @@ static enum tern_result copy_open(int in, const char *from, const char *to, char
     TERN_TRY(make_file(to, why));
     int out = open(to, O_WRONLY | O_CLOEXEC);
     if (out < 0) {
-        return cannot(why, "open", to);
+        return report_errno(why, "open", to);
     }
     enum tern_result result = copy_all(in, out, from, to, why);
     if (close(out) != 0 && result == TERN_OK) {
-        return cannot(why, "write", to);
+        return report_errno(why, "write", to);
     }
     return result;
 }
@@ -221,9 +221,9 @@ static enum tern_result find_log(const char *path, bool *has_log, bool *has_inde
 {
     char name[PATH_MAX];
     struct stat log;
-    TERN_TRY(beside(path, "-shm", name, why));
+    TERN_TRY(path_beside(path, "-shm", name, why));
     *has_index = stat(name, &log) == 0 && log.st_size >= INDEX_LEAST;
-    TERN_TRY(beside(path, "-wal", name, why));
+    TERN_TRY(path_beside(path, "-wal", name, why));
     *has_log = stat(name, &log) == 0 && (log.st_size > 0 || *has_index);
     return TERN_OK;
 }
@@ -233,7 +233,7 @@ enum tern_result tern_db_copy(const char *from, const char *to, char why[256])
     char log[PATH_MAX];
     TERN_TRY(check_header(from, why));
     for (size_t i = 0; i < LOGS; i++) {
-        TERN_TRY(beside(from, logs[i], log, why));
+        TERN_TRY(path_beside(from, logs[i], log, why));
         if (access(log, F_OK) == 0) {
             snprintf(why, 256,
                      "%.170s exists: the database is in use and cannot be copied; use a backup",
@@ -243,7 +243,7 @@ enum tern_result tern_db_copy(const char *from, const char *to, char why[256])
     }
     int in = open(from, O_RDONLY | O_CLOEXEC);
     if (in < 0) {
-        return cannot(why, "open", from);
+        return report_errno(why, "open", from);
     }
     enum tern_result result = copy_open(in, from, to, why);
     close(in);
@@ -251,7 +251,7 @@ enum tern_result tern_db_copy(const char *from, const char *to, char why[256])
 }
 
 // Links the file to the name `kept`, if the file exists.
-static enum tern_result keep(const char *path, const char *kept, char why[256])
+static enum tern_result link_as(const char *path, const char *kept, char why[256])
 {
     if (link(path, kept) == 0 || errno == ENOENT) {
         return TERN_OK;
@@ -260,18 +260,18 @@ static enum tern_result keep(const char *path, const char *kept, char why[256])
         snprintf(why, 256, "%s is there already", kept);
         return TERN_ERR_CONFLICT;
     }
-    return cannot(why, "make", kept);
+    return report_errno(why, "make", kept);
 }
 
-static enum tern_result keep_all(const char *path, const char *kept, char why[256])
+static enum tern_result link_all_as(const char *path, const char *kept, char why[256])
 {
     char from[PATH_MAX];
     char to[PATH_MAX];
-    TERN_TRY(keep(path, kept, why));
+    TERN_TRY(link_as(path, kept, why));
     for (size_t i = 0; i < LOGS; i++) {
-        TERN_TRY(beside(path, logs[i], from, why));
-        TERN_TRY(beside(kept, logs[i], to, why));
-        TERN_TRY(keep(from, to, why));
+        TERN_TRY(path_beside(path, logs[i], from, why));
+        TERN_TRY(path_beside(kept, logs[i], to, why));
+        TERN_TRY(link_as(from, to, why));
     }
     return sync_folder_of(path, why);
 }
@@ -279,8 +279,9 @@ static enum tern_result keep_all(const char *path, const char *kept, char why[25
 static enum tern_result remove_beside(const char *path, const char *suffix, char why[256])
 {
     char name[PATH_MAX];
-    TERN_TRY(beside(path, suffix, name, why));
-    return unlink(name) == 0 || errno == ENOENT ? TERN_OK : cannot(why, "remove the log of", path);
+    TERN_TRY(path_beside(path, suffix, name, why));
+    return unlink(name) == 0 || errno == ENOENT ? TERN_OK
+                                                : report_errno(why, "remove the log of", path);
 }
 
 static enum tern_result remove_logs(const char *path, char why[256])
@@ -296,11 +297,11 @@ enum tern_result tern_db_replace(const char *file, const char *path, const char 
                                  char why[256])
 {
     TERN_TRY(sync_path(file, O_RDWR, why));
-    TERN_TRY(keep_all(path, kept, why));
+    TERN_TRY(link_all_as(path, kept, why));
     // The removal must reach the disk before the new file: the log of one database would destroy another.
     TERN_TRY(remove_logs(path, why));
     TERN_TRY(sync_folder_of(path, why));
-    return rename(file, path) == 0 ? sync_folder_of(path, why) : cannot(why, "replace", path);
+    return rename(file, path) == 0 ? sync_folder_of(path, why) : report_errno(why, "replace", path);
 }
 
 void tern_db_remove(const char *path)
@@ -397,7 +398,7 @@ static enum tern_result failed(struct tern_sql *sql, int code)
 {
     const char *sentence = sqlite3_errmsg(handle_of(sql));
     if (code == SQLITE_IOERR_SHMSIZE && lacks_room(sql)) {
-        ((struct sqlite *)sql)->full = true;
+        ((struct sqlite *)sql)->disk_was_full = true;
         return tern_sql_fail(sql, TERN_ERR_IO,
                              "the disk is full, and 128 KiB beside the database are needed to open "
                              "it for writing: delete files of other programs there");
@@ -409,7 +410,7 @@ static enum tern_result failed(struct tern_sql *sql, int code)
         return TERN_ERR_BUSY;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        ((struct sqlite *)sql)->suspect = true;
+        ((struct sqlite *)sql)->damage_reported = true;
         snprintf(sql->error, sizeof sql->error,
                  "the disk returned other bytes than were stored, or the file is damaged: %s",
                  sentence);
@@ -417,7 +418,7 @@ static enum tern_result failed(struct tern_sql *sql, int code)
     case SQLITE_CONSTRAINT:
         return broken_constraint(sql, code);
     case SQLITE_FULL:
-        ((struct sqlite *)sql)->full = true;
+        ((struct sqlite *)sql)->disk_was_full = true;
         return tern_sql_fail(sql, TERN_ERR_IO,
                              "the disk is full; nothing of this was stored. Delete files of other "
                              "programs there, or run `tern-aggregator prune --keep 10`");
@@ -532,7 +533,7 @@ static uint64_t log_most(const struct statvfs *disk, uint64_t bytes)
     return most > LOG_LEAST ? most : LOG_LEAST;
 }
 
-static void tend_log(struct tern_sql *sql)
+static void maintain_log(struct tern_sql *sql)
 {
     struct sqlite *lite = (struct sqlite *)sql;
     struct statvfs disk;
@@ -541,14 +542,14 @@ static void tend_log(struct tern_sql *sql)
     }
     const uint64_t bytes = log_bytes(sql);
     const uint64_t most = log_most(&disk, bytes);
-    const uint64_t grown = lite->grown;
+    const uint64_t grown = lite->growth_bytes;
     const bool low = grown > 0 && free_of(&disk) < reserve_of(&disk);
     if (bytes > 2 * most) {
         (void)write_back(sql, SQLITE_CHECKPOINT_TRUNCATE);
     } else if (low || grown >= reserve_of(&disk) / 2 || lite->log_frames * PAGE_BYTES >= most) {
         (void)write_back(sql, SQLITE_CHECKPOINT_PASSIVE); // the next commit restarts the log
     }
-    if (lite->holds) {
+    if (lite->is_service) {
         make_reserve(sql, false);
     }
 }
@@ -574,9 +575,9 @@ static enum tern_result check_room(struct tern_sql *sql)
     const uint64_t file = size_of(sql->path);
     const uint64_t bytes = pages * PAGE_BYTES;
     const uint64_t reserve = reserve_path(sql, path) ? size_of(path) : 0;
-    lite->grown = bytes > file ? bytes - file : 0;
-    if (pages <= lite->pages || lite->grown <= reserve || !read_disk(sql, &disk) ||
-        2 * lite->grown <= free_of(&disk) + reserve) {
+    lite->growth_bytes = bytes > file ? bytes - file : 0;
+    if (pages <= lite->pages || lite->growth_bytes <= reserve || !read_disk(sql, &disk) ||
+        2 * lite->growth_bytes <= free_of(&disk) + reserve) {
         return TERN_OK;
     }
     return failed(sql, SQLITE_FULL);
@@ -600,7 +601,7 @@ static bool ensure_index(struct tern_sql *sql)
 // Removes the reserve on a full disk. A service keeps the reserve for its log.
 static void free_reserve_if_full(struct tern_sql *sql)
 {
-    if (!((struct sqlite *)sql)->holds && lacks_room(sql)) {
+    if (!((struct sqlite *)sql)->is_service && lacks_room(sql)) {
         (void)give_up_reserve(sql);
     }
 }
@@ -608,10 +609,10 @@ static void free_reserve_if_full(struct tern_sql *sql)
 static void recover_from_full_disk(struct tern_sql *sql)
 {
     struct sqlite *lite = (struct sqlite *)sql;
-    if (!lite->full) {
+    if (!lite->disk_was_full) {
         return;
     }
-    lite->full = false;
+    lite->disk_was_full = false;
     const int code = write_back(sql, SQLITE_CHECKPOINT_TRUNCATE) & 0xff;
     if (code != SQLITE_OK && code != SQLITE_BUSY && code != SQLITE_LOCKED && give_up_reserve(sql)) {
         (void)write_back(sql, SQLITE_CHECKPOINT_TRUNCATE);
@@ -660,7 +661,7 @@ static int must_stop(void *ctx)
 #define LOOK_BYTES 65536
 
 // Reads a whole file of the connection by SQLite's own handle: to open the file and close it again would drop SQLite's locks.
-static bool can_be_read(sqlite3_file *file, uint8_t *buffer)
+static bool is_file_readable(sqlite3_file *file, uint8_t *buffer)
 {
     sqlite3_int64 size = 0;
     if (file == NULL || file->pMethods == NULL) { // there is no such file yet
@@ -678,20 +679,21 @@ static bool can_be_read(sqlite3_file *file, uint8_t *buffer)
     return true;
 }
 
-static bool all_can_be_read(struct tern_sql *sql)
+static bool are_files_readable(struct tern_sql *sql)
 {
     sqlite3_file *file = NULL;
     sqlite3_file *log = NULL;
     uint8_t *buffer = malloc(LOOK_BYTES);
     sqlite3_file_control(handle_of(sql), "main", SQLITE_FCNTL_FILE_POINTER, &file);
     sqlite3_file_control(handle_of(sql), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
-    const bool read = buffer != NULL && can_be_read(file, buffer) && can_be_read(log, buffer);
+    const bool read =
+        buffer != NULL && is_file_readable(file, buffer) && is_file_readable(log, buffer);
     free(buffer);
     return read;
 }
 
 // Whether SQLite's integrity_check passes; quick_check does not check indexes.
-static bool is_sound(struct tern_sql *sql)
+static bool passes_integrity_check(struct tern_sql *sql)
 {
     sqlite3_stmt *statement = NULL;
     int code =
@@ -706,24 +708,24 @@ static bool is_sound(struct tern_sql *sql)
 }
 
 // SQLite also reports SQLITE_CORRUPT for a read that fails by EIO. So it is damage only if every byte can be read.
-static void look_for_damage(struct tern_sql *sql)
+static void detect_damage(struct tern_sql *sql)
 {
     struct sqlite *lite = (struct sqlite *)sql;
-    if (!lite->suspect) {
+    if (!lite->damage_reported) {
         return;
     }
-    lite->suspect = false;
-    if (is_sound(sql)) {
+    lite->damage_reported = false;
+    if (passes_integrity_check(sql)) {
         tern_sql_fail(
             sql, TERN_ERR_IO,
             "the disk failed to read the database (I/O error), and can read it again; the "
             "file is sound");
-    } else if (!all_can_be_read(sql)) {
-        lite->suspect = true;
+    } else if (!are_files_readable(sql)) {
+        lite->damage_reported = true;
         tern_sql_fail(sql, TERN_ERR_IO,
                       "the disk cannot read the database (I/O error): nothing is lost, and work "
                       "continues once it can; see the kernel's log (dmesg)");
-    } else if (!is_sound(sql)) {
+    } else if (!passes_integrity_check(sql)) {
         (void)tern_sql_fail_damaged(sql, "SQLite's integrity_check fails");
     }
 }
@@ -731,7 +733,7 @@ static void look_for_damage(struct tern_sql *sql)
 static enum tern_result check(struct tern_sql *sql, enum tern_sql_check how)
 {
     if (how == TERN_SQL_CHECK_FAILURE) {
-        look_for_damage(sql);
+        detect_damage(sql);
         return TERN_OK;
     }
     return check_by(sql, how == TERN_SQL_CHECK_ALL ? "PRAGMA integrity_check(1)"
@@ -1162,7 +1164,7 @@ static enum tern_result use(struct tern_sql *sql, enum tern_sql_use how)
         return take(sql);
     }
     if (how == TERN_SQL_SERVED) {
-        ((struct sqlite *)sql)->holds = true;
+        ((struct sqlite *)sql)->is_service = true;
         make_reserve(sql, true);
     }
     return TERN_OK;
@@ -1255,7 +1257,7 @@ static enum tern_result commit(struct tern_sql *sql)
 {
     TERN_TRY(check_room(sql));
     TERN_TRY(run_kept(sql, "COMMIT"));
-    tend_log(sql);
+    maintain_log(sql);
     return TERN_OK;
 }
 

@@ -131,7 +131,7 @@ enum tern_result tern_db_upgrade(struct tern_db *db)
 
 void tern_db_forget(struct tern_db *db)
 {
-    tern_waiting_free(db);
+    tern_deferred_free(db);
     tern_table_free_texts(db);
     free(db->evaluators);
     free(db->manifest);
@@ -203,7 +203,7 @@ enum tern_result tern_db_begin_reading(struct tern_db *db)
 
 enum tern_result tern_db_commit(struct tern_db *db)
 {
-    if (tern_waiting_flush(db) != TERN_OK) {
+    if (tern_deferred_flush(db) != TERN_OK) {
         tern_db_rollback(db);
         return TERN_ERR_IO;
     }
@@ -216,7 +216,7 @@ enum tern_result tern_db_commit(struct tern_db *db)
 
 void tern_db_rollback(struct tern_db *db)
 {
-    tern_waiting_forget(db);
+    tern_deferred_forget(db);
     db->is_current = false;
     tern_sql_rollback(db->sql);
 }

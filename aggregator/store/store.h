@@ -592,10 +592,10 @@ TERN_MUST_USE enum tern_result tern_db_replica_weights_get(struct tern_db *db,
                                                            float *weights, uint32_t count);
 
 // Finds the delta from a replica to a version that this codec encoded. NOT_FOUND
-TERN_MUST_USE enum tern_result tern_db_edge_find(struct tern_db *db,
-                                                 const uint8_t from[TERN_SHA256_SIZE],
-                                                 uint32_t to_version, const char *codec,
-                                                 struct tern_db_download *out);
+TERN_MUST_USE enum tern_result tern_db_delta_find(struct tern_db *db,
+                                                  const uint8_t from[TERN_SHA256_SIZE],
+                                                  uint32_t to_version, const char *codec,
+                                                  struct tern_db_download *out);
 // Finds the snapshot of a version that this codec encoded and from which a replica was made. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version,
                                                      const char *codec,

@@ -28,15 +28,15 @@ enum tern_result tern_db_client_update(struct tern_db *db, const struct tern_db_
     return tern_table_update(db, CLIENTS, client, "");
 }
 
-static enum tern_result run_on(struct tern_db *db, const char *text, uint64_t client)
+static enum tern_result write_for_client(struct tern_db *db, const char *text, uint64_t client)
 {
     return tern_query_run_one(tern_db_write(db, text, TERN_BIND(client)));
 }
 
 enum tern_result tern_db_client_revoke(struct tern_db *db, uint64_t id)
 {
-    TERN_TRY(run_on(db, "UPDATE clients SET revoked = 1, has_psk = 0 WHERE id = ?", id));
-    return tern_db_may_miss(run_on(db, "DELETE FROM psk_keys WHERE client = ?", id));
+    TERN_TRY(write_for_client(db, "UPDATE clients SET revoked = 1, has_psk = 0 WHERE id = ?", id));
+    return tern_db_may_miss(write_for_client(db, "DELETE FROM psk_keys WHERE client = ?", id));
 }
 
 enum tern_result tern_db_client_tag(struct tern_db *db, uint64_t id,
@@ -128,7 +128,7 @@ enum tern_result tern_db_psk_put(struct tern_db *db, uint64_t client,
     struct tern_db_psk row = {.client = client};
     memcpy(row.key, key, sizeof row.key);
     TERN_TRY(tern_table_insert(db, PSK_KEYS, &row));
-    return run_on(db, "UPDATE clients SET has_psk = 1 WHERE id = ?", client);
+    return write_for_client(db, "UPDATE clients SET has_psk = 1 WHERE id = ?", client);
 }
 
 struct tern_db_rows *tern_db_psks(struct tern_db *db)

@@ -90,8 +90,8 @@ static void end_digest(struct digest *digest, const struct tern_table *table,
     tern_sha256_final(&digest->hash, made->sha256);
 }
 
-static void tell(const struct copying *copying, const char *doing, const struct tern_table *table,
-                 const struct digest *digest)
+static void report_progress(const struct copying *copying, const char *doing,
+                            const struct tern_table *table, const struct digest *digest)
 {
     if (copying->how->progress != NULL) {
         copying->how->progress(copying->how->ctx, doing, table->name, digest->rows);
@@ -119,20 +119,20 @@ static enum tern_result copy_each(struct copying *copying, const struct tern_tab
     while (made.result == TERN_OK && tern_table_next(&source, table, row)) {
         hash_row(digest, table, row);
         tern_table_load_row(&made, table, row);
-        tell(copying, "copying", table, digest);
+        report_progress(copying, "copying", table, digest);
     }
     const enum tern_result read = tern_query_end(&source);
     TERN_TRY(tern_query_end(&made));
     return read == TERN_OK ? TERN_OK : fail_reading(copying, read);
 }
 
-static enum tern_result look_at_each(struct copying *copying, const struct tern_table *table,
-                                     void *row, struct digest *digest)
+static enum tern_result hash_each(struct copying *copying, const struct tern_table *table,
+                                  void *row, struct digest *digest)
 {
     struct tern_query query = tern_table_scan(&copying->to, table);
     while (tern_table_next(&query, table, row)) {
         hash_row(digest, table, row);
-        tell(copying, "comparing", table, digest);
+        report_progress(copying, "comparing", table, digest);
     }
     return tern_query_end(&query);
 }
@@ -140,8 +140,8 @@ static enum tern_result look_at_each(struct copying *copying, const struct tern_
 typedef enum tern_result (*visit)(struct copying *copying, const struct tern_table *table,
                                   void *row, struct digest *digest);
 
-static enum tern_result do_rows(struct copying *copying, const struct tern_table *table, visit each,
-                                struct digest *digest)
+static enum tern_result run_on_rows(struct copying *copying, const struct tern_table *table,
+                                    visit each, struct digest *digest)
 {
     void *row = calloc(1, tern_table_row_bytes(table));
     if (row == NULL) {
@@ -210,7 +210,7 @@ static enum tern_result copy_body(struct body *body)
                                body->table->columns[1].name, body->id, body->size, view, body);
 }
 
-static enum tern_result look_at_body(struct body *body)
+static enum tern_result hash_body(struct body *body)
 {
     return body->copying->to.sql->driver->stream(body->copying->to.sql, body->table->name,
                                                  body->table->columns[1].name, body->id, body->size,
@@ -231,20 +231,20 @@ static enum tern_result copy_bodies(struct copying *copying, const struct tern_t
         body.len = 0;
         begin_body(&body);
         TERN_TRY(copy_body(&body));
-        tell(copying, "copying", table, digest);
+        report_progress(copying, "copying", table, digest);
     }
 }
 
-static enum tern_result look_at_bodies(struct copying *copying, const struct tern_table *table,
-                                       struct digest *digest)
+static enum tern_result hash_bodies(struct copying *copying, const struct tern_table *table,
+                                    struct digest *digest)
 {
     struct body body = {.copying = copying, .table = table, .digest = digest};
     enum tern_result found;
     while ((found = tern_table_next_body(&copying->to, table, body.id, &body.id, &body.size)) ==
            TERN_OK) {
         begin_body(&body);
-        TERN_TRY(look_at_body(&body));
-        tell(copying, "comparing", table, digest);
+        TERN_TRY(hash_body(&body));
+        report_progress(copying, "comparing", table, digest);
     }
     return tern_db_may_miss(found);
 }
@@ -256,7 +256,7 @@ static enum tern_result copy_table(struct copying *copying, const struct tern_ta
 {
     struct digest digest = begin_digest();
     TERN_TRY(has_bodies(table) ? copy_bodies(copying, table, &digest)
-                               : do_rows(copying, table, copy_each, &digest));
+                               : run_on_rows(copying, table, copy_each, &digest));
     end_digest(&digest, table, made);
     return TERN_OK;
 }
@@ -267,8 +267,8 @@ static enum tern_result compare_table(struct copying *copying, const struct tern
     struct digest digest = begin_digest();
     struct tern_db_copied_table found;
     char sentence[160];
-    TERN_TRY(has_bodies(table) ? look_at_bodies(copying, table, &digest)
-                               : do_rows(copying, table, look_at_each, &digest));
+    TERN_TRY(has_bodies(table) ? hash_bodies(copying, table, &digest)
+                               : run_on_rows(copying, table, hash_each, &digest));
     end_digest(&digest, table, &found);
     if (found.rows == made->rows && memcmp(found.sha256, made->sha256, TERN_SHA256_SIZE) == 0) {
         return TERN_OK;

@@ -148,7 +148,7 @@ static enum tern_result put_vector(struct tern_db *db, unsigned kind, const char
     return TERN_OK;
 }
 
-static enum tern_result other_count(struct tern_db *db, uint32_t stored, uint32_t count)
+static enum tern_result fail_other_count(struct tern_db *db, uint32_t stored, uint32_t count)
 {
     char sentence[80];
     snprintf(sentence, sizeof sentence, "the stored vector has %u values, not %u", stored, count);
@@ -160,7 +160,7 @@ static enum tern_result take_part(struct tern_db *db, const struct tern_part_row
                                   uint32_t part, float *values, uint32_t count)
 {
     if (row->count != count) {
-        return other_count(db, row->count, count);
+        return fail_other_count(db, row->count, count);
     }
     if (part >= part_count(count) || row->part != part ||
         row->body.len != part_bytes(count, part) ||
@@ -196,8 +196,8 @@ static enum tern_result get_vector(struct tern_db *db, unsigned kind, const char
 }
 
 // Reads a vector that always has as many values as the model: another count is damage.
-static enum tern_result get_whole(struct tern_db *db, unsigned kind, const char *name,
-                                  uint32_t version, float *values, uint32_t count)
+static enum tern_result get_model_vector(struct tern_db *db, unsigned kind, const char *name,
+                                         uint32_t version, float *values, uint32_t count)
 {
     enum tern_result result = get_vector(db, kind, name, version, values, count);
     return result != TERN_ERR_CORRUPT
@@ -230,7 +230,7 @@ enum tern_result tern_db_state_put(struct tern_db *db, const char *name, uint32_
 enum tern_result tern_db_state_get(struct tern_db *db, const char *name, uint32_t version,
                                    float *values, uint32_t count)
 {
-    return get_whole(db, TERN_VECTOR_STATE, name, version, values, count);
+    return get_model_vector(db, TERN_VECTOR_STATE, name, version, values, count);
 }
 
 // --- Checkpoints
@@ -303,7 +303,7 @@ enum tern_result tern_db_replica_weights_get(struct tern_db *db, const uint8_t i
 {
     char name[TERN_VECTOR_NAME_MAX];
     tern_hex_encode(id, TERN_SHA256_SIZE, name);
-    return get_whole(db, TERN_VECTOR_OF_REPLICA, name, 0, weights, count);
+    return get_model_vector(db, TERN_VECTOR_OF_REPLICA, name, 0, weights, count);
 }
 
 // --- A new database
@@ -339,7 +339,7 @@ static enum tern_result fill(struct tern_sql *sql, void *ctx)
     TERN_TRY(tern_schema_create(sql));
     enum tern_result result = insert_content(&db, ctx);
     if (result == TERN_OK) {
-        result = tern_waiting_flush(&db);
+        result = tern_deferred_flush(&db);
     }
     tern_db_forget(&db); // the connection no longer uses its texts
     return result;
@@ -497,9 +497,9 @@ enum tern_result tern_db_snapshot_prune(struct tern_db *db, uint32_t to_version,
 
 // --- Downloads between replicas
 
-enum tern_result tern_db_edge_find(struct tern_db *db, const uint8_t from[TERN_SHA256_SIZE],
-                                   uint32_t to_version, const char *codec,
-                                   struct tern_db_download *out)
+enum tern_result tern_db_delta_find(struct tern_db *db, const uint8_t from[TERN_SHA256_SIZE],
+                                    uint32_t to_version, const char *codec,
+                                    struct tern_db_download *out)
 {
     return tern_table_get(db, DOWNLOADS,
                           "WHERE from_replica = ? AND to_version = ?"
@@ -521,8 +521,8 @@ enum tern_result tern_db_snapshot_find(struct tern_db *db, uint32_t to_version, 
 
 #define REPLICAS &tern_table_replicas
 
-static enum tern_result run_on(struct tern_db *db, const char *text,
-                               const uint8_t id[TERN_SHA256_SIZE])
+static enum tern_result write_for_replica(struct tern_db *db, const char *text,
+                                          const uint8_t id[TERN_SHA256_SIZE])
 {
     return tern_query_run_one(tern_db_write(db, text, TERN_BIND(id)));
 }
@@ -535,8 +535,8 @@ enum tern_result tern_db_replica_put(struct tern_db *db, const struct tern_db_re
         return found;
     }
     if (replica->form == TERN_REPLICA_STEP) {
-        TERN_TRY(run_on(db, "UPDATE replicas SET children = children + 1 WHERE id = ?",
-                        replica->parent));
+        TERN_TRY(write_for_replica(db, "UPDATE replicas SET children = children + 1 WHERE id = ?",
+                                   replica->parent));
     }
     row = *replica;
     row.children = 0;
@@ -582,8 +582,8 @@ static const struct tern_column suspect_columns[] = {
 static const struct tern_table replica_uses = {"replicas", use_columns, 2};
 static const struct tern_table replica_suspects = {"replicas", suspect_columns, 2};
 
-static enum tern_result change(struct tern_db *db, const char *text, uint64_t number,
-                               const uint8_t id[TERN_SHA256_SIZE])
+static enum tern_result set_number(struct tern_db *db, const char *text, uint64_t number,
+                                   const uint8_t id[TERN_SHA256_SIZE])
 {
     return tern_query_post(tern_db_write(db, text, TERN_BIND(number, id)));
 }
@@ -635,8 +635,9 @@ static enum tern_result leave_parent(struct tern_db *db, const struct tern_db_re
 {
     return replica->form != TERN_REPLICA_STEP
                ? TERN_OK
-               : change(db, "UPDATE replicas SET children = children - 1, suspect = ? WHERE id = ?",
-                        1, replica->parent);
+               : set_number(db,
+                            "UPDATE replicas SET children = children - 1, suspect = ? WHERE id = ?",
+                            1, replica->parent);
 }
 
 enum tern_result tern_db_replica_drop(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
@@ -653,9 +654,11 @@ enum tern_result tern_db_replica_drop(struct tern_db *db, const uint8_t id[TERN_
                        id, freed));
     TERN_TRY(add_bytes(db, "SELECT " TERN_SUM_OF("size") " FROM downloads WHERE to_replica = ?", id,
                        freed));
-    TERN_TRY(tern_db_may_miss(run_on(db, "DELETE FROM downloads WHERE from_replica = ?", id)));
-    TERN_TRY(tern_db_may_miss(run_on(db, "DELETE FROM downloads WHERE to_replica = ?", id)));
-    return run_on(db, "DELETE FROM replicas WHERE id = ?", id);
+    TERN_TRY(tern_db_may_miss(
+        write_for_replica(db, "DELETE FROM downloads WHERE from_replica = ?", id)));
+    TERN_TRY(
+        tern_db_may_miss(write_for_replica(db, "DELETE FROM downloads WHERE to_replica = ?", id)));
+    return write_for_replica(db, "DELETE FROM replicas WHERE id = ?", id);
 }
 
 static enum tern_result list_ids(struct tern_query query, uint8_t (*ids)[TERN_SHA256_SIZE],

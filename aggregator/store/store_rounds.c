@@ -239,7 +239,7 @@ enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t received, uint3
 
 // Finds the last round from which no version will be made again: the round that made the checkpoint. Without a checkpoint,
 // any round.
-static enum tern_result last_of_checkpoint(struct tern_db *db, uint32_t *last)
+static enum tern_result last_round_of_checkpoint(struct tern_db *db, uint32_t *last)
 {
     struct tern_db_version row = {.round = UINT32_MAX};
     enum tern_result found = tern_db_checkpoint(db, &row.version);
@@ -253,7 +253,7 @@ static enum tern_result last_of_checkpoint(struct tern_db *db, uint32_t *last)
 enum tern_result tern_db_prune(struct tern_db *db, uint32_t last)
 {
     uint32_t most = 0;
-    TERN_TRY(last_of_checkpoint(db, &most));
+    TERN_TRY(last_round_of_checkpoint(db, &most));
     return tern_query_post(tern_db_write(db,
                                          "UPDATE totals SET rounds_pruned = ?1"
                                          " WHERE rounds_pruned < ?1",
@@ -261,7 +261,7 @@ enum tern_result tern_db_prune(struct tern_db *db, uint32_t last)
 }
 
 // Finds the oldest body, if its round is pruned. NOT_FOUND
-static enum tern_result oldest(struct tern_db *db, uint64_t *id, uint64_t *len)
+static enum tern_result find_oldest_body(struct tern_db *db, uint64_t *id, uint64_t *len)
 {
     struct tern_query query = tern_db_read(
         db,
@@ -290,7 +290,7 @@ static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *mo
     for (unsigned i = 0; i < BODIES_AT_ONCE && dropped < bytes; i++) {
         uint64_t id = 0;
         uint64_t len = 0;
-        const enum tern_result found = oldest(db, &id, &len);
+        const enum tern_result found = find_oldest_body(db, &id, &len);
         if (found == TERN_ERR_NOT_FOUND) {
             *more = false;
             return TERN_OK;
@@ -328,7 +328,7 @@ static const char *const drops_of_round[] = {
 };
 
 // Finds the next round whose rows retention may drop. NOT_FOUND
-static enum tern_result next_of_rows(struct tern_db *db, uint32_t newest, uint32_t *round)
+static enum tern_result next_round_to_drop(struct tern_db *db, uint32_t newest, uint32_t *round)
 {
     static const char text[] =
         "SELECT rows_pruned + 1 FROM totals WHERE rows_pruned < rounds_pruned"
@@ -339,7 +339,7 @@ static enum tern_result next_of_rows(struct tern_db *db, uint32_t newest, uint32
 static enum tern_result drop_rows(struct tern_db *db, uint32_t newest, bool *more)
 {
     uint32_t round = 0;
-    const enum tern_result next = next_of_rows(db, newest, &round);
+    const enum tern_result next = next_round_to_drop(db, newest, &round);
     *more = next == TERN_OK;
     if (next != TERN_OK) {
         return tern_db_may_miss(next);

@@ -51,7 +51,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct writer *out, const 
 }
 
 // Writes the column's name in SQL to `name` and returns it.
-static const char *name_of(const struct tern_column *column, char name[64])
+static const char *sql_name_of(const struct tern_column *column, char name[64])
 {
     snprintf(name, 64, "%s", column->name);
     for (char *at = name; *at != '\0'; at++) {
@@ -81,7 +81,7 @@ static void add_words(struct writer *out, const char *format, const char *hash, 
 static void add_column(struct writer *out, const struct tern_column *column, const char *format)
 {
     char name[64];
-    add_words(out, format, "#", name_of(column, name), "?");
+    add_words(out, format, "#", sql_name_of(column, name), "?");
 }
 
 // Writes `format` for each wanted column, with commas between them.
@@ -153,7 +153,7 @@ static void write_scan(struct writer *out, const struct tern_table *table)
     add_columns(out, table, is_id_or_key, "@");
 }
 
-static void write_next(struct writer *out, const struct tern_table *table)
+static void write_next_body(struct writer *out, const struct tern_table *table)
 {
     add_words(out, "SELECT id, length(@) FROM # WHERE id > ? ORDER BY id LIMIT 1", table->name,
               table->columns[1].name, "?");
@@ -254,7 +254,7 @@ static void write_text(struct writer *out, const struct tern_table_text *key,
         write_scan(out, table);
         break;
     case SHAPE_NEXT:
-        write_next(out, table);
+        write_next_body(out, table);
         break;
     case SHAPE_SUMS:
         write_sums(out, table, key->group);
@@ -380,7 +380,7 @@ static bool is_keyed(const struct tern_table *table)
 }
 
 // Runs the dialect's statement for each column of large values.
-static enum tern_result settle_large_values(struct tern_sql *sql, const struct tern_table *table)
+static enum tern_result alter_large_values(struct tern_sql *sql, const struct tern_table *table)
 {
     const char *statement = sql->driver->dialect.large_values;
     for (uint32_t i = 0; statement != NULL && i < table->count; i++) {
@@ -412,7 +412,7 @@ static enum tern_result create_table(struct tern_sql *sql, const struct tern_tab
     }
     add(&out, ") %s", dialect->options[is_keyed(table)]);
     TERN_TRY(sql->driver->run(sql, out.text));
-    return settle_large_values(sql, table);
+    return alter_large_values(sql, table);
 }
 
 // --- Binding and reading
@@ -659,8 +659,8 @@ enum tern_result tern_table_put_where(struct tern_db *db, const struct tern_tabl
 // statement writes all rows of a group, which are alike in table, shape and tail. Rows with the same key become one.
 
 #define GROUP_ROWS 256
-#define WAITING_BLOB 16384       // bytes of the largest BLOB that waits
-#define WAITING_BLOBS (1u << 20) // bytes of all values that wait
+#define DEFERRED_BLOB 16384       // bytes of the largest BLOB that waits
+#define DEFERRED_BLOBS (1u << 20) // bytes of all values that wait
 
 // How a group's rows are written.
 struct write {
@@ -674,7 +674,7 @@ struct tern_group {
     struct write write;
     const struct tern_column *blob; // column of kind BLOB; NULL: the table has none
     struct tern_group *next;
-    struct tern_group *next_waiting; // next group with rows, in the order of their first rows
+    struct tern_group *next_deferred; // next group with rows, in the order of their first rows
     uint32_t count;
     uint32_t keys[GROUP_ROWS]; // hashes of the rows' keys
     size_t row_bytes;
@@ -699,17 +699,17 @@ static void empty_group(struct tern_group *group)
     group->count = 0;
 }
 
-void tern_waiting_forget(struct tern_db *db)
+void tern_deferred_forget(struct tern_db *db)
 {
-    for (; db->waiting != NULL; db->waiting = db->waiting->next_waiting) {
-        empty_group(db->waiting);
+    for (; db->deferred != NULL; db->deferred = db->deferred->next_deferred) {
+        empty_group(db->deferred);
     }
-    db->waiting_blobs = 0;
+    db->deferred_blob_bytes = 0;
 }
 
-void tern_waiting_free(struct tern_db *db)
+void tern_deferred_free(struct tern_db *db)
 {
-    tern_waiting_forget(db);
+    tern_deferred_forget(db);
     for (struct tern_group *group = db->groups; group != NULL; group = db->groups) {
         db->groups = group->next;
         free(group->rows);
@@ -741,37 +741,37 @@ static enum tern_result write_rows(struct tern_db *db, const struct tern_group *
 
 // Reports a failure of waiting rows as TERN_ERR_IO, since NOT_FOUND or CONFLICT would seem to be about the statement
 // that made them be written.
-static enum tern_result fail_waiting(struct tern_db *db, const struct tern_group *group,
-                                     enum tern_result result)
+static enum tern_result fail_deferred(struct tern_db *db, const struct tern_group *group,
+                                      enum tern_result result)
 {
     char sentence[sizeof db->sql->error];
     memcpy(sentence, db->sql->error, sizeof sentence);
     snprintf(db->sql->error, sizeof sentence, "%.200s (rows of %s)", sentence,
              group->write.table->name);
     db->sql->doomed = true;
-    tern_waiting_forget(db);
+    tern_deferred_forget(db);
     return result == TERN_ERR_BUSY || result == TERN_ERR_NO_MEMORY ? result : TERN_ERR_IO;
 }
 
 static enum tern_result flush_until(struct tern_db *db, const struct tern_group *last)
 {
-    while (db->waiting != NULL) {
-        struct tern_group *group = db->waiting;
+    while (db->deferred != NULL) {
+        struct tern_group *group = db->deferred;
         const enum tern_result result = write_rows(db, group, group->rows, group->count);
         if (result != TERN_OK) {
-            return fail_waiting(db, group, result);
+            return fail_deferred(db, group, result);
         }
         empty_group(group);
-        db->waiting = group->next_waiting;
+        db->deferred = group->next_deferred;
         if (group == last) {
             return TERN_OK;
         }
     }
-    db->waiting_blobs = 0;
+    db->deferred_blob_bytes = 0;
     return TERN_OK;
 }
 
-enum tern_result tern_waiting_flush(struct tern_db *db)
+enum tern_result tern_deferred_flush(struct tern_db *db)
 {
     return flush_until(db, NULL);
 }
@@ -781,7 +781,8 @@ struct tern_query tern_db_read(struct tern_db *db, const char *text,
                                const struct tern_sql_value *parameters)
 {
     const struct tern_group *last = NULL;
-    for (const struct tern_group *group = db->waiting; group != NULL; group = group->next_waiting) {
+    for (const struct tern_group *group = db->deferred; group != NULL;
+         group = group->next_deferred) {
         last = strstr(text, group->write.table->name) != NULL ? group : last;
     }
     const enum tern_result flushed = last != NULL ? flush_until(db, last) : TERN_OK;
@@ -792,7 +793,7 @@ struct tern_query tern_db_read(struct tern_db *db, const char *text,
 struct tern_query tern_db_write(struct tern_db *db, const char *text,
                                 const struct tern_sql_value *parameters)
 {
-    const enum tern_result flushed = tern_waiting_flush(db);
+    const enum tern_result flushed = tern_deferred_flush(db);
     return flushed == TERN_OK ? tern_query_write(db->sql, text, parameters)
                               : (struct tern_query){.sql = db->sql, .result = flushed};
 }
@@ -841,9 +842,10 @@ static struct tern_group *group_of(struct tern_db *db, const struct write *write
 // Two groups of one table never wait at the same time, so that writes to a row keep their order.
 static enum tern_result flush_others(struct tern_db *db, const struct tern_group *one)
 {
-    for (const struct tern_group *group = db->waiting; group != NULL; group = group->next_waiting) {
+    for (const struct tern_group *group = db->deferred; group != NULL;
+         group = group->next_deferred) {
         if (group != one && strcmp(group->write.table->name, one->write.table->name) == 0) {
-            return tern_waiting_flush(db);
+            return tern_deferred_flush(db);
         }
     }
     return TERN_OK;
@@ -932,11 +934,11 @@ static enum tern_result check_row(struct tern_db *db, const struct tern_table *t
 
 static void append_group(struct tern_db *db, struct tern_group *group)
 {
-    struct tern_group **end = &db->waiting;
+    struct tern_group **end = &db->deferred;
     while (*end != NULL) {
-        end = &(*end)->next_waiting;
+        end = &(*end)->next_deferred;
     }
-    group->next_waiting = NULL;
+    group->next_deferred = NULL;
     *end = group;
 }
 
@@ -951,8 +953,8 @@ static void *keep_row(struct tern_db *db, struct tern_group *group, const void *
         merge_row(group, kept, row);
         return kept;
     }
-    if (group->count == GROUP_ROWS || db->waiting_blobs > WAITING_BLOBS) {
-        *result = tern_waiting_flush(db);
+    if (group->count == GROUP_ROWS || db->deferred_blob_bytes > DEFERRED_BLOBS) {
+        *result = tern_deferred_flush(db);
     }
     if (*result != TERN_OK) {
         return NULL;
@@ -980,11 +982,11 @@ static enum tern_result copy_blob(struct tern_db *db, struct tern_blob_column *b
         memcpy(copy, blob->data, blob->len);
     }
     blob->data = copy;
-    db->waiting_blobs += blob->len;
+    db->deferred_blob_bytes += blob->len;
     return TERN_OK;
 }
 
-static enum tern_result let_wait(struct tern_db *db, const struct write *write, const void *row)
+static enum tern_result defer_write(struct tern_db *db, const struct write *write, const void *row)
 {
     if (db->sql->in_transaction && db->sql->doomed) {
         return TERN_ERR_IO; // tern_db_error() still names the write that failed
@@ -996,8 +998,8 @@ static enum tern_result let_wait(struct tern_db *db, const struct write *write, 
         return tern_sql_fail(db->sql, TERN_ERR_NO_MEMORY, "there is not enough memory");
     }
     TERN_TRY(flush_others(db, group));
-    if (group->blob != NULL && blob_of(group, (void *)(uintptr_t)row)->len > WAITING_BLOB) {
-        TERN_TRY(tern_waiting_flush(db));
+    if (group->blob != NULL && blob_of(group, (void *)(uintptr_t)row)->len > DEFERRED_BLOB) {
+        TERN_TRY(tern_deferred_flush(db));
         return write_rows(db, group, row, 1);
     }
     void *kept = keep_row(db, group, row, &result);
@@ -1006,24 +1008,24 @@ static enum tern_result let_wait(struct tern_db *db, const struct write *write, 
 
 enum tern_result tern_table_add(struct tern_db *db, const struct tern_table *table, const void *row)
 {
-    return let_wait(db, &(struct write){table, SHAPE_ADD_ROWS, "", false}, row);
+    return defer_write(db, &(struct write){table, SHAPE_ADD_ROWS, "", false}, row);
 }
 
 enum tern_result tern_table_put(struct tern_db *db, const struct tern_table *table, const void *row)
 {
-    return let_wait(db, &(struct write){table, SHAPE_PUT_ROWS, "", false}, row);
+    return defer_write(db, &(struct write){table, SHAPE_PUT_ROWS, "", false}, row);
 }
 
 enum tern_result tern_table_update(struct tern_db *db, const struct tern_table *table,
                                    const void *row, const char *tail)
 {
-    return let_wait(db, &(struct write){table, SHAPE_UPDATE_ROWS, tail, true}, row);
+    return defer_write(db, &(struct write){table, SHAPE_UPDATE_ROWS, tail, true}, row);
 }
 
 enum tern_result tern_table_change(struct tern_db *db, const struct tern_table *table,
                                    const void *row)
 {
-    return let_wait(db, &(struct write){table, SHAPE_UPDATE_ROWS, "", false}, row);
+    return defer_write(db, &(struct write){table, SHAPE_UPDATE_ROWS, "", false}, row);
 }
 
 // --- Reading and writing whole tables

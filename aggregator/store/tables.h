@@ -95,10 +95,10 @@ struct tern_db {
     size_t text_count;
     uint8_t *manifest; // malloc'ed at the first use; NULL = not read, or there is none
     size_t manifest_len;
-    char *metadata;             // as manifest
-    struct tern_group *groups;  // rows that wait for the commit, by how they are written (tables.c)
-    struct tern_group *waiting; // list of the groups with rows
-    size_t waiting_blobs;       // bytes of all BLOB values that wait
+    char *metadata;            // as manifest
+    struct tern_group *groups; // rows that wait for the commit, by how they are written (tables.c)
+    struct tern_group *deferred; // list of the groups with rows
+    size_t deferred_blob_bytes;  // bytes of all BLOB values that wait
     // Cached values of the database. tern_db_refresh() drops them if another program may have changed them.
     bool is_current;
     bool knows_dropped;    // `dropped` was read
@@ -162,9 +162,9 @@ TERN_MUST_USE enum tern_result tern_table_change(struct tern_db *db, const struc
                                                  const void *row);
 
 // Writes the rows that wait. TERN_ERR_IO (_BUSY, _NO_MEMORY)  one of them was refused: the transaction cannot be committed
-TERN_MUST_USE enum tern_result tern_waiting_flush(struct tern_db *db);
-void tern_waiting_forget(struct tern_db *db); // drops the rows that wait, after a rollback
-void tern_waiting_free(struct tern_db *db);
+TERN_MUST_USE enum tern_result tern_deferred_flush(struct tern_db *db);
+void tern_deferred_forget(struct tern_db *db); // drops the rows that wait, after a rollback
+void tern_deferred_free(struct tern_db *db);
 // As tern_query_read() and _write(). First write the waiting rows that the statement may depend on.
 struct tern_query tern_db_read(struct tern_db *db, const char *text,
                                const struct tern_sql_value *parameters);

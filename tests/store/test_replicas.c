@@ -108,11 +108,11 @@ TEST(dropping_takes_the_downloads_along)
     assert_ok(f, tern_db_replica_suspects(f->db, ids, 8, &count));
     assert_int_equal(count, 1);
     assert_int_equal(ids[0][0], 3);
-    assert_int_equal(tern_db_edge_find(f->db, get(f, 3).id, 4, "3lc:s=1", &edge),
+    assert_int_equal(tern_db_delta_find(f->db, get(f, 3).id, 4, "3lc:s=1", &edge),
                      TERN_ERR_NOT_FOUND);
-    assert_ok(f, tern_db_edge_find(f->db, get(f, 1).id, 3, "3lc:s=1", &edge));
+    assert_ok(f, tern_db_delta_find(f->db, get(f, 1).id, 3, "3lc:s=1", &edge));
     assert_int_equal(edge.to_replica[0], 3);
-    assert_ok(f, tern_db_edge_find(f->db, get(f, 1).id, 2, "3lc:s=1", &edge));
+    assert_ok(f, tern_db_delta_find(f->db, get(f, 1).id, 2, "3lc:s=1", &edge));
     assert_int_equal(edge.to_replica[0], 2);
     assert_ok(f, tern_db_replica_unused(f->db, UINT32_MAX, ids, 8, &count));
     assert_int_equal(count, 2);
@@ -152,11 +152,11 @@ TEST(an_edge_is_found_by_its_ends_and_codec)
     struct fixture *f = *state;
     struct tern_db_download edge;
     put_tree(f);
-    assert_ok(f, tern_db_edge_find(f->db, get(f, 1).id, 3, "3lc:s=1", &edge));
+    assert_ok(f, tern_db_delta_find(f->db, get(f, 1).id, 3, "3lc:s=1", &edge));
     assert_int_equal(edge.to_replica[0], 3);
-    assert_int_equal(tern_db_edge_find(f->db, get(f, 1).id, 3, "float32", &edge),
+    assert_int_equal(tern_db_delta_find(f->db, get(f, 1).id, 3, "float32", &edge),
                      TERN_ERR_NOT_FOUND);
-    assert_int_equal(tern_db_edge_find(f->db, get(f, 1).id, 4, "3lc:s=1", &edge),
+    assert_int_equal(tern_db_delta_find(f->db, get(f, 1).id, 4, "3lc:s=1", &edge),
                      TERN_ERR_NOT_FOUND);
     assert_int_equal(tern_db_snapshot_find(f->db, 3, "3lc:s=1", &edge), TERN_ERR_NOT_FOUND);
     assert_ok(f, tern_db_commit(f->db));
