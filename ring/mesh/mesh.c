@@ -324,7 +324,7 @@ static bool queue_frame(struct connection *connection, enum tern_ring_frame_type
     }
     if (connection->out.len + len > connection->config->most_queued ||
         !make_room(&connection->out, len)) {
-        lose(connection, "it does not read: too many bytes wait to be sent");
+        lose(connection, "the peer does not read: too many bytes wait to be sent");
         return false;
     }
     tern_ring_head_write(&(struct tern_ring_head){type, epoch, (uint32_t)(head_len + body_len)},
@@ -341,7 +341,7 @@ static void lose_after_io(struct connection *connection, enum tern_ring_io io)
 {
     char why[TERN_RING_TLS_WHY_MAX] = "the connection was cut";
     if (io == TERN_RING_IO_END) {
-        snprintf(why, sizeof why, "it closed the connection");
+        snprintf(why, sizeof why, "the peer closed the connection");
     } else if (!connection->has_received_frame) {
         tern_ring_tls_explain(connection->tls, why);
     }
@@ -380,7 +380,7 @@ static bool read_head(struct connection *connection)
     if (tern_ring_head_read(in->head_bytes, &connection->config->limits, &in->head, &why) !=
         TERN_OK) {
         char sentence[TERN_RING_TLS_WHY_MAX];
-        snprintf(sentence, sizeof sentence, "it sent %s", why);
+        snprintf(sentence, sizeof sentence, "the peer sent %s", why);
         lose(connection, sentence);
         return false;
     }
@@ -410,7 +410,7 @@ static bool store_terms(struct connection *connection)
 {
     struct incoming_frame *in = &connection->in;
     if (connection->terms != NULL) {
-        lose(connection, "it sent its settings twice");
+        lose(connection, "the peer sent its settings twice");
         return false;
     }
     in->body[in->head.len] = '\0';
@@ -720,14 +720,15 @@ static void assign_pending(struct tern_ring_mesh *mesh, uint32_t index, uint64_t
     mesh->pending[index] = NULL;
     if (peer <= mesh->self || peer >= mesh->peers->count) {
         log_refusal(mesh, name,
-                    peer < mesh->peers->count ? "it dialled this peer instead of waiting to be "
-                                                "dialled; use the same ring.peers on both"
-                                              : "its certificate names no peer in ring.peers");
+                    peer < mesh->peers->count
+                        ? "the peer dialled this peer instead of waiting to be "
+                          "dialled; use the same ring.peers on both"
+                        : "the peer's certificate names no peer in ring.peers");
         free_connection(connection);
         return;
     }
     if (mesh->slots[peer].connection != NULL) {
-        lose(mesh->slots[peer].connection, "it has connected again");
+        lose(mesh->slots[peer].connection, "the peer has connected again");
         clear_lost(mesh, peer, now_ms);
     }
     mesh->slots[peer].connection = connection;
@@ -743,7 +744,8 @@ static void check_dialled(struct tern_ring_mesh *mesh, uint32_t peer)
         set_opened(mesh, peer);
         return;
     }
-    snprintf(why, sizeof why, "its certificate names %s", name[0] != '\0' ? name : "no peer");
+    snprintf(why, sizeof why, "the peer's certificate names %s",
+             name[0] != '\0' ? name : "no peer");
     lose(connection, why);
 }
 
@@ -772,7 +774,7 @@ static void advance_peer(struct tern_ring_mesh *mesh, uint32_t peer, uint64_t no
         slot->why[0] = '\0';
     }
     if (is_overdue(mesh, slot->connection, now_ms)) {
-        lose(slot->connection, "it does not finish the handshake");
+        lose(slot->connection, "the peer does not finish the handshake");
     }
     if (is_in_state(slot->connection, LOST)) {
         clear_lost(mesh, peer, now_ms);
@@ -787,7 +789,7 @@ static void advance_pending(struct tern_ring_mesh *mesh, uint32_t index, uint64_
     }
     advance(connection, now_ms);
     if (is_overdue(mesh, connection, now_ms)) {
-        lose(connection, "it does not finish the handshake");
+        lose(connection, "the peer does not finish the handshake");
     }
     if (is_in_state(connection, OPEN)) {
         assign_pending(mesh, index, now_ms);

@@ -300,20 +300,21 @@ void tern_ring_tls_explain(const struct tern_ring_tls_session *session,
     if (flags != 0 && flags != UINT32_MAX) {
         mbedtls_x509_crt_verify_info(text, sizeof text, "", flags);
         text[strcspn(text, "\n")] = '\0';
-        snprintf(why, TERN_RING_TLS_WHY_MAX, "its certificate is refused: %s",
+        snprintf(why, TERN_RING_TLS_WHY_MAX, "the peer's certificate is refused: %s",
                  (flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0
                      ? "the CA in ring.ca has not signed it"
                      : text);
     } else if (session->error == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
-        snprintf(why, TERN_RING_TLS_WHY_MAX,
-                 "it refused the handshake, probably because of this peer's certificate; compare "
-                 "ring.ca of both peers, and read its log");
+        snprintf(
+            why, TERN_RING_TLS_WHY_MAX,
+            "the peer refused the handshake, probably because of this peer's certificate; compare "
+            "ring.ca of both peers, and read its log");
     } else if (session->cut) {
         snprintf(why, TERN_RING_TLS_WHY_MAX,
-                 "it cut the connection in the handshake, probably because of this peer's "
+                 "the peer cut the connection in the handshake, probably because of this peer's "
                  "certificate; compare ring.ca of both peers, and read its log");
     } else if (io_of(session->error) == TERN_RING_IO_END) {
-        snprintf(why, TERN_RING_TLS_WHY_MAX, "it has closed the connection");
+        snprintf(why, TERN_RING_TLS_WHY_MAX, "the peer has closed the connection");
     } else {
         mbedtls_strerror(session->error, text, sizeof text);
         snprintf(why, TERN_RING_TLS_WHY_MAX, "TLS failed: %s", text);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SOME_DIFFER "its peers, model, seed, codec or learning rate differ"
+#define SOME_DIFFER "the list of peers, model, seed, codec or learning rate differs"
 #define SET_ALIKE                                                                                  \
     "set ring.peers, model, seed, codec and learning_rate to the same values on all peers"
 #define POLL_MS 100u
@@ -183,7 +183,7 @@ static uint64_t still_connected(const struct run *run)
 static void drop_silent(const struct run *run, uint32_t peer)
 {
     char text[64];
-    snprintf(text, sizeof text, "it did not answer in %" PRIu64 " s",
+    snprintf(text, sizeof text, "the peer did not answer in %" PRIu64 " s",
              run->agreement->timeout_ms / 1000);
     tern_ring_mesh_drop(run->agreement->mesh, peer, text);
 }

@@ -73,7 +73,7 @@ static enum tern_result poll_mesh(struct round *round)
 static enum tern_result drop_overdue(struct round *round, uint32_t peer, const char *what)
 {
     char why[TERN_RING_MESH_WHY_MAX];
-    snprintf(why, sizeof why, "it %s in %" PRIu64 " s", what, round->timeout_ms / 1000);
+    snprintf(why, sizeof why, "the peer %s in %" PRIu64 " s", what, round->timeout_ms / 1000);
     tern_ring_mesh_drop(round->mesh, peer, why);
     return TERN_AGAIN;
 }
@@ -114,7 +114,7 @@ static enum tern_result check_frame(struct round *round, uint32_t peer,
     }
     if (head->epoch > round->epoch ||
         (head->epoch == round->epoch && head->type == TERN_RING_MODEL)) {
-        tern_ring_mesh_drop(round->mesh, peer, "it sent a frame out of turn");
+        tern_ring_mesh_drop(round->mesh, peer, "the peer sent a frame out of order");
         return TERN_AGAIN;
     }
     tern_ring_mesh_discard(round->mesh, peer);
@@ -182,7 +182,7 @@ static enum tern_result receive_block(struct round *round, uint32_t peer, uint32
     const uint8_t *body = NULL;
     TERN_TRY(wait_for(round, peer, next, TERN_RING_BLOCK, &head, &body));
     if (tern_get_le16(body) != step || tern_get_le16(body + 2) != block) {
-        return refuse_block(round, peer, "it sent a block out of turn");
+        return refuse_block(round, peer, "the peer sent a block out of order");
     }
     *payload = body + TERN_RING_BLOCK_HEAD_SIZE;
     *len = head->len - TERN_RING_BLOCK_HEAD_SIZE;
@@ -221,14 +221,14 @@ static enum tern_result do_step(struct round *round, const struct circle *circle
     }
     TERN_TRY(receive_block(round, previous, next, step, taken, &payload, &len));
     if (len > exchange->in_size) {
-        return refuse_block(round, previous, "it sent a block that is too long");
+        return refuse_block(round, previous, "the peer sent a block that is too long");
     }
     memcpy(exchange->in, payload, len);
     tern_ring_mesh_discard(round->mesh, previous);
     TERN_TRY(finish_sending(round, next, start_ms));
     const enum tern_result result = tern_ring_exchange_decode(exchange, len);
     if (result != TERN_OK && result != TERN_AGAIN) {
-        return refuse_block(round, previous, "it sent a damaged block");
+        return refuse_block(round, previous, "the peer sent a damaged block");
     }
     return result == TERN_OK
                ? forward_to_follower(round, follower, taken, exchange->out, exchange->out_len)
@@ -268,7 +268,7 @@ static enum tern_result receive_sum(struct round *round, const struct circle *ci
         TERN_TRY(receive_block(round, previous, is_last ? previous : follower, INTO_GROUP, block,
                                &payload, &len));
         if (tern_ring_block_decode(part, block, payload, len, sum) != TERN_OK) {
-            return refuse_block(round, previous, "it sent a damaged block");
+            return refuse_block(round, previous, "the peer sent a damaged block");
         }
         TERN_TRY(forward_to_follower(round, follower, block, payload, len));
         tern_ring_mesh_discard(round->mesh, previous);
@@ -459,7 +459,7 @@ static enum tern_result fetch_model(struct node *node, struct round *round, uint
     TERN_TRY(receive_model(round, peer_at(node, from), &model));
     if (tern_ring_model_read(&node->next, model, chosen->model) != TERN_OK) {
         tern_ring_mesh_drop(node->config->mesh, peer_at(node, from),
-                            "it sent another model than its hello announced");
+                            "the peer sent another model than its hello announced");
         return TERN_AGAIN;
     }
     tern_ring_mesh_discard(node->config->mesh, peer_at(node, from));

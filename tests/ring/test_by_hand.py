@@ -167,12 +167,12 @@ class ByHand(unittest.TestCase):
         # One that says them twice is cut; what is no text of this kind is as nothing.
         wrong.send(TERMS, 0, b"codec int8\n")
         wrong.send(TERMS, 0, b"codec int8\n")
-        self.refused(wrong, "it sent its settings twice")
-        for said, why in ((b"\0codec int8\n", "its peers, model, seed, codec or learning rate differ; set"),
+        self.refused(wrong, "the peer sent its settings twice")
+        for said, why in ((b"\0codec int8\n", "the list of peers, model, seed, codec or learning rate differs; set"),
                           (b"\xff\x1b[2J codec\ncodec\ncodec \x1b[2Jint8\nseed 1\nmore 5", r"ring\.codec is \?\[2Jint8 there and float32 here; set"),
                           (b"codec " + b"x" * 8186, r"ring\.codec is x{96}\.\.\. there and float32 here; set"),
                           (b"model mlp:9 00\nseed 2", "ring.model is mlp:9 there and mlp:24-32-8 here; ring.seed is 2 there and 1 here; set"),
-                          (b"\n\n\n", "its peers, model, seed, codec or learning rate differ; set")):
+                          (b"\n\n\n", "the list of peers, model, seed, codec or learning rate differs; set")):
             with self.subTest(said=said):
                 stranger = Hand(self.ring, "p1")
                 stranger.send(TERMS, 0, said)
@@ -293,12 +293,12 @@ class ByHand(unittest.TestCase):
 
     def test_what_is_out_of_turn_is_refused(self):
         good = self.pieces(VALUES * 2 // 3, VALUES, 1.0)
-        for frame, why in (((BLOCK, 1, struct.pack("<HH", 1, 2) + good), "it sent a block out of turn"),
-                           ((BLOCK, 1, struct.pack("<HH", 0, 1) + good), "it sent a block out of turn"),
-                           ((BLOCK, 2, struct.pack("<HH", 0, 2) + good), "it sent a frame out of turn"),
-                           ((MODEL, 1, bytes(4 + 3 * 4 + 4 * VALUES)), "it sent a frame out of turn"),
-                           ((BLOCK, 1, struct.pack("<HH", 0, 2) + good[:-1]), "it sent a damaged block"),
-                           ((BLOCK, 1, struct.pack("<HH", 0, 2) + good + b"\0"), "it sent a damaged block")):
+        for frame, why in (((BLOCK, 1, struct.pack("<HH", 1, 2) + good), "the peer sent a block out of order"),
+                           ((BLOCK, 1, struct.pack("<HH", 0, 1) + good), "the peer sent a block out of order"),
+                           ((BLOCK, 2, struct.pack("<HH", 0, 2) + good), "the peer sent a frame out of order"),
+                           ((MODEL, 1, bytes(4 + 3 * 4 + 4 * VALUES)), "the peer sent a frame out of order"),
+                           ((BLOCK, 1, struct.pack("<HH", 0, 2) + good[:-1]), "the peer sent a damaged block"),
+                           ((BLOCK, 1, struct.pack("<HH", 0, 2) + good + b"\0"), "the peer sent a damaged block")):
             with self.subTest(why=why):
                 self.setUp()
                 self.start()
@@ -322,7 +322,7 @@ class ByHand(unittest.TestCase):
                 self.views(1, 7)
                 self.hands[1].send(MODEL, 1, sent)
                 if not ends:
-                    self.refused(self.hands[1], "it sent another model than its hello announced")
+                    self.refused(self.hands[1], "the peer sent another model than its hello announced")
                     self.assertNotIn("model-fetched", self.ring.log("p0"))
                     continue
                 self.ring.wait_for("p0", "event=model-fetched version=1 from=\"p2 ")

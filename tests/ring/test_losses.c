@@ -318,7 +318,7 @@ void tern_ring_tls_explain(const struct tern_ring_tls_session *session,
                            char why[TERN_RING_TLS_WHY_MAX])
 {
     (void)session;
-    snprintf(why, TERN_RING_TLS_WHY_MAX, "it has closed the connection");
+    snprintf(why, TERN_RING_TLS_WHY_MAX, "the peer has closed the connection");
 }
 
 bool tern_ring_tls_has_more(const struct tern_ring_tls_session *session)

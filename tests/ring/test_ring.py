@@ -129,7 +129,7 @@ class Rings(Case):
             self.assertIn("event=peer-refused", ring.log("p0"))
             for name in ("p0", "p1"):
                 refused = [line for line in ring.log(name).splitlines() if "event=peer-refused" in line]
-                self.assertIn('why="its certificate is refused: the CA in ring.ca has not signed it"', refused[0])
+                self.assertIn('why="the peer\'s certificate is refused: the CA in ring.ca has not signed it"', refused[0])
                 self.assertLessEqual(len(refused), 2)  # it dials three times a second
             self.assertNotEqual(ring.processes["p2"].wait(PATIENCE), 0)
             self.assertNotIn("event=round", ring.log("p2"))
@@ -139,7 +139,7 @@ class Rings(Case):
             self.assertLess(len(said), 20, ring.log("p2"))
             for line in ring.log("p2").splitlines():
                 if "Connection refused" not in line and "event=peer-" in line:
-                    self.assertRegex(line, "because of this peer's certificate; compare ring.ca|it closed the connection")
+                    self.assertRegex(line, "because of this peer's certificate; compare ring.ca|the peer closed the connection")
                 self.assertNotIn("nternal error", line)
 
     def test_a_foreign_ca_is_said_as_such(self):
@@ -151,7 +151,7 @@ class Rings(Case):
             self.assertEqual(ring.processes["p2"].wait(PATIENCE), 1)
             for other in ("p0", "p1"):
                 self.assertRegex(ring.log("p2"), rf'event=peer-not-reached peer="{other} [^"]*" '
-                                 'why="its certificate is refused: the CA in ring.ca has not signed it"')
+                                 'why="the peer\'s certificate is refused: the CA in ring.ca has not signed it"')
             self.assertNotIn("nternal error", "".join(map(ring.log, ring.names)))
 
     def test_a_certificate_of_another_peer_is_not_taken_for_it(self):
@@ -162,7 +162,7 @@ class Rings(Case):
             ring.start("p2")
             ring.start("p0", **{"ring.peers": "swapped.txt", "ring.certificate": "false.crt", "ring.key": "false.key"})
             self.assertEqual(ring.processes["p2"].wait(PATIENCE), 1)
-            self.assertIn("its certificate names p1", ring.log("p2"))
+            self.assertIn("the peer's certificate names p1", ring.log("p2"))
 
     def test_peers_with_other_settings_are_named(self):
         for key, value, here in (("ring.model", "mlp:24-16-8", "mlp:24-32-8"), ("ring.codec", "int8", "float32"),
@@ -361,8 +361,8 @@ class Losses(Case):
             for name in ("p0", "p2"):
                 ring.wait_for(name, "members=2")
             named = [ring.log(name) for name in ("p0", "p2")]
-            self.assertTrue(any(f'peer="p1 (127.0.0.1:{ring.ports[1]})" why="it did not answer in 2 s"' in log or
-                                f'peer="p1 (127.0.0.1:{ring.ports[1]})" why="it did not read what was sent to it '
+            self.assertTrue(any(f'peer="p1 (127.0.0.1:{ring.ports[1]})" why="the peer did not answer in 2 s"' in log or
+                                f'peer="p1 (127.0.0.1:{ring.ports[1]})" why="the peer did not read what was sent to it '
                                 'in 2 s"' in log for log in named), named)
             # It comes in again once it goes on.
             before = max(ring.rounds("p0"))
