@@ -276,6 +276,7 @@ static float *scratch_of(void *ctx, uint32_t count)
             most = mean->model->segments[i].count > most ? mean->model->segments[i].count : most;
         }
         mean->scratch = malloc((size_t)most * sizeof *mean->scratch);
+        tern_large_pages(mean->scratch, (size_t)most * sizeof *mean->scratch);
     }
     return mean->scratch;
 }

@@ -66,6 +66,7 @@ static float *memory_for_values(void *ctx, uint32_t count)
     struct tern_reading *reading = ctx;
     const size_t bytes = count * sizeof(float);
     reading->decoding = has_room(reading->room, bytes) ? malloc(bytes) : NULL;
+    tern_large_pages(reading->decoding, bytes);
     return reading->decoding;
 }
 
