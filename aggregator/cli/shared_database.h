@@ -32,7 +32,7 @@ bool tern_standby_find_leader(struct tern_db *db, struct tern_db_node *leader);
 int tern_standby_wait(struct tern_cli *cli, struct tern_db *db,
                       const struct tern_standby_ports *ports, bool *stopped);
 
-// Writes "NAME (NUMBER) at ADDRESS" for people. NUMBER identifies the process; its log has the same number. Returns text.
+// Writes "NAME (NUMBER) at ADDRESS" for people. NUMBER identifies the process. Returns text.
 #define TERN_STANDBY_NAME_MAX 160
 const char *tern_standby_name(const struct tern_db_node *node, char text[TERN_STANDBY_NAME_MAX]);
 

@@ -1,5 +1,5 @@
 // A client's codecs and memory, as its last check-in announced them. A small device has few codecs and little memory;
-// the planner must not give it more. Called by catchup.c and federation/. Pure; reentrant.
+// the planner must not give it more. catchup.c, search.c and federation/ call it. Pure; reentrant.
 #ifndef TERN_ABILITIES_H
 #define TERN_ABILITIES_H
 

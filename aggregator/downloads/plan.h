@@ -1,4 +1,4 @@
-// Chooses the cheapest downloads that bring a client up to date. Called by catchup.c for every task. Pure; reentrant.
+// Chooses the cheapest downloads that bring a client up to date. catchup.c and search.c call it. Pure; reentrant.
 //
 // tern_plan_choose() considers only the trunk: the chain of the versions' deltas, and snapshots. It serves evaluators,
 // and all clients with downloads.plan = trunk. tern_plan_cheapest() also considers downloads made for one client, and

@@ -925,8 +925,7 @@ static enum tern_result check_client(struct tern_service *service,
     return result;
 }
 
-// A leader writes to the database twice a second. After this time without a write, another aggregator may have become
-// the leader.
+// A leader begins a transaction twice a second. After this time without one, another aggregator may have become the leader.
 #define CURRENT_MS 1000
 
 // Whether the client may have enrolled while another aggregator was the leader, so that this aggregator has not loaded

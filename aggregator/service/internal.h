@@ -4,7 +4,7 @@
 #define TERN_SERVICE_INTERNAL_H
 
 #include "hosted/log.h"
-#include "service/gate.h"
+#include "service/front.h"
 #include "service/requests.h"
 #include "service/service.h"
 #include <pthread.h>

@@ -124,8 +124,9 @@ def case(wrong, alerts):
 
 
 def labels(alert):
-    extra = {"TernDown": {"job": "tern"}, "TernIdentityCloned": {"anomaly": "cloned"}}.get(alert, {})
-    return {"severity": "critical" if alert in CRITICAL else "warning", "instance": "a", **extra}
+    # A federation is down when no aggregator of its job answers; all else is said of one.
+    of = {"TernDown": {"job": "tern"}, "TernIdentityCloned": {"instance": "a", "anomaly": "cloned"}}.get(alert, {"instance": "a"})
+    return {"severity": "critical" if alert in CRITICAL else "warning", **of}
 
 
 def alerts_fire_when_they_should(folder):

@@ -11,7 +11,7 @@ import socket
 import time
 
 from harness import BIN, PATIENCE, Aggregator, Workspace, check, main, run, skip
-from nodes import Node, cluster, give_up, wait_until
+from nodes import Node, cluster, give_up, port_to_keep, wait_until
 
 CLIENTS = 2
 ROUNDS = 40
@@ -92,7 +92,7 @@ def test():
         skip("there is no PostgreSQL here")
     with cluster.Cluster() as postgres, Workspace() as workspace:
         first = Aggregator(workspace, {**SETTINGS, "store": {"url": postgres.url("&application_name=one")}}).start()
-        two, three = Node(first, "two", postgres.url(), first.port), Node(first, "three", postgres.url(), 0)
+        two, three = Node(first, "two", postgres.url(), first.port), Node(first, "three", postgres.url(), port_to_keep())
         two.start()
         two.waits()
         check(not keeps_dead_rows(postgres, "two"), "who stands by keeps all dead rows of the database")
@@ -109,6 +109,7 @@ def test():
         check(deadline == "540000", f"it leads with the deadline that it was started with: {deadline}")
         three.start()
         three.waits()
+        check(not listens(three.port) and not (three.state / "admin.sock").exists(), "one that stands by listens")
         check(nodes(first) == [("two", True), ("three", False)], f"status lists {nodes(first)}")
         two.process.send_signal(signal.SIGSTOP)
         three.leads()

@@ -1,5 +1,5 @@
 // Whose token it is, and the allowance of an address to enrol.
-#include "service/gate.h"
+#include "service/front.h"
 #include "tests/cases.h"
 
 #include <string.h>

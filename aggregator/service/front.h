@@ -1,8 +1,8 @@
 // Authenticates clients by bearer tokens and pre-shared keys, recognises join codes, and limits the rates of requests.
 // Listeners' threads call it before a body is read; the service thread loads it from the database. Any
 // thread, except allowances, which their owner locks.
-#ifndef TERN_GATE_H
-#define TERN_GATE_H
+#ifndef TERN_SERVICE_FRONT_H
+#define TERN_SERVICE_FRONT_H
 
 #include "http/http.h"
 #include "result.h"
