@@ -217,7 +217,11 @@ static enum tern_result parse_columns(struct tern_view_rows *rows, char why[TERN
         const size_t len = strcspn(at, ",");
         const size_t column = find(rows, at, len);
         if (len > 0 && at[len - 1] == '*') {
+            // A pattern may match nothing yet, for example metrics that no client has reported, but a row needs a column.
             TERN_TRY(show_pattern(rows, at, len - 1, NULL));
+            if (rows->shown_count == 0 && at[len] == '\0') {
+                return refuse_name(rows, at, len, why);
+            }
         } else if (column == SIZE_MAX) {
             return refuse_name(rows, at, len, why);
         } else {
@@ -331,6 +335,9 @@ static enum tern_result parse_where(struct tern_view_rows *rows, char why[TERN_V
         size_t column;
         const size_t name = strcspn(at, "=,");
         if (at[name] != '=') {
+            return refuse(why, "a condition is COLUMN=VALUE, not '%.60s'", at);
+        }
+        if (name > 0 && strchr("<>!", at[name - 1]) != NULL) {
             return refuse(why, "a condition is COLUMN=VALUE, not '%.60s'", at);
         }
         if (!begins_condition(rows, at, &column)) {

@@ -36,7 +36,7 @@ class Folder(State):
 def a_sample_becomes_a_model_and_settings():
     folder = Folder(table())
     said = folder.run("init", *OPTIONS, "--label", "state").text
-    assert re.search(r"\n  5\. What compression costs.*\n.*\n     \./tern experiment aggregator.ini --set fleet.clients=2 --set 'data.source=csv:pumps.csv,[^']*' "
+    assert re.search(r"\n  5\. What compression costs.*\n.*\n     TERN/tern experiment aggregator.ini --set fleet.clients=2 --set 'data.source=csv:pumps.csv,[^']*' "
                      r"--json default.json\n.* --set codec.codec=float32 --baseline default.json\n", said), said
     assert folder.written() == ["aggregator.ini", "client.ini", "scaling.csv", "tern-state"]
     for part in ("'time' is left out: its values are times or dates", "'site' is left out: its values are two different texts", "'fixed' is left out: it has one value",
@@ -439,6 +439,7 @@ def labels_that_may_be_none_are_asked_about():
     assert folder.written() == []
     said = folder.run("init", *OPTIONS, "--classes", "good|worn|dry, hot", says="the label is missing ('unknown')").text
     assert "Rows without a label or target: 1." in said and "add\n,missing=skip to data.source" in said, said
+    assert len(re.findall(r",missing=skip' --", said)) == 2, said  # the experiments of step 5 read the same file
     assert 'classes="good|worn|dry, hot"' in (folder.root / "client.ini").read_text()
     folder = Folder(re.sub(r"(?m)^(1700000007,.*),\"[^\"]*\"$", r"\1,unknown", table()))
     assert folder.run("init", *OPTIONS, "--classes", "good|worn|dry, hot|unknown", "--json").json["data"]["classes"] == 4
