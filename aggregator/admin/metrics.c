@@ -80,7 +80,7 @@ static void rounds(FILE *text, const struct tern_service_facts *facts)
     single(text, "round_members", "gauge", "Clients selected by the open round.",
            facts->federation.machine.member_count);
     single(text, "refused_cohorts", "gauge",
-           "Consecutive draws of members whose updates were all refused for their values.",
+           "Consecutive cohorts whose updates were all refused for their values.",
            facts->federation.refused_cohorts);
     single(text, "finished", "gauge", "1 after round.rounds rounds, or an early stop.",
            tern_round_finished(&facts->federation.machine));

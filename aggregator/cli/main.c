@@ -298,7 +298,7 @@ static const char revoke_help[] =
     "Exit code 4: the client was already revoked, or the code has no client that is not revoked.\n";
 
 static const char tag_help[] =
-    "Sets all tags of a client, and removes its other tags. Without tags, prints them.\n"
+    "Replaces all tags of a client by the given ones. Without tags, prints the client's tags.\n"
     "round.selection = tags:... uses the new tags from the next selection on, also in a running\n"
     "service.\n"
     "\n"

@@ -585,7 +585,7 @@ static void check_upstream(struct doctor *doctor)
     }
 }
 
-// Returns the hard limit of open files of a process, or else of this process.
+// Returns the hard limit of open files of a process; of this process if `process` is 0 or cannot be read.
 static uint64_t file_limit(long process)
 {
     char path[64];

@@ -141,8 +141,8 @@ static enum tern_result load_unreported(const struct tern_cli *cli, struct tern_
     const double bound = (double)TERN_UNRELIABLE;
     struct tern_db_unreported reliable;
     struct tern_db_unreported unreliable;
-    TERN_TRY(tern_db_unreported(db, 0.0, bound, &reliable));
-    TERN_TRY(tern_db_unreported(db, bound, 2.0, &unreliable));
+    TERN_TRY(tern_db_sum_unreported(db, 0.0, bound, &reliable));
+    TERN_TRY(tern_db_sum_unreported(db, bound, 2.0, &unreliable));
     const uint64_t others = counts->clients_revoked + counts->evaluators + unreliable.clients;
     const uint64_t trainers = counts->clients > others ? counts->clients - others : 0;
     *unreported = (struct unreported){.unreliable = unreliable.clients};

@@ -355,8 +355,8 @@ static uint64_t more_for_sums(const struct tern_exact_mean *mean,
     return more;
 }
 
-// Updates are held as readings while these take at most 1 / HELD_SHARE of the bytes of the group's sums, because readings and
-// sums exist together for a moment. Above that share, updates are held only if sums have no room.
+// Decoded updates are held, and not yet added, while they take at most 1 / HELD_SHARE of the bytes of the group's sums, since
+// both exist for a moment when they are added. Above that share they are held only if there is no memory for sums.
 #define HELD_SHARE 4
 
 static bool is_worth_holding(const struct tern_exact_mean *mean,

@@ -115,8 +115,8 @@ void tern_steps_make_plan(const struct tern_steps_settings *settings,
 double tern_budget_affords(const struct tern_budget *budget, uint64_t least_bytes);
 
 // Returns the fraction of the remaining rounds in which a client with enough bytes takes part, if each round invites
-// `invited` of `count` clients. Clients with fewer bytes take part in the rounds that they can afford; the other
-// clients make up for them, up to every round. affords: returns tern_budget_affords() of client 0..count-1; 0 for
+// `invited` of `count` clients. Clients with fewer bytes take part in the rounds that they can afford; the other clients
+// take the places left, at most one in each round. affords: returns tern_budget_affords() of client 0..count-1; 0 for
 // clients that are never invited.
 double tern_budget_share(uint32_t invited, uint32_t count,
                          double (*affords)(const void *ctx, uint32_t index), const void *ctx);

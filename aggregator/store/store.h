@@ -299,8 +299,9 @@ struct tern_db_unreported {
     uint64_t clients;
     double sum;
 };
-TERN_MUST_USE enum tern_result tern_db_unreported(struct tern_db *db, double least, double below,
-                                                  struct tern_db_unreported *unreported);
+TERN_MUST_USE enum tern_result tern_db_sum_unreported(struct tern_db *db, double least,
+                                                      double below,
+                                                      struct tern_db_unreported *unreported);
 
 // Lists and counts clients that are not revoked and whose last training failed, the newest failure first.
 struct tern_db_rows *tern_db_failing(struct tern_db *db, uint32_t limit);

@@ -53,8 +53,8 @@ struct tern_db_rows *tern_db_clients(struct tern_db *db)
     return tern_table_list(db, CLIENTS, "ORDER BY id", NULL);
 }
 
-enum tern_result tern_db_unreported(struct tern_db *db, double least, double below,
-                                    struct tern_db_unreported *unreported)
+enum tern_result tern_db_sum_unreported(struct tern_db *db, double least, double below,
+                                        struct tern_db_unreported *unreported)
 {
     struct tern_query query =
         tern_db_read(db,

@@ -286,7 +286,7 @@ static enum tern_result refuse_changed(struct copying *copying)
     tern_db_rollback(copying->from);
     return tern_db_changed_by_others(copying->from)
                ? tern_sql_fail(copying->to.sql, TERN_ERR_STATE,
-                               "another program wrote to the copied database meanwhile; try again")
+                               "another program wrote to the source database meanwhile; try again")
                : TERN_OK;
 }
 

@@ -157,8 +157,8 @@ static double bound_scale(const struct tern_strategy_rule *rule, double scale)
     return most > 0.0 && scale > most ? most : scale;
 }
 
-// Returns the mean of the norms divided by this norm; exactly 1 with equal steps, so that the weight is exactly
-// FedAvg's.
+// Returns the mean of all updates' step norms divided by the norm of local_steps; exactly 1 if all updates took equal steps,
+// so that the weight is exactly FedAvg's.
 double tern_strategy_steps_factor(const struct tern_strategy_totals *totals, uint32_t local_steps)
 {
     if (!tern_strategy_normalises(&totals->rule) || totals->steps_min == totals->steps_max) {
@@ -230,8 +230,8 @@ static bool add_product(uint64_t *sum, uint64_t a, uint64_t b, uint64_t most)
     return true;
 }
 
-// Returns num_examples * mean, limited to the range of float32: a client can claim any loss, and the loss does not move
-// the model.
+// Returns num_examples * mean, limited to the range of float32, since a client can claim any loss. The limit is harmless: no
+// loss moves the model.
 static struct tern_exact_term loss_of(uint32_t num_examples, float mean)
 {
     double loss = (double)num_examples * (double)mean;

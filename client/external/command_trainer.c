@@ -639,7 +639,7 @@ static enum tern_result prepare(struct tern_command_trainer *trainer, const floa
 {
     if (trainer->work == TERN_COMMAND_IDLE) {
         end_task(trainer);
-    } else { // the client has dropped the task before
+    } else { // the client has dropped its previous task, whose run has not ended
         abort_run(trainer);
     }
     trainer->why[0] = '\0';

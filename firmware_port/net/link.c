@@ -36,7 +36,7 @@ static bool is_ip(const uint8_t *frame)
     return frame[12] == 0x08 && frame[13] == 0x00;
 }
 
-// Counts IP packets of this device, without broadcasts and the padding of short frames.
+// Counts a received IP packet to this device; not a broadcast, nor the padding of a short frame.
 static void count_received(struct tern_link *link, size_t len)
 {
     const uint8_t *frame = link->frame;

@@ -51,7 +51,7 @@ struct tern_ring_node_config {
 
 struct tern_ring_outcome {
     uint32_t rounds;   // in which this peer took part
-    uint32_t repeated; // failed exchanges
+    uint32_t repeated; // exchanges that failed and were repeated
     uint32_t fetched;  // models received from other peers
     bool has_accuracy;
     float accuracy;

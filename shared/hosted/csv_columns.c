@@ -205,7 +205,7 @@ static enum tern_result skip_columns(const struct tern_csv *csv, struct tern_csv
 {
     TERN_TRY(skip_listed(csv, columns, choice));
     if (columns->label != TERN_CSV_NO_COLUMN && columns->skipped[columns->label]) {
-        return tern_input_refuse(csv->input, TERN_ERR_CONFIG, "drop names the label's column");
+        return tern_input_refuse(csv->input, TERN_ERR_CONFIG, "drop= lists the label's column");
     }
     skip(columns, columns->label);
     if (columns->group == columns->label && columns->group != TERN_CSV_NO_COLUMN) {
