@@ -1,5 +1,5 @@
-// What the service needs of the operating system: a limit of open files that suffices, and secrets that other users cannot
-// read. `serve` raises the limit and logs exposed secrets; `doctor` checks both. From the main thread.
+// The limit of open files, and the secrets that other users can read. `serve` raises the limit and logs exposed secrets;
+// `doctor` checks both. From the main thread.
 #ifndef TERN_PROCESS_H
 #define TERN_PROCESS_H
 

@@ -38,7 +38,7 @@ struct epoch {
     float learning_rate;
 };
 
-// What a client's update of the open round reported.
+// Facts that a client reported with its update of the open round.
 struct reported_update {
     // sum of the update's squared values; the merge multiplies it by the square of the update's scale
     double square;

@@ -54,7 +54,7 @@ enum state {
     STATE_DRAINING, // this side has closed; deadline: DRAIN_MS
 };
 
-// What the connection does after a reply: it reads the next request, reads the body of the present request, or closes.
+// After a reply the connection reads the next request, reads the body of the present request, or closes.
 enum after_reply { AFTER_NEXT, AFTER_BODY, AFTER_CLOSE };
 
 // The result of a step. STEP_ON: take the next step; STEP_WAIT: wait for an event; STEP_GONE: the connection is

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What a client does with its error buffer. The numbers are those of ErrorDirective in tern.proto.
+// The orders for a client's error buffer. The numbers are those of ErrorDirective in tern.proto.
 enum tern_error_directive {
     TERN_DIRECTIVE_KEEP = 0,
     TERN_DIRECTIVE_DECAY = 1,

@@ -39,7 +39,7 @@ struct tern_error_suspicion {
     uint32_t generation;             // generation in the suspicious report
 };
 
-// What is known about one client's buffer. All zeros: the client has not reported yet.
+// The aggregator's facts about one client's buffer. All zeros: the client has not reported yet.
 struct tern_error_watch {
     bool known; // `last` holds a report
     struct tern_reported_buffer last;

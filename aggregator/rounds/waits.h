@@ -85,7 +85,7 @@ struct tern_wait_facts {
     struct tern_trainer_counts trainers;
     uint64_t first_statistics_ms; // when the first statistics of columns arrived; 0 = not yet
     bool scaled;                  // the federation has a scaling
-    // Of a gateway: no round opens before the upstream aggregator has a task.
+    // A gateway opens no round before the upstream aggregator has a task.
     bool awaits_upstream;
 };
 
