@@ -3,15 +3,27 @@
 find_program(NANOPB_GENERATOR NAMES nanopb_generator nanopb_generator.py REQUIRED)
 set(TERN_WIRE_DIR ${CMAKE_CURRENT_LIST_DIR}/../shared/wire)
 
-# tern_generate_wire(FOLDER [DOWNLOADS_MAX]): adds the rules for FOLDER/tern.pb.c and .h.
+# tern_generate_wire(FOLDER [CONFIG]): adds the rules for FOLDER/tern.pb.c and .h. CONFIG: header of a small build
+# (TERN_BUILD_CONFIG of shared/build.h).
 function(tern_generate_wire folder)
   file(MAKE_DIRECTORY ${folder})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TERN_WIRE_DIR}/tern.options)
   file(READ ${TERN_WIRE_DIR}/tern.options options)
   if(ARGC GREATER 1)
+    file(STRINGS ${ARGV1} downloads REGEX "^#define TERN_WIRE_DOWNLOADS_MAX ")
+    string(REGEX MATCH "[0-9]+$" downloads "${downloads}")
+    file(STRINGS ${ARGV1} secure REGEX "^#define TERN_SECURE 1")
     # Small builds have no metrics (TERN_HELD_OUT), which make the field tables of three messages twice as large.
     string(APPEND options "tern.Evaluation.metrics type:FT_IGNORE\n")
-    string(REGEX REPLACE "(Task[.]downloads +max_count:)[0-9]+" "\\1${ARGV1}" options "${options}")
+    string(REGEX REPLACE "(Task[.]downloads +max_count:)[0-9]+" "\\1${downloads}" options "${options}")
+    if(NOT secure)
+      string(REGEX REPLACE "tern[.](CheckinRequest[.]ticket|HelperKey|SecureRound)[^\n]*\n" "" options "${options}")
+      foreach(field CheckinRequest.secure CheckinRequest.ticket CheckinRequest.ticket_epoch CheckinRequest.unsettled
+                    CheckinReply.helper CheckinReply.settled Task.secure Update.masked HelperKey.public_key
+                    HelperKey.signature SecureRound.scales SecureRound.log_head)
+        string(APPEND options "tern.${field} type:FT_IGNORE\n")
+      endforeach()
+    endif()
   endif()
   file(CONFIGURE OUTPUT ${folder}/tern.options CONTENT "${options}" @ONLY)
   add_custom_command(

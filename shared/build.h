@@ -95,6 +95,11 @@
 #define TERN_STATISTICS (!TERN_SMALL)
 #endif
 
+// 1: the client trains in secure rounds, whose updates only the helper could unmask (Task.secure). 0: it refuses such tasks.
+#ifndef TERN_SECURE
+#define TERN_SECURE (!TERN_SMALL)
+#endif
+
 // 1: when the client's clock shows an earlier month than the month that it counts, the month's byte budget renews after 31
 // days have certainly passed (client/budget.c). 0: it renews only when the clock shows a later month.
 #ifndef TERN_MONTH_BY_TIME
@@ -114,6 +119,6 @@
 #endif
 
 // TERN_WIRE_MESSAGE_MAX and TERN_WIRE_DOWNLOADS_MAX (wire/wire.h) can be defined here, too. cmake/TernWire.cmake reads the
-// second one.
+// second one, and TERN_SECURE.
 
 #endif

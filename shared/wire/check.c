@@ -103,6 +103,70 @@ static enum tern_result check_evaluation(const tern_Evaluation *evaluation)
     return check_range(evaluation->accuracy, 0.0f, 1.0f);
 }
 
+#if TERN_SECURE
+static enum tern_result check_ticket(const tern_CheckinRequest *message)
+{
+    return message->ticket.size != 0 ? check_count(message->ticket_epoch, 1, UINT32_MAX) : TERN_OK;
+}
+
+static enum tern_result check_scales(const uint8_t *scales, size_t len)
+{
+    if (len == 0 || len % sizeof(float) != 0) {
+        return TERN_ERR_CORRUPT;
+    }
+    for (size_t i = 0; i < len; i += sizeof(float)) {
+        TERN_TRY(check_range(tern_get_f32(scales + i), FLT_MIN, FLT_MAX));
+    }
+    return TERN_OK;
+}
+
+static enum tern_result check_secure_round(const tern_Task *task)
+{
+    const tern_SecureRound *round = &task->secure;
+    if (!task->has_secure) {
+        return TERN_OK;
+    }
+    TERN_TRY(check_count(task->kind, tern_TaskKind_TASK_TRAIN, tern_TaskKind_TASK_TRAIN));
+    TERN_TRY(check_count(round->bits, 2, TERN_WIRE_MASKED_BITS_MAX));
+    TERN_TRY(check_count(round->level, 1, TERN_WIRE_MASKED_LEVEL_MAX));
+    TERN_TRY(check_count(round->min_clients, 2, UINT32_MAX));
+    TERN_TRY(check_count(round->cohort, round->min_clients, UINT32_MAX));
+    TERN_TRY(check_count(round->epoch, 1, UINT32_MAX));
+    TERN_TRY(round->share == 1 || round->share == 2 || round->share == 10 ? TERN_OK
+                                                                          : TERN_ERR_ARGUMENT);
+    CHECK_HASH_OR_NONE(round->log_head);
+    return check_scales(round->scales.bytes, round->scales.size);
+}
+
+static enum tern_result check_helper_reply(const tern_CheckinReply *message)
+{
+    if (message->has_helper) {
+        TERN_TRY(check_count(message->helper.epoch, 1, UINT32_MAX));
+        CHECK_HASH(message->helper.public_key);
+        TERN_TRY(message->helper.signature.size == TERN_WIRE_SIGNATURE_BYTES ? TERN_OK
+                                                                             : TERN_ERR_CORRUPT);
+    }
+    return message->has_settled ? check_count(message->settled.round, 1, UINT32_MAX) : TERN_OK;
+}
+
+// Checks that the facts about one client that a masked update hides are not beside the mask.
+static enum tern_result check_masked(const tern_Update *message)
+{
+    if (!message->masked) {
+        return TERN_OK;
+    }
+    const bool reveals = message->num_examples != 1 || message->loss != 0.0f ||
+                         message->has_evaluation || message->shared_indices ||
+                         message->error.norm != 0.0f || message->error.maximum != 0.0f;
+    return reveals || !message->has_error ? TERN_ERR_ARGUMENT : TERN_OK;
+}
+#else
+#define check_ticket(message) TERN_OK
+#define check_secure_round(task) TERN_OK
+#define check_helper_reply(message) TERN_OK
+#define check_masked(message) TERN_OK
+#endif
+
 enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message)
 {
     if (message->replica.size != 0) {
@@ -114,6 +178,7 @@ enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message)
     CHECK_ENUM(message->failure, _tern_TrainingFailure_MAX);
     CHECK_HASH_OR_NONE(message->model_hash);
     TERN_TRY(check_count(message->downloads_max, 0, TERN_WIRE_DOWNLOADS_LIMIT));
+    TERN_TRY(check_ticket(message));
     if (message->has_error) {
         TERN_TRY(check_error_facts(&message->error));
     }
@@ -192,6 +257,7 @@ static enum tern_result check_task(const tern_Task *task, size_t inline_len)
     TERN_TRY(check_range(task->decay, 0.0f, 1.0f));
     TERN_TRY(check_range(task->step_ahead, 0.0f, 1.0f));
     TERN_TRY(check_not_negative(task->error_limit));
+    TERN_TRY(check_secure_round(task));
     return task->kind == tern_TaskKind_TASK_TRAIN ? check_training(task) : TERN_OK;
 }
 
@@ -220,6 +286,7 @@ enum tern_result tern_check_checkin_reply(const tern_CheckinReply *message, size
     if (TERN_STATISTICS) {
         TERN_TRY(check_scaling_ref(message));
     }
+    TERN_TRY(check_helper_reply(message));
     return message->has_task && (message->finished || message->too_few_clients) ? TERN_ERR_ARGUMENT
                                                                                 : TERN_OK;
 }
@@ -232,6 +299,7 @@ enum tern_result tern_check_update(const tern_Update *message)
     TERN_TRY(check_finite(message->loss));
     CHECK_HASH_OR_NONE(message->model_hash);
     TERN_TRY(check_range(message->decay, 0.0f, 1.0f));
+    TERN_TRY(check_masked(message));
     if (TERN_HELD_OUT && message->has_evaluation) {
         TERN_TRY(check_evaluation(&message->evaluation));
     }

@@ -122,8 +122,9 @@ static enum tern_result scan_all(const uint8_t *src, size_t src_len, const pb_ms
 _Static_assert(tern_EnrollRequest_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(tern_EnrollReply_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(tern_CheckinRequest_size <= TERN_WIRE_MESSAGE_MAX, "limit");
-_Static_assert(tern_Task_size + 64 <= TERN_WIRE_MESSAGE_MAX,
-               "limit of a task and what is around it");
+_Static_assert(tern_Task_size + tern_HelperKey_size + tern_Settlement_size + 64 <=
+                   TERN_WIRE_MESSAGE_MAX,
+               "limit of a task and the fields around it");
 _Static_assert(tern_Error_size <= TERN_WIRE_MESSAGE_MAX, "limit");
 _Static_assert(sizeof((tern_Task *)NULL)->downloads ==
                    TERN_WIRE_DOWNLOADS_MAX * sizeof(tern_DownloadRef),

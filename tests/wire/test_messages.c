@@ -1,5 +1,6 @@
 // Messages arrive as they were sent; limits and ranges hold on both ends.
 #include "tests/cases.h"
+#include "util/bytes.h"
 #include "wire/examples.h"
 #include <float.h>
 #include <math.h>
@@ -426,6 +427,79 @@ CASE(ranges_of_a_task)
     TASK((message.has_task = false, message.final_model_hash.size = 5), TERN_ERR_CORRUPT);
     TASK((message.has_task = false, message.come_back_ms = UINT32_MAX), TERN_OK);
 #undef TASK
+}
+
+// A task of a secure round with two scales, as in the reply to a client without a ticket.
+static void make_secure(tern_CheckinReply *message)
+{
+    tern_SecureRound *round = &message->task.secure;
+    message->task.has_secure = true;
+    *round = (tern_SecureRound){.bits = 5, .level = 1, .min_clients = 8, .epoch = 2, .share = 2};
+    round->cohort = 10;
+    round->places_seed = UINT64_MAX;
+    round->scales.size = 2 * sizeof(float);
+    tern_put_f32(round->scales.bytes, 0.25f);
+    tern_put_f32(round->scales.bytes + sizeof(float), FLT_MIN);
+}
+
+CASE(ranges_of_a_secure_round)
+{
+#define SECURE(change, result) EXPECT_REPLY((make_secure(&message), change), result)
+#define ROUND message.task.secure
+    SECURE(ROUND.bits = 32, TERN_OK);
+    SECURE(ROUND.bits = 33, TERN_ERR_ARGUMENT);
+    SECURE(ROUND.bits = 1, TERN_ERR_ARGUMENT);
+    SECURE(ROUND.level = 0, TERN_ERR_ARGUMENT);
+    SECURE(ROUND.level = 127, TERN_OK);
+    SECURE(ROUND.level = 128, TERN_ERR_ARGUMENT);
+    SECURE(ROUND.min_clients = 1, TERN_ERR_ARGUMENT);
+    SECURE(ROUND.min_clients = 11, TERN_ERR_ARGUMENT);
+    SECURE(ROUND.epoch = 0, TERN_ERR_ARGUMENT);
+    SECURE(ROUND.share = 3, TERN_ERR_ARGUMENT);
+    SECURE(ROUND.share = 10, TERN_OK);
+    SECURE(ROUND.log_head.size = 32, TERN_OK);
+    SECURE(ROUND.log_head.size = 31, TERN_ERR_CORRUPT);
+    SECURE(ROUND.scales.size = 0, TERN_ERR_CORRUPT);
+    SECURE(ROUND.scales.size = 7, TERN_ERR_CORRUPT);
+    SECURE(tern_put_f32(ROUND.scales.bytes, 0.0f), TERN_ERR_ARGUMENT);
+    SECURE(tern_put_f32(ROUND.scales.bytes + sizeof(float), -1.0f), TERN_ERR_ARGUMENT);
+    SECURE(tern_put_f32(ROUND.scales.bytes, INFINITY), TERN_ERR_NON_FINITE);
+    SECURE(message.task.kind = tern_TaskKind_TASK_EVALUATE, TERN_ERR_ARGUMENT);
+    SECURE((message.has_settled = true, message.settled.round = 0), TERN_ERR_ARGUMENT);
+    SECURE((message.has_settled = true, message.settled.round = 3), TERN_OK);
+#define HELPER(of_epoch, key, of_signature)                                                        \
+    (message.has_helper = true, message.helper.epoch = (of_epoch),                                 \
+     message.helper.public_key.size = (key), message.helper.signature.size = (of_signature))
+    SECURE(HELPER(1, 32, 64), TERN_OK);
+    SECURE(HELPER(0, 32, 64), TERN_ERR_ARGUMENT);
+    SECURE(HELPER(1, 31, 64), TERN_ERR_CORRUPT);
+    SECURE(HELPER(1, 32, 63), TERN_ERR_CORRUPT);
+#undef HELPER
+#undef ROUND
+#undef SECURE
+#define REQUEST(change, result) EXPECT(checkin_request, tern_CheckinRequest, change, result)
+    REQUEST(message.ticket.size = 100, TERN_ERR_ARGUMENT); // of no epoch
+    REQUEST((message.ticket.size = 100, message.ticket_epoch = 1), TERN_OK);
+    REQUEST(message.ticket_epoch = 1, TERN_OK);
+#undef REQUEST
+}
+
+CASE(a_masked_update_reveals_nothing_beside_the_mask)
+{
+#define MASKED(change, result)                                                                     \
+    EXPECT_CARRIER(update, tern_Update,                                                            \
+                   (message.masked = true, message.num_examples = 1, message.loss = 0.0f,          \
+                    message.error.norm = message.error.maximum = 0.0f, change),                    \
+                   result)
+    MASKED((void)message, TERN_OK);
+    MASKED(message.num_examples = 2, TERN_ERR_ARGUMENT);
+    MASKED(message.loss = 0.5f, TERN_ERR_ARGUMENT);
+    MASKED(message.error.norm = 0.5f, TERN_ERR_ARGUMENT);
+    MASKED(message.error.maximum = 0.5f, TERN_ERR_ARGUMENT);
+    MASKED(message.has_error = false, TERN_ERR_ARGUMENT);
+    MASKED(message.shared_indices = true, TERN_ERR_ARGUMENT);
+    MASKED((message.has_evaluation = true, message.evaluation.num_examples = 9), TERN_ERR_ARGUMENT);
+#undef MASKED
 }
 
 static void fill_metrics(tern_Evaluation *evaluation, float value)
