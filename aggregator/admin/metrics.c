@@ -17,6 +17,12 @@ static void single(FILE *text, const char *name, const char *type, const char *h
     fprintf(text, "tern_%s %" PRIu64 "\n", name, value);
 }
 
+static void real(FILE *text, const char *name, const char *type, const char *help, double value)
+{
+    head(text, name, type, help);
+    fprintf(text, "tern_%s %.9g\n", name, value);
+}
+
 // Writes a gauge; without a sample if the value is 0, which means unknown.
 static void if_known(FILE *text, const char *name, const char *help, uint64_t value)
 {
@@ -215,7 +221,22 @@ static void storage(FILE *text, const struct tern_service_facts *facts)
            facts->federation.replica_bytes);
     single(text, "plan_searches_total", "counter",
            "Searches for the cheapest plan of downloads for one client.",
-           facts->federation.replica_searches);
+           facts->federation.searches.searches);
+    real(text, "plan_search_seconds_total", "counter",
+         "Processor time of these searches that have ended.",
+         (double)facts->federation.searches.cpu_ns / 1e9);
+    real(text, "service_worked_seconds_total", "counter",
+         "Time for which the service thread has worked; its rate is the thread's share.",
+         (double)facts->worked_us / 1e6);
+    const struct tern_db_round *committed = &facts->federation.committed;
+    if (committed->round > 0) {
+        real(text, "round_service_share", "gauge",
+             "Share of the last committed round's time for which the service thread worked.",
+             tern_db_round_service_share(committed));
+        real(text, "round_search_seconds", "gauge",
+             "Processor time of the last committed round's searches, for each update.",
+             tern_db_round_search_ms(committed) / 1e3);
+    }
     single(text, "queue_length", "gauge", "Requests waiting for the database.", facts->queued);
     single(text, "store_writable", "gauge", "0 while nothing can be stored, as in /readyz.",
            facts->stores);

@@ -38,6 +38,7 @@ enum tern_result tern_status_load(struct tern_db *db, uint64_t now_ms, struct te
     TERN_TRY(tern_db_counts(db, now_ms, &status->counts));
     TERN_TRY(tern_db_may_miss(tern_db_version_last(db, &status->version)));
     TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &status->round)));
+    TERN_TRY(tern_db_may_miss(tern_db_round_committed(db, &status->committed)));
     struct tern_db_assignment assignment;
     struct tern_db_rows *rows = tern_db_assignments(db, status->round.round);
     while (tern_db_next(rows, &assignment)) {
@@ -58,12 +59,28 @@ bool tern_status_is_open(const struct tern_status *status)
     return status->round.round != 0 && status->round.state == TERN_ROUND_OPEN;
 }
 
+// Adds what the last committed round cost the aggregator.
+static void add_cost(cJSON *object, const struct tern_db_round *committed)
+{
+    cJSON *cost = cJSON_AddObjectToObject(object, "last_round");
+    tern_json_u64(cost, "round", committed->round);
+    tern_json_u64(cost, "took_ms",
+                  committed->closed_ms > committed->opened_ms
+                      ? committed->closed_ms - committed->opened_ms
+                      : 0);
+    tern_json_float(cost, "service_share", (float)tern_db_round_service_share(committed));
+    tern_json_float(cost, "search_ms", (float)tern_db_round_search_ms(committed));
+}
+
 void tern_json_status(cJSON *object, const struct tern_status *status)
 {
     const struct tern_db_counts *counts = &status->counts;
     if (status->version.version != UINT32_MAX) {
         tern_json_u64(object, "version", status->version.version);
         tern_json_hash(object, "model_sha256", status->version.model_sha256);
+    }
+    if (status->committed.round != 0) {
+        add_cost(object, &status->committed);
     }
     if (tern_status_is_open(status)) {
         const struct tern_db_round *round = &status->round;

@@ -12,8 +12,9 @@ struct tern_status {
     struct tern_db_counts counts;
     // Newest version; its number is UINT32_MAX if no version is stored yet.
     struct tern_db_version version;
-    struct tern_db_round round; // newest round; its number is 0 if there is no round
-    uint32_t reported;          // updates of the newest round so far
+    struct tern_db_round round;     // newest round; its number is 0 if there is no round
+    uint32_t reported;              // updates of the newest round so far
+    struct tern_db_round committed; // the last committed round; its number is 0: none
 };
 
 // Describes a new join code. text: the code itself, which is not stored.
@@ -27,7 +28,8 @@ TERN_MUST_USE enum tern_result tern_status_load(struct tern_db *db, uint64_t now
 void tern_status_leave_out_follower(struct tern_status *status);
 // Whether the newest round is open.
 bool tern_status_is_open(const struct tern_status *status);
-// Adds the members of a status: the version if there is one, "open_round" if a round is open, and all counts.
+// Adds the members of a status: the version if there is one, "last_round" if one is committed, "open_round" if one is
+// open, and all counts.
 void tern_json_status(cJSON *object, const struct tern_status *status);
 
 // Adds a member for each total.

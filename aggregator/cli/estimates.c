@@ -8,8 +8,19 @@
 #include "store/store.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double most(double a, double b)
+{
+    return a > b ? a : b;
+}
 
 // --- Bytes of clients
 
@@ -168,6 +179,97 @@ void tern_spending_log(const struct tern_spending *spending)
              spending->round_bytes, spending->day_bytes, spending->interval_ms, spending->rounds);
 }
 
+// --- Time of a round
+
+// Nanoseconds of one 3.1 GHz core for each value of one client's downloads (docs/SCALE.md, "Constants").
+#define SHARED_NS 10.0  // the client decodes the same downloads as others
+#define FLOAT32_NS 90.0 // every value is encrypted and sent
+#define SEARCH_NS 30.0  // a search makes the client's own downloads
+#define UNIFORM_NS 75.0 // the same with the codec `uniform`
+
+// Returns the codec of downloads in most rounds.
+static const struct tern_codec *usual_codec(const struct tern_federation_config *config)
+{
+    const uint32_t rounds = config->round.rounds;
+    return rounds > 0 && config->early.rounds >= rounds ? &config->early.down
+                                                        : &config->downloads.codec;
+}
+
+static double ns_per_value(const struct tern_codec *codec, bool has_own_replicas)
+{
+    if (codec->id == TERN_CODEC_FLOAT32) {
+        return FLOAT32_NS;
+    }
+    if (!has_own_replicas) {
+        return SHARED_NS;
+    }
+    return codec->id == TERN_CODEC_UNIFORM ? UNIFORM_NS : SEARCH_NS;
+}
+
+// Returns the number of clients that a round selects. enrolled: 0 = unknown
+static double selected_clients(const struct tern_round_policy *round, double enrolled)
+{
+    const double wanted = most(round->cohort, ceil(round->fraction * enrolled));
+    const double selected = ceil(wanted * (1 + round->over_selection));
+    return enrolled > 0 ? least(selected, enrolled) : selected;
+}
+
+struct tern_round_time tern_round_time(const struct tern_federation_config *config,
+                                       const struct tern_model *model, uint64_t enrolled,
+                                       const struct tern_db_round *committed)
+{
+    const struct tern_round_policy *round = &config->round;
+    const struct tern_codec *codec = usual_codec(config);
+    const bool paced = round->min_interval_ms > 0 && round->min_interval_ms < round->deadline_ms;
+    struct tern_round_time time = {
+        .clients = (uint32_t)least(selected_clients(round, (double)enrolled), UINT32_MAX),
+        .values = model->count,
+        .limit_ms = paced ? round->min_interval_ms : round->deadline_ms,
+        .limit = paced ? "round.min_interval" : "round.deadline",
+    };
+    time.has_own_replicas = config->downloads.plan == TERN_DOWNLOADS_CHEAPEST &&
+                            codec->id != TERN_CODEC_FLOAT32 &&
+                            (enrolled == 0 || time.clients < enrolled);
+    time.ns = ns_per_value(codec, time.has_own_replicas);
+    time.seconds = time.clients * (double)time.values * time.ns / 1e9;
+    // The first rounds after a start need few searches.
+    if (config->downloads.plan == TERN_DOWNLOADS_CHEAPEST && committed != NULL &&
+        committed->search_us > 0) {
+        time.measured = true;
+        time.seconds = (double)committed->search_us / 1e6;
+    }
+    return time;
+}
+
+bool tern_round_time_is_long(const struct tern_round_time *time, char text[TERN_ROUND_TIME_MAX])
+{
+    char took[TERN_TEXT];
+    char limit[TERN_TEXT];
+    char how[128] = "measured in the last committed round";
+    if (!time->measured) {
+        snprintf(how, sizeof how, "an estimate: %" PRIu32 " clients x %" PRIu32 " values x %g ns",
+                 time->clients, time->values, time->ns);
+    }
+    snprintf(text, TERN_ROUND_TIME_MAX,
+             "the clients' downloads keep the aggregator busy for %s in a round (%s), longer than "
+             "%s = %s: %slower round.cohort, raise %s, or use gateways (docs/SCALE.md)",
+             tern_text_duration((uint64_t)(time->seconds * 1e3), took), how, time->limit,
+             tern_text_duration(time->limit_ms, limit),
+             time->measured || time->has_own_replicas ? "set downloads.plan = trunk, " : "",
+             time->limit);
+    return time->seconds * 1e3 > (double)time->limit_ms;
+}
+
+void tern_round_time_json(cJSON *object, const struct tern_round_time *time)
+{
+    char text[TERN_ROUND_TIME_MAX];
+    cJSON *row = cJSON_AddObjectToObject(object, "round_time");
+    cJSON_AddNumberToObject(row, "seconds", time->seconds);
+    tern_json_bool(row, "measured", time->measured);
+    tern_json_u64(row, "limit_ms", time->limit_ms);
+    tern_json_bool(row, "too_long", tern_round_time_is_long(time, text));
+}
+
 // --- Disk space
 
 #define EMPTY_BYTES (512.0 * 1024) // bytes of an empty database
@@ -178,16 +280,6 @@ void tern_spending_log(const struct tern_spending *spending)
 #define REPLICA_SHARE 1.125
 #define LOG_FACTOR 1.25       // the log and the reserve take at most a fifth of the total
 #define ENDLESS_ROUNDS 1000.0 // assumed if no setting limits the rounds
-
-static double least(double a, double b)
-{
-    return a < b ? a : b;
-}
-
-static double most(double a, double b)
-{
-    return a > b ? a : b;
-}
 
 // Returns the bytes of two checkpoints, the current one and the next: weights, replica and the strategy's states.
 static double checkpoint_bytes(const struct tern_federation_config *config, double model_bytes)

@@ -59,6 +59,32 @@ cJSON *tern_spending_accuracies_json(const struct tern_spending_accuracies *all)
 
 void tern_spending_log(const struct tern_spending *spending);
 
+// How long the downloads of one round keep the aggregator busy.
+struct tern_round_time {
+    double seconds;
+    bool measured; // the last committed round's searches took these seconds; false: an estimate
+    // The estimate: clients x values x nanoseconds
+    uint32_t clients; // of a round
+    uint32_t values;
+    double ns;
+    bool has_own_replicas; // clients miss rounds, so that a search makes each client's downloads
+    uint64_t limit_ms;     // a round should take less
+    const char *limit;     // the setting with this limit: round.min_interval or round.deadline
+};
+
+// enrolled: 0 = unknown. committed: the last committed round; NULL, or its number is 0: none
+struct tern_round_time tern_round_time(const struct tern_federation_config *config,
+                                       const struct tern_model *model, uint64_t enrolled,
+                                       const struct tern_db_round *committed);
+
+#define TERN_ROUND_TIME_MAX 400 // bytes of a warning
+
+// Returns whether the downloads take longer than a round may; writes a sentence with both times and what to do.
+bool tern_round_time_is_long(const struct tern_round_time *time, char text[TERN_ROUND_TIME_MAX]);
+
+// Adds "round_time": seconds, measured, limit_ms and whether the downloads take longer.
+void tern_round_time_json(cJSON *object, const struct tern_round_time *time);
+
 #define TERN_DISK_NEED_MAX 200 // bytes of a sentence
 #define TERN_DISK_NEED_ADVICE                                                                      \
     "use a larger disk, or lower limits.history_bytes, limits.keep_versions and limits.disk; "     \

@@ -119,7 +119,9 @@ struct serving {
     uint32_t node; // this aggregator's number (store/nodes.h); 0: the database is a file
     struct tern_db_federation federation;
     struct tern_model *model;
-    struct tern_relay *relay; // NULL: not a gateway
+    uint64_t enrolled;              // at the start or the last reload
+    struct tern_db_round committed; // the last committed round then; its number is 0: none
+    struct tern_relay *relay;       // NULL: not a gateway
     struct tern_service *service;
     struct tern_self_check *check;
     struct tern_http_server *server;
@@ -251,7 +253,9 @@ static int fit_to_model(const struct serving *serving, struct tern_service_confi
 {
     TERN_CLI_TRY(tern_serve_config_fit_model(
         serving->cli, serving->model, serving->federation.model_spec, &config->federation, limits));
-    tern_cli_advise(serving->settings, &config->federation, log_advice);
+    const struct tern_round_time time = tern_round_time(&config->federation, serving->model,
+                                                        serving->enrolled, &serving->committed);
+    tern_cli_advise(serving->settings, &config->federation, &time, log_advice);
     if (serving->relay != NULL) {
         tern_relay_configure(serving->relay, config);
     }
@@ -263,7 +267,15 @@ static int read_model(struct serving *serving)
 {
     const struct tern_db_federation *federation = &serving->federation;
     static struct tern_model model;
+    struct tern_db_counts counts = {.clients = 0};
     enum tern_result result = tern_db_federation(serving->db, &serving->federation);
+    if (result == TERN_OK) {
+        result = tern_db_counts(serving->db, 0, &counts);
+    }
+    if (result == TERN_OK) {
+        result = tern_db_may_miss(tern_db_round_committed(serving->db, &serving->committed));
+    }
+    serving->enrolled = counts.clients;
     if (result == TERN_OK) {
         result = tern_model_build(&model, federation->model_spec, federation->manifest,
                                   federation->manifest_len, federation->model_hash);
@@ -432,6 +444,11 @@ static enum tern_result apply_settings(struct serving *serving, char why[512])
     struct tern_service_facts facts;
     struct tern_serve_tls_files files;
     memset(&config, 0, sizeof config);
+    if (serving->service != NULL) {
+        tern_service_facts(serving->service, &facts);
+        serving->enrolled = facts.federation.clients;
+        serving->committed = facts.federation.committed;
+    }
     if (tern_serve_config_read(serving->cli, &config) != TERN_EXIT_OK ||
         fit_to_model(serving, &config, &limits) != TERN_EXIT_OK) {
         return TERN_ERR_CONFIG; // cli->message has the reason
@@ -446,7 +463,6 @@ static enum tern_result apply_settings(struct serving *serving, char why[512])
     TERN_TRY(tern_service_check_config(serving->service, &config, why));
     tern_serve_tls_files(serving->cli, &files);
     TERN_TRY(tern_http_reload_files(serving->server, &files.names, why));
-    tern_service_facts(serving->service, &facts);
     tern_cli_raise_file_limit(serving->cli, facts.federation.clients);
     tern_http_set_limits(serving->server, &limits);
     tern_service_configure(serving->service, &config);
@@ -925,7 +941,9 @@ static int check_settings(struct tern_cli *cli)
                                            &config.federation, &limits);
     }
     if (code == TERN_EXIT_OK) {
-        tern_cli_advise(s, &config.federation, tern_cli_print_advice);
+        const struct tern_round_time time =
+            tern_round_time(&config.federation, &start.model, 0, NULL);
+        tern_cli_advise(s, &config.federation, &time, tern_cli_print_advice);
     }
     tern_starting_model_free(&start);
     return code;

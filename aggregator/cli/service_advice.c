@@ -1,6 +1,5 @@
 #include "cli/service_advice.h"
 
-#include "cli/estimates.h"
 #include "cli/serve_config.h"
 #include "codec/plan.h"
 #include "hosted/log.h"
@@ -201,8 +200,17 @@ static void advise_on_unused(const struct advice *advice)
     }
 }
 
+static void advise_on_time(const struct advice *advice, const struct tern_round_time *time)
+{
+    char text[TERN_ROUND_TIME_MAX];
+    if (tern_round_time_is_long(time, text)) {
+        warn(advice, "%s", text);
+    }
+}
+
 void tern_cli_advise(const struct tern_aggregator_settings *s,
-                     const struct tern_federation_config *config, tern_cli_advice print)
+                     const struct tern_federation_config *config,
+                     const struct tern_round_time *time, tern_cli_advice print)
 {
     static struct tern_aggregator_settings usual;
     const struct advice advice = {s, &usual, config, print};
@@ -214,6 +222,7 @@ void tern_cli_advise(const struct tern_aggregator_settings *s,
     advise_on_plateaus(&advice);
     advise_on_buffers(&advice);
     advise_on_unused(&advice);
+    advise_on_time(&advice, time);
 }
 
 void tern_cli_print_advice(const char *sentence)

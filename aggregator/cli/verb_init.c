@@ -514,6 +514,8 @@ static int print_json(struct tern_cli *cli, const struct tern_proposal *proposal
     const struct tern_spending spending =
         tern_spending_estimate(tern_state_settings(cli), config, &start->model);
     add_spending(made, &spending);
+    const struct tern_round_time time = tern_round_time(config, &start->model, 0, NULL);
+    tern_round_time_json(made, &time);
     tern_json_u64(made, "update_bytes_max",
                   tern_serve_config_update_max(&config->codec_up, &start->model));
     cJSON *tensors = cJSON_AddArrayToObject(made, "tensors");
@@ -592,7 +594,8 @@ static int fit_to_model(struct tern_cli *cli, const struct tern_model *model, co
         return tern_cli_fail(cli, TERN_ERR_CONFIG, "%s", why);
     }
     TERN_CLI_TRY(tern_serve_config_fit_model(cli, model, spec, config, &limits));
-    tern_cli_advise(tern_state_settings(cli), config, tern_cli_print_advice);
+    const struct tern_round_time time = tern_round_time(config, model, 0, NULL);
+    tern_cli_advise(tern_state_settings(cli), config, &time, tern_cli_print_advice);
     return TERN_EXIT_OK;
 }
 

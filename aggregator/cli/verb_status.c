@@ -2,6 +2,7 @@
 #include "cli/figures.h"
 #include "cli/gateway.h"
 #include "cli/quality.h"
+#include "cli/serve_config.h"
 #include "cli/shared_database.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
@@ -425,6 +426,7 @@ struct status {
     struct tern_status store;
     uint32_t values; // number of values of the model; 0: unknown
     struct tern_spending_accuracies accuracies;
+    struct tern_round_time time; // its limit is NULL: unknown
     struct tern_figures figures;
     struct tern_quality quality;
     struct tern_best models[TERN_BEST_MODELS]; // of the newest version
@@ -439,6 +441,19 @@ struct status {
     struct tern_certificate certificate;
     char certificate_why[256];
 };
+
+static void load_time(struct tern_cli *cli, const struct tern_model *model, struct status *status)
+{
+    static struct tern_service_config config;
+    struct tern_http_limits limits;
+    memset(&config, 0, sizeof config);
+    if (tern_serve_config_read(cli, &config) == TERN_EXIT_OK &&
+        tern_serve_config_fit_model(cli, model, status->federation.model_spec, &config.federation,
+                                    &limits) == TERN_EXIT_OK) {
+        status->time = tern_round_time(&config.federation, model, status->store.counts.clients,
+                                       &status->store.committed);
+    }
+}
 
 static enum tern_result load_from_store(struct tern_cli *cli, struct tern_db *db,
                                         struct status *status)
@@ -463,6 +478,7 @@ static enum tern_result load_from_store(struct tern_cli *cli, struct tern_db *db
                          federation->manifest_len, federation->model_hash) == TERN_OK) {
         status->values = model.count;
         status->accuracies = tern_spending_accuracies(cli, &model);
+        load_time(cli, &model, status);
     }
     TERN_TRY(tern_best_models(db, status->store.version.version, status->models));
     TERN_TRY(tern_figures_load(db, &status->figures));
@@ -580,6 +596,21 @@ static void print_codecs(const struct tern_cli *cli, const struct status *status
             "            what compression costs in accuracy is not measured here: `./tern "
             "experiment`, "
             "with a table of\n            yours, compares it with float32 (docs/EXPERIMENTS.md)\n");
+    }
+}
+
+static void print_cost(const struct status *status)
+{
+    const struct tern_db_round *round = &status->store.committed;
+    char warning[TERN_ROUND_TIME_MAX];
+    if (round->round != 0) {
+        printf(
+            "Cost        in round %" PRIu32 " the service thread worked for %.1f %% of the time, "
+            "and the search for\n            downloads took %.3g ms of processor time an update\n",
+            round->round, 100 * tern_db_round_service_share(round), tern_db_round_search_ms(round));
+    }
+    if (status->time.limit != NULL && tern_round_time_is_long(&status->time, warning)) {
+        printf("%s WARNING: %s\n", round->round != 0 ? "           " : "Cost       ", warning);
     }
 }
 
@@ -713,6 +744,7 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
     tern_gateway_print(cli);
     print_version(status);
     print_round(status);
+    print_cost(status);
     print_waiting(&status->waiting, status->now_ms);
     printf("Clients     %" PRIu64 " enrolled, %" PRIu64 " of them revoked, %" PRIu64
            " evaluator%s; join codes for %" PRIu64 " more\n",
@@ -794,6 +826,9 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     tern_figures_add_json(object, &status->figures);
     cJSON_AddItemToObject(object, "codec_accuracies",
                           tern_spending_accuracies_json(&status->accuracies));
+    if (status->time.limit != NULL) {
+        tern_round_time_json(object, &status->time);
+    }
     if (status->has_certificate) {
         tern_json_u64(object, "certificate_expires_ms", status->certificate.ends_s * 1000);
     } else {

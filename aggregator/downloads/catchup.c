@@ -6,6 +6,7 @@
 #include "downloads/replicas.h"
 #include "downloads/search.h"
 #include "hosted/job.h"
+#include "hosted/system.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +61,8 @@ struct tern_catchup {
     bool searching; // the job was started, and its result is not stored yet
     // the job's connection to the store; NULL: searches run on the caller's thread
     struct tern_db *reader;
-    uint64_t searches;                    // number of searches since the start
+    struct tern_search_cost cost;         // since this catchup was made
+    uint64_t job_cpu_ns;                  // processor time of the last search
     struct known_path paths[KNOWN_PATHS]; // off the trunk, to version paths_version
     uint32_t next_path;
     uint32_t paths_version;
@@ -620,7 +622,16 @@ static enum tern_result add_path(struct tern_catchup *catchup, uint64_t now,
 static void run_search(void *ctx)
 {
     struct tern_catchup *catchup = ctx;
+    const uint64_t began_ns = tern_thread_cpu_ns();
     catchup->job_result = tern_search_run(&catchup->search);
+    catchup->job_cpu_ns = tern_thread_cpu_ns() - began_ns;
+}
+
+// Adds the time of the search that has ended, and returns its result.
+static enum tern_result end_search(struct tern_catchup *catchup)
+{
+    catchup->cost.cpu_ns += catchup->job_cpu_ns;
+    return catchup->job_result;
 }
 
 bool tern_catchup_is_searching(const struct tern_catchup *catchup)
@@ -649,7 +660,7 @@ enum tern_result tern_catchup_store_found(struct tern_catchup *catchup, uint64_t
     *found = true;
     tern_job_join(&catchup->job);
     catchup->searching = false;
-    TERN_TRY(catchup->job_result);
+    TERN_TRY(end_search(catchup));
     return add_path(catchup, now, &path);
 }
 
@@ -666,13 +677,14 @@ static enum tern_result search_path(struct tern_catchup *catchup, const struct t
                                     const uint8_t *held, bool newest_only, uint64_t now,
                                     struct known_path **path)
 {
-    catchup->searches++;
+    catchup->cost.searches++;
     TERN_TRY(ask(catchup, holder, held, newest_only));
     catchup->searching = catchup->reader != NULL && tern_job_start(&catchup->job) == TERN_OK;
     if (catchup->searching) {
         return TERN_OK;
     }
-    TERN_TRY(tern_search_run(&catchup->search));
+    run_search(catchup);
+    TERN_TRY(end_search(catchup));
     return add_path(catchup, now, path);
 }
 
@@ -811,9 +823,9 @@ uint64_t tern_catchup_bytes(const struct tern_catchup *catchup)
     return catchup->book.bytes;
 }
 
-uint64_t tern_catchup_searches(const struct tern_catchup *catchup)
+struct tern_search_cost tern_catchup_cost(const struct tern_catchup *catchup)
 {
-    return catchup->searches;
+    return catchup->cost;
 }
 
 // --- Versions

@@ -135,8 +135,14 @@ TERN_MUST_USE enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
                                                  struct tern_blob **blob,
                                                  struct tern_download_facts *facts);
 
-// Return the bytes of downloads and replicas in the store, and the number of searches since the start.
+// Returns the bytes of downloads and replicas in the store.
 uint64_t tern_catchup_bytes(const struct tern_catchup *catchup);
-uint64_t tern_catchup_searches(const struct tern_catchup *catchup);
+
+// The searches for clients' downloads that have ended.
+struct tern_search_cost {
+    uint64_t searches; // also searches that still run
+    uint64_t cpu_ns;   // processor time
+};
+struct tern_search_cost tern_catchup_cost(const struct tern_catchup *catchup);
 
 #endif

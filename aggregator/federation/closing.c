@@ -463,6 +463,7 @@ void tern_closing_apply_committed(struct tern_federation *federation,
                                   const struct tern_db_round *row)
 {
     tern_round_close(&federation->machine, row->closed_ms);
+    federation->committed = *row;
     federation->last_loss = row->mean_loss;
     tern_round_add_loss(&federation->machine, row->base_version, tern_db_round_loss(row));
     tern_steps_state_add_loss(&federation->steps_state, &federation->config.steps,
@@ -555,6 +556,9 @@ static enum tern_result store_result(struct tern_federation *federation,
     row->closed_ms = now;
     row->applied = next->report.updates;
     row->mean_loss = next->report.mean_loss;
+    row->service_us = federation->worked_us - federation->opened_worked_us;
+    row->search_us =
+        (tern_federation_searches(federation).cpu_ns - federation->opened_search_ns) / 1000;
     TERN_TRY(note_scaled_down(federation));
     TERN_TRY(measure_drift(federation, &next->report));
     TERN_TRY(tern_db_round_put(federation->db, row));

@@ -45,7 +45,7 @@ static void free_derived_state(struct tern_federation *federation)
         tern_federation_wait_for_merge(federation); // the result of the merge is dropped
     }
     if (federation->catchup != NULL) {
-        federation->searches += tern_catchup_searches(federation->catchup);
+        federation->earlier_searches = tern_federation_searches(federation);
     }
     tern_catchup_free(federation->catchup);
     free(federation->machine.members);
@@ -332,8 +332,9 @@ enum tern_result tern_federation_set_clock(struct tern_federation *federation, i
     return federation->machine.open ? tern_members_store_all(federation) : TERN_OK;
 }
 
-void tern_federation_begin_transaction(struct tern_federation *federation)
+void tern_federation_begin_transaction(struct tern_federation *federation, uint64_t worked_us)
 {
+    federation->worked_us = worked_us;
     federation->progressed = false;
     federation->found_downloads = false;
     federation->counts_before = federation->counts;
@@ -603,7 +604,8 @@ void tern_federation_facts(struct tern_federation *federation, uint64_t now,
         .unreliable = federation->clients.unreliable,
         .last_loss = federation->last_loss,
         .replica_bytes = tern_catchup_bytes(federation->catchup),
-        .replica_searches = federation->searches + tern_catchup_searches(federation->catchup),
+        .searches = tern_federation_searches(federation),
+        .committed = federation->committed,
         .counts = federation->counts,
     };
     facts->advice = advice_of(federation, &facts->refused_cohorts);

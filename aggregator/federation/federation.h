@@ -162,8 +162,9 @@ void tern_federation_flushed(struct tern_federation *federation);
 
 // --- Transactions, and advancing rounds
 
-// Resets what the federation records for one transaction. Called at the start of each transaction.
-void tern_federation_begin_transaction(struct tern_federation *federation);
+// Resets what the federation records for one transaction. Called at the start of each transaction. worked_us: for how long
+// the caller's thread has worked since the start
+void tern_federation_begin_transaction(struct tern_federation *federation, uint64_t worked_us);
 // Closes, extends and opens rounds as far as they are due at `now`.
 TERN_MUST_USE enum tern_result tern_federation_advance(struct tern_federation *federation,
                                                        uint64_t now);
@@ -393,8 +394,9 @@ struct tern_federation_facts {
     uint32_t refused_cohorts;
     // What to do about refused cohorts, or about an early end; NULL = no advice.
     const char *advice;
-    uint64_t replica_bytes;    // bytes of downloads and replicas in the store
-    uint64_t replica_searches; // searches for one client's downloads since the start
+    uint64_t replica_bytes;           // bytes of downloads and replicas in the store
+    struct tern_search_cost searches; // since the start
+    struct tern_db_round committed;   // the last committed round; its number is 0: none
     struct tern_federation_counts counts;
     enum tern_wait wait;
     bool needs_help; // the wait ends only if the operator acts

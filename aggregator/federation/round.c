@@ -580,6 +580,8 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
 enum tern_result tern_rounds_store_opened(struct tern_federation *federation, uint64_t now)
 {
     fill_row(federation);
+    federation->opened_worked_us = federation->worked_us;
+    federation->opened_search_ns = tern_federation_searches(federation).cpu_ns;
     TERN_TRY(tern_db_round_put(federation->db, &federation->row));
     TERN_TRY(tern_members_store_all(federation));
     federation->member_check_ms = next_member_check(federation, now);

@@ -151,7 +151,11 @@ struct tern_federation {
     struct tern_reading_room readings; // used by any thread
     struct tern_federation_counts counts;
     struct tern_federation_counts counts_before; // counts at the start of this transaction
-    uint64_t searches; // searches for plans of downloads that earlier `catchup` objects made
+    struct tern_search_cost earlier_searches;    // of earlier `catchup` objects
+    uint64_t worked_us;                          // see tern_federation_begin_transaction()
+    // worked_us and the processor time of all searches when the newest round opened, or at the start
+    uint64_t opened_worked_us;
+    uint64_t opened_search_ns;
     uint32_t last_allowed_round; // of a gateway: number of the last round that may open
 
     // All members below are derived from the store. tern_federation_load() zeroes and reloads them, so that no part of
@@ -165,6 +169,7 @@ struct tern_federation {
     enum closing_step closing_step;
     struct tern_round_machine machine;  // the federation owns its array of members
     struct tern_db_round row;           // the stored row of the open or last round
+    struct tern_db_round committed;     // the last committed round; its number is 0: none
     struct tern_strategy_totals totals; // sums over the open round's updates
     float last_loss;
     struct tern_steps_state steps_state; // state of train.schedule, from the committed rounds
@@ -189,6 +194,16 @@ struct tern_federation {
     bool accuracy_is_known;     // no evaluation was stored since the last tern_accuracy_newest()
     char damage[256];           // see tern_federation_damage(); empty = none
 };
+
+// Returns the searches since the start.
+static inline struct tern_search_cost
+tern_federation_searches(const struct tern_federation *federation)
+{
+    struct tern_search_cost all = tern_catchup_cost(federation->catchup);
+    all.searches += federation->earlier_searches.searches;
+    all.cpu_ns += federation->earlier_searches.cpu_ns;
+    return all;
+}
 
 static inline struct client *client_of(const struct tern_federation *federation, uint64_t id)
 {

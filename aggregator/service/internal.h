@@ -75,10 +75,12 @@ struct tern_service {
     struct tern_service_clock clock; // reading to which the times in memory and in the store refer
     bool clock_is_stored;            // false: the next batch stores `clock`
     uint64_t batch_ms;               // tern_service_monotonic() when the present batch began
-    bool quiescing;                  // copy of queue.quiesce
-    bool broken;         // memory differs from the store; the next batch loads the store
-    char halt_why[256];  // set before `halted`, constant afterwards; "" = none
-    uint64_t flushed_ms; // last write of clients and meter, in tern_service_monotonic()
+    uint64_t worked_us;    // for which the service thread has worked, in earlier iterations
+    uint64_t iteration_us; // when the present iteration began, in monotonic_us()
+    bool quiescing;        // copy of queue.quiesce
+    bool broken;           // memory differs from the store; the next batch loads the store
+    char halt_why[256];    // set before `halted`, constant afterwards; "" = none
+    uint64_t flushed_ms;   // last write of clients and meter, in tern_service_monotonic()
 
     // Counters, which the listeners' threads increase, too.
     atomic_uint_least64_t unauthorized;

@@ -83,6 +83,17 @@ static enum tern_result store_clock(struct tern_service *service,
     return tern_db_set_clock(service->db, &row);
 }
 
+static uint64_t monotonic_us(void)
+{
+    return (uint64_t)(tern_monotonic_seconds() * 1e6);
+}
+
+// Returns for how long the service thread has worked since the start, the present iteration included.
+static uint64_t worked_us(const struct tern_service *service)
+{
+    return service->worked_us + (monotonic_us() - service->iteration_us);
+}
+
 // --- Work of other threads
 
 enum tern_result tern_service_run_work(struct tern_service *service, tern_service_work work,
@@ -510,6 +521,7 @@ static void fail_batch(struct tern_service *service, enum tern_result why,
 static void publish(struct tern_service *service)
 {
     const bool is_stored = !service->broken && !tern_service_is_halted(service);
+    service->counters.worked_us = worked_us(service);
     tern_service_snapshot_update(service, is_stored);
     if (is_stored) {
         tern_federation_publish(service->federation);
@@ -530,7 +542,7 @@ static void run_batch(struct tern_service *service, struct request *taken, uint3
     bool flush = flush_due(service);
     const double started_s = tern_monotonic_seconds();
     const struct tern_service_facts counted = service->counters;
-    tern_federation_begin_transaction(service->federation);
+    tern_federation_begin_transaction(service->federation, worked_us(service));
     enum tern_result result = service->broken ? load_state(service) : TERN_OK;
     service->broken = result != TERN_OK;
     if (result == TERN_OK) {
@@ -677,6 +689,7 @@ static bool begin_iteration(struct tern_service *service, struct request **taken
     atomic_fetch_add(&service->iterations, 1);
     queue->woken = false;
     pthread_mutex_unlock(&queue->lock);
+    service->iteration_us = monotonic_us();
     atomic_store(&service->iteration_service_ms, tern_service_monotonic(service));
     atomic_store(&service->iteration_ms, tern_monotonic_ms());
     return true;
@@ -685,6 +698,7 @@ static bool begin_iteration(struct tern_service *service, struct request **taken
 static void end_iteration(struct tern_service *service)
 {
     tern_access_log_report_dropped(&service->access, tern_service_monotonic(service));
+    service->worked_us = worked_us(service);
     atomic_store(&service->iteration_service_ms, 0);
     atomic_store(&service->iteration_ms, 0);
 }
@@ -693,6 +707,7 @@ static void end_iteration(struct tern_service *service)
 static void finish(struct tern_service *service)
 {
     service->quiescing = true;
+    service->iteration_us = monotonic_us();
     tern_access_log_report_dropped(&service->access, UINT64_MAX);
     if (!tern_service_is_halted(service)) {
         run_batch(service, NULL, 0);
@@ -775,6 +790,7 @@ static enum tern_result prepare(struct tern_service *service, char why[256])
                                  &service->federation, why));
     service->held.next_ms = UINT64_MAX;
     service->flushed_ms = tern_service_monotonic(service);
+    service->iteration_us = monotonic_us();
     tern_request_list_init(&service->batch);
     tern_request_list_init(&service->waiting);
     TERN_TRY(load_state(service));

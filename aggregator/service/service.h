@@ -170,6 +170,7 @@ struct tern_service_facts {
     uint64_t unauthorized;
     uint64_t rate_limited;
     uint64_t batches_failed;
+    uint64_t worked_us; // for which the service thread has worked
     // Measured every few seconds; 0 = unknown.
     uint64_t database_bytes;
     uint64_t disk_free_bytes;   // free bytes on the database's file system

@@ -374,6 +374,21 @@ static inline float tern_db_round_loss(const struct tern_db_round *round)
     return round->median_loss != 0.0F ? round->median_loss : round->mean_loss;
 }
 
+// Returns the share of a committed round's time for which the service thread worked, at most 1; 0 = unknown.
+static inline double tern_db_round_service_share(const struct tern_db_round *round)
+{
+    const double ms =
+        round->closed_ms > round->opened_ms ? (double)(round->closed_ms - round->opened_ms) : 0;
+    const double worked_ms = (double)round->service_us / 1e3;
+    return worked_ms < ms ? worked_ms / ms : ms > 0;
+}
+
+// Returns the milliseconds of processor time that a committed round's searches took for each of its updates.
+static inline double tern_db_round_search_ms(const struct tern_db_round *round)
+{
+    return round->applied > 0 ? (double)round->search_us / 1e3 / round->applied : 0;
+}
+
 // Inserts or replaces a round. TERN_ERR_CONFLICT the stored round is committed, and `round` is not
 TERN_MUST_USE enum tern_result tern_db_round_put(struct tern_db *db,
                                                  const struct tern_db_round *round);
@@ -381,7 +396,10 @@ TERN_MUST_USE enum tern_result tern_db_round_get(struct tern_db *db, uint32_t ro
                                                  struct tern_db_round *out); // NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_round_last(struct tern_db *db,
                                                   struct tern_db_round *out); // NOT_FOUND
-struct tern_db_rows *tern_db_rounds(struct tern_db *db);                      // ascending
+// The newest committed round. NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_round_committed(struct tern_db *db,
+                                                       struct tern_db_round *out);
+struct tern_db_rows *tern_db_rounds(struct tern_db *db); // ascending
 // The first `limit` of these above the round `after`.
 struct tern_db_rows *tern_db_rounds_after(struct tern_db *db, uint32_t after, uint32_t limit);
 

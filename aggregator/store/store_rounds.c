@@ -6,7 +6,8 @@
 
 #define TOTALS &tern_table_totals
 
-static_assert(TERN_ROUND_COMMITTED == 1, "SQL of tern_db_round_put() has 1 for COMMITTED");
+static_assert(TERN_ROUND_COMMITTED == 1,
+              "SQL of tern_db_round_put() and tern_db_round_committed() has 1 for COMMITTED");
 static_assert(TERN_ASSIGNMENT_REPORTED == 2, "SQL of store_assignment() has 2 for REPORTED");
 
 enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_round *round)
@@ -24,6 +25,12 @@ enum tern_result tern_db_round_get(struct tern_db *db, uint32_t round, struct te
 enum tern_result tern_db_round_last(struct tern_db *db, struct tern_db_round *out)
 {
     return tern_table_get(db, &tern_table_rounds, "ORDER BY round DESC LIMIT 1", NULL, out);
+}
+
+enum tern_result tern_db_round_committed(struct tern_db *db, struct tern_db_round *out)
+{
+    return tern_table_get(db, &tern_table_rounds, "WHERE state = 1 ORDER BY round DESC LIMIT 1",
+                          NULL, out);
 }
 
 struct tern_db_rows *tern_db_rounds(struct tern_db *db)

@@ -454,23 +454,35 @@ void tern_log(enum tern_log_level level, const char *event, const char *format, 
     errno = saved_errno;
 }
 
+#define CUT "..." // ends a text that does not fit
+
 const char *tern_log_text(char dst[TERN_LOG_TEXT_MAX], const char *text)
 {
     text = text == NULL ? "" : text;
-    if (text[0] != '\0' && strpbrk(text, " \"\\=") == NULL) {
-        snprintf(dst, TERN_LOG_TEXT_MAX, "%s", text);
-        return dst;
-    }
+    const bool quoted = text[0] == '\0' || strpbrk(text, " \"\\=") != NULL;
+    const size_t end = TERN_LOG_TEXT_MAX - quoted - 1; // the closing quote and the NUL follow
     size_t used = 0;
-    dst[used++] = '"';
-    // Each iteration writes at most two bytes; the closing quote and the NUL follow.
-    for (; *text != '\0' && used + 4 <= TERN_LOG_TEXT_MAX; text++) {
-        if (*text == '"' || *text == '\\') {
+    size_t cut = 0; // length of the longest prefix of whole characters that leaves room for CUT
+    if (quoted) {
+        dst[used++] = '"';
+    }
+    for (; *text != '\0'; text++) {
+        const bool escaped = *text == '"' || *text == '\\';
+        if (((unsigned char)*text & 0xC0) != 0x80 && used + strlen(CUT) <= end) {
+            cut = used;
+        }
+        if (used + escaped + 1 > end) {
+            used = cut + (size_t)snprintf(dst + cut, TERN_LOG_TEXT_MAX - cut, CUT);
+            break;
+        }
+        if (escaped) {
             dst[used++] = '\\';
         }
         dst[used++] = *text;
     }
-    dst[used++] = '"';
+    if (quoted) {
+        dst[used++] = '"';
+    }
     dst[used] = '\0';
     return dst;
 }

@@ -55,7 +55,7 @@ void tern_log_keep(void);
 // bytes without the NUL.
 size_t tern_log_recent(char lines[TERN_LOG_RECENT_MAX]);
 
-#define TERN_LOG_TEXT_MAX 256 // bytes of one quoted text, with the terminating NUL
+#define TERN_LOG_TEXT_MAX 512 // bytes of one quoted text, with the terminating NUL
 
 // Writes one event. format: "key=%d other=%s", or NULL. Texts with spaces or quotes, and all texts from outside, need
 // TERN_LOG_TEXT(). Control characters never reach the log. In JSON, the values of %d, %u, %g and the like are numbers and
@@ -63,7 +63,8 @@ size_t tern_log_recent(char lines[TERN_LOG_RECENT_MAX]);
 void tern_log(enum tern_log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Quotes a text where it needs quotes, with \" and \\, and cuts it at TERN_LOG_TEXT_MAX. NULL is "". Returns dst.
+// Quotes a text where it needs quotes, with \" and \\. A text that does not fit into TERN_LOG_TEXT_MAX ends with "...".
+// NULL is "". Returns dst.
 const char *tern_log_text(char dst[TERN_LOG_TEXT_MAX], const char *text);
 
 // Like tern_log_text(), into a buffer that lives until the end of the enclosing block.

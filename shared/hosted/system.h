@@ -31,6 +31,14 @@ static inline double tern_monotonic_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+// Nanoseconds of processor time that the calling thread has used, however busy the machine is.
+static inline uint64_t tern_thread_cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 // Fills dst with random bytes for secrets. May wait at boot until the system has entropy. TERN_ERR_IO
 TERN_MUST_USE enum tern_result tern_random_fill(void *dst, size_t len);
 

@@ -628,6 +628,13 @@ TEST(test_metrics_before_the_first_round)
     const char *text = body_of_reply();
     assert_null(strstr(text, "\ntern_round_mean_loss "));
     assert_null(strstr(text, "\ntern_evaluated_version "));
+    assert_null(strstr(text, "\ntern_round_service_share "));
+    assert_non_null(strstr(text, "\ntern_plan_search_seconds_total 0\n"));
+    double worked_s = 0;
+    assert_int_equal(sscanf(strstr(text, "\ntern_service_worked_seconds_total "),
+                            " tern_service_worked_seconds_total %lf", &worked_s),
+                     1);
+    assert_true(worked_s > 0 && worked_s < 60);
     assert_null(strstr(text, "\ntern_evaluated{"));
     assert_non_null(strstr(text, "\n# TYPE tern_evaluated gauge\n"));
     assert_non_null(strstr(text, "\ntern_waiting{reason=\"clients\"} 1\n"));

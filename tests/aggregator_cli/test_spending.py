@@ -2,6 +2,7 @@
 a client is likely to spend."""
 import pathlib
 import signal
+import sqlite3
 import struct
 import sys
 
@@ -99,6 +100,47 @@ def init_says_it():
     check("at the end for the global model itself (downloads.final_model)" in last, last)
     check("without a pause, until 5 are done" in ended and "in all" in ended and "a day" not in ended, ended)
 
+def change_rounds(path, search_us):
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE rounds SET search_us = ?", (search_us,))
+    database.close()
+
+def rounds_shorter_than_their_downloads_are_warned_of():
+    model = "mlp:784-1290-10"  # 1,025,560 values: 10 clients take 308 ms
+    for settings, expected in (
+            (("round.min_interval=300ms",), "10 clients x 1025560 values x 30 ns), longer than round.min_interval = 300 ms: "
+                                            "set downloads.plan = trunk, lower round.cohort"),
+            (("round.deadline=300ms", "round.rounds=100"), "longer than round.deadline = 300 ms"),
+            (("round.min_interval=200ms", "round.rounds=20"), "x 75 ns)"),  # `uniform` in all rounds
+            (("round.min_interval=100ms", "downloads.plan=trunk"), "x 10 ns), longer than round.min_interval = 100 ms: lower round.cohort"),
+            (("round.min_interval=900ms", "codec.codec=float32"), "x 90 ns)"),
+            (("round.min_interval=300ms", "round.cohort=8", "round.over_selection=0.25"), "10 clients x"),
+            (("round.min_interval=310ms",), None),
+            (("round.min_interval=300ms", "round.cohort=9"), None),
+            (("round.min_interval=0", "round.rounds=100"), None)):
+        arguments = [word for setting in (f"federation.model={model}", *settings) for word in ("--set", setting)]
+        state = State()
+        made = state.run("init", *arguments, "--json")
+        checked = state.run("serve", "--check", *arguments)
+        status = state.run("status", *arguments)
+        check(made.json["round_time"]["too_long"] == (expected is not None), f"{settings}: {made.json['round_time']}")
+        for shown in (made.error, checked.error, status.text):
+            check("keep the aggregator busy" not in shown if expected is None else expected in shown, f"{settings}: {shown}")
+
+def measured_seconds_replace_the_estimate():
+    state = State(rounds=4)
+    slow = ("--set", "round.min_interval=5s")
+    check("WARNING: the clients' downloads" not in state.run("status", *slow).text, "5 s are enough")
+    change_rounds(state.path / "tern.db", 6000000)
+    shown = state.run("status", *slow).text
+    check("busy for 6.0 s in a round (measured in the last committed round), longer than round.min_interval = 5.0 s" in shown, shown)
+    check("search for\n            downloads took 2e+03 ms of processor time an update" in shown, shown)
+    figures = state.json("status", *slow)
+    check(figures["round_time"] == {"seconds": 6, "measured": True, "limit_ms": 5000, "too_long": True}, f"{figures['round_time']}")
+    check(figures["last_round"]["search_ms"] == 2000, f"{figures['last_round']}")  # of 3 updates
+    change_rounds(state.path / "tern.db", 1)
+    check("WARNING" not in state.run("status", *slow).text, "a measured microsecond is short")
+
 def told(client, replica):
     """The task, and when to come back where there is none."""
     with client.connect() as connection:
@@ -135,7 +177,10 @@ def a_federation_without_end_pauses():
         aggregator.kill(signal.SIGTERM)
         aggregator.settings["round"]["rounds"] = 2  # an end is a bound as well
         aggregator.write_config()
+        change_rounds(aggregator.state / "tern.db", 700000000)
         aggregator.start()
+        log = (workspace.path / "aggregator.log").read_text()
+        check("busy for 11 m 40 s in a round (measured" in log and "event=settings" in log, log)
         do_round(client, 2, replica)
         check(aggregator.json("status")["rounds_committed"] == 2, "the second round was not done")
 
@@ -144,6 +189,8 @@ def test():
     finer_codecs_are_for_federations_of_few_rounds()
     init_and_status_name_what_another_accuracy_costs()
     init_says_it()
+    rounds_shorter_than_their_downloads_are_warned_of()
+    measured_seconds_replace_the_estimate()
     a_federation_without_end_pauses()
 
 main(test)

@@ -178,6 +178,33 @@ CASE(long_text_is_cut_and_the_line_still_ends)
     assert_int_equal(got.err[strlen(got.err) - 2], '"');
 }
 
+// Compares the logged form of `count` times `unit`, followed by `end`, with the expected end and length.
+static void expect_logged(const char *unit, size_t count, const char *end, const char *expected,
+                          size_t len)
+{
+    char text[2 * TERN_LOG_TEXT_MAX];
+    char dst[TERN_LOG_TEXT_MAX];
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s", unit);
+    }
+    snprintf(text + used, sizeof text - used, "%s", end);
+    tern_log_text(dst, text);
+    assert_int_equal(strlen(dst), len);
+    assert_string_equal(dst + len - strlen(expected), expected);
+}
+
+CASE(a_cut_text_ends_with_dots)
+{
+    const size_t most = TERN_LOG_TEXT_MAX - 1;
+    expect_logged("x", most, "", "xx", most);
+    expect_logged("x", most + 1, "", "xx...", most);
+    expect_logged("x", most - 4, " b", "xx b\"", most);
+    expect_logged("x", most - 3, " b", "xx...\"", most);
+    expect_logged("\"", most, "", "\\\"...\"", most);
+    expect_logged("\xC3\xA9", most, "", "\xC3\xA9...", most); // no half character
+}
+
 static void *write_many(void *ctx)
 {
     for (int i = 0; i < 25; i++) {

@@ -559,7 +559,7 @@ static uint64_t searches(void)
 {
     struct tern_service_facts facts;
     tern_service_facts(harness.service, &facts);
-    return facts.federation.replica_searches;
+    return facts.federation.searches.searches;
 }
 
 // A bound of bytes is kept by forgetting replicas at any time; the ways that are known stay, as
@@ -662,6 +662,53 @@ TEST(test_one_client_cannot_make_the_service_search_for_ever)
     assert_true(ask_plainly(two, seed_id).has_task);
     run_rounds(1);
     assert_true(ask(one, (tern_CheckinRequest){.downloads_max = 61}, unknown).has_task);
+}
+
+static struct tern_db_round last_committed(void)
+{
+    struct tern_service_facts facts;
+    struct tern_db_round stored;
+    struct tern_db *db = NULL;
+    char why[256];
+    tern_service_facts(harness.service, &facts);
+    assert_int_equal(tern_db_open(harness.path, 0, &db, why), TERN_OK);
+    assert_int_equal(tern_db_round_committed(db, &stored), TERN_OK);
+    tern_db_close(db);
+    assert_int_equal(stored.round, facts.federation.committed.round);
+    assert_int_equal(stored.search_us, facts.federation.committed.search_us);
+    assert_int_equal(stored.service_us, facts.federation.committed.service_us);
+    return stored;
+}
+
+// A round counts the searches from its opening to its commit, also when the aggregator started again before.
+TEST(test_a_round_records_what_it_cost)
+{
+    run_rounds(3);
+    assert_true(ask_plainly(one, seed_id).has_task);
+    run_rounds(1);
+    const struct tern_db_round searched = last_committed();
+    assert_int_equal(searched.round, 4);
+    assert_true(searched.search_us > 0 && searched.service_us >= searched.search_us);
+    harness_restart(&harness);
+    assert_int_equal(last_committed().search_us, searched.search_us);
+    run_rounds(1);
+    assert_int_equal(last_committed().round, 5);
+    assert_true(last_committed().service_us > 0);
+    assert_true(tern_db_round_search_ms(&searched) * 1e3 >= (double)searched.search_us);
+}
+
+TEST(test_the_shares_of_a_round)
+{
+    struct tern_db_round round = {.opened_ms = 1000, .closed_ms = 3000, .service_us = 500000};
+    assert_true(tern_db_round_service_share(&round) == 0.25);
+    round.service_us = 9000000; // the clock was set
+    assert_true(tern_db_round_service_share(&round) == 1);
+    round.closed_ms = 0;
+    assert_true(tern_db_round_service_share(&round) == 0);
+    round.search_us = 6000;
+    assert_true(tern_db_round_search_ms(&round) == 0);
+    round.applied = 4;
+    assert_true(tern_db_round_search_ms(&round) == 1.5);
 }
 
 static int status_of_checkin(uint64_t id, const uint8_t *replica)

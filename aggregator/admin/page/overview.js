@@ -101,6 +101,7 @@ function showFigures(status, rounds) {
   const updates = sum(rounds.participants);
   const up = updates ? sum(rounds.wire_up) / updates : null;
   const down = updates ? sum(rounds.wire_down) / updates : null;
+  const cost = status.last_round;
   const saved = updates && up + down > 0 ? `${(2 * status.float32_payload / (up + down)).toFixed(1)}× less than float32 both ways` : "";
   fill(byId("figures"), [
     foundLast(rounds),
@@ -110,6 +111,8 @@ function showFigures(status, rounds) {
     figure("Up", bytes(up), "per update, on the wire"),
     figure("Down", bytes(down), saved || "per update, on the wire"),
     figure("Check-ins held", count(status.checkins_held), "clients that wait for a task"),
+    figure("Service thread", cost ? `${(100 * cost.service_share).toFixed(1)} %` : "–", cost ? `of the time of round ${cost.round}` : "no round is committed"),
+    figure("Search for downloads", cost ? `${+cost.search_ms.toPrecision(3)} ms` : "–", cost ? `of processor time an update, round ${cost.round}` : "no round is committed"),
     figure("Database", bytes(status.database_bytes), plural(status.updates, "update")),
   ]);
 }
