@@ -407,7 +407,8 @@ def test():
         for part in (test_files, test_login, test_a_session_needs_both_halves, test_changes_come_from_the_page,
                      test_codes):
             part(browser)
-        for part in (test_columns_are_the_lists, test_the_status_has_the_cost_of_the_last_round, test_held_out_figures, test_waiting_and_status, test_one_client,
+        for part in (test_columns_are_the_lists, test_the_status_has_the_cost_of_the_last_round, test_held_out_figures,
+                     test_waiting_and_status, test_one_client,
                      test_settings_in_force, test_log, test_tools, test_metrics, test_errors_are_json,
                      test_commands_of_the_document, test_actions):
             part(browser, aggregator)
