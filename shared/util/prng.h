@@ -31,6 +31,7 @@ enum tern_prng_purpose {
     TERN_PRNG_SELECTION = 8,
     TERN_PRNG_TAGS = 9,
     TERN_PRNG_AUTOENCODER = 10,
+    TERN_PRNG_PLACES = 11,
     TERN_PRNG_FLEET = 64,
     TERN_PRNG_TEST = 99,
 };

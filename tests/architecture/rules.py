@@ -21,7 +21,7 @@ KEPT = {
     "llhttp.h": ["aggregator/http/parser/llhttp.c"],
     "mbedtls/*": ["aggregator/http/", "client/posix/", "firmware_port/net/",
                   "lab/bench/", "ring/mesh/ring_tls.c", "shared/hosted/mbedtls_versions.h"],
-    "psa/*": ["shared/hosted/mbedtls_versions.h"],
+    "psa/*": ["shared/hosted/mbedtls_versions.h", "shared/secure/secret.c"],
     "lwip/*": ["firmware_port/net/"],
     "sqlite3.h": ["aggregator/store/sqlite.c"],
     "libpq-fe.h": ["aggregator/store/postgres.c"],
@@ -35,7 +35,7 @@ KEPT = {
 }
 
 PURE_SHARED = ["shared/codec/", "shared/tensor/", "shared/error_feedback/", "shared/wire/",
-               "shared/meter/", "shared/util/", "shared/build.h", "shared/result.h",
+               "shared/secure/", "shared/meter/", "shared/util/", "shared/build.h", "shared/result.h",
                "shared/version.h"]
 # Bytes of data files, and the CSV tables that init looks at, too.
 TABLES = ["shared/hosted/input.h", "shared/hosted/csv.h", "shared/hosted/csv_columns.h",
@@ -58,6 +58,7 @@ RULES = {
     # libtern: no OS call, no clock, no stdio, no malloc.
     "shared/": (PURE_SHARED, FREESTANDING + NANOPB),
     "shared/codec/kernels/": (PURE_SHARED, FREESTANDING + SIMD),
+    "shared/secure/secret.c": (["shared/secure/", "shared/result.h"], FREESTANDING + ["psa/*"]),
     # Ask the processor what it can do, and remember the answer.
     "shared/codec/kernels/dispatch.c": (["shared/codec/kernels/"], FREESTANDING + ["stdatomic.h"]),
     "shared/util/sha256_x86.c": (["shared/util/", "shared/build.h"], FREESTANDING + SIMD + ["cpuid.h", "stdatomic.h"]),
@@ -126,6 +127,7 @@ NO_CALLS = {
 }
 NO_CALLS["shared/codec/kernels/"] = NO_CALLS["shared/"]
 NO_CALLS["shared/codec/kernels/dispatch.c"] = NO_CALLS["shared/"]
+NO_CALLS["shared/secure/secret.c"] = NO_CALLS["shared/"]
 NO_CALLS["shared/util/sha256_x86.c"] = NO_CALLS["shared/"]
 for prefix in ["aggregator/strategies/", "aggregator/merge/delta.", *DOWNLOADS, "client/", "client/phases/",
                "ring/exchange/"]:

@@ -1,0 +1,477 @@
+#include "secure/masked.h"
+#include "util/bytes.h"
+#include "util/prng.h"
+#include <float.h>
+#include <string.h>
+
+#define COUNTERS 2u          // examples and loss, in front of the tensors' counters
+#define LOSS_UNIT 4096.0     // the loss counter has 1/4096 of a loss
+#define TARGET_DENSITY 0.3   // part of the quantised values that are not zero
+#define MOVE_MAX 2.0         // largest factor between the scales of two rounds
+#define ACCEPTED_MOVE 4.0f   // largest factor that a client accepts between two rounds
+#define MISSED_ROUNDS_MAX 8u // rounds by which a client's limit grows
+
+static bool is_sent(const struct tern_tensor *tensor)
+{
+    return tensor->rule <= TERN_RULE_DENSE;
+}
+
+uint32_t tern_masked_tensors(const struct tern_model *model)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        count += is_sent(&model->tensors[i]);
+    }
+    return count;
+}
+
+// Returns the number of values before the first one that is never sent.
+static uint32_t sent_values(const struct tern_model *model)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        count += is_sent(&model->tensors[i]) ? model->tensors[i].count : 0;
+    }
+    return count;
+}
+
+struct tern_masked_shape tern_masked_shape_of(const struct tern_model *model,
+                                              const struct tern_secure_round *round)
+{
+    uint32_t sent = sent_values(model);
+    return (struct tern_masked_shape){.tensors = tern_masked_tensors(model),
+                                      .values = sent / round->share + (sent % round->share != 0),
+                                      .bits = round->bits};
+}
+
+static size_t value_words(const struct tern_masked_shape *shape)
+{
+    return (size_t)(((uint64_t)shape->values * shape->bits + 31) / 32);
+}
+
+static size_t counter_words(const struct tern_masked_shape *shape)
+{
+    return COUNTERS + (size_t)shape->tensors;
+}
+
+size_t tern_masked_size(const struct tern_masked_shape *shape)
+{
+    return 4 * (counter_words(shape) + value_words(shape));
+}
+
+// Returns a mask of the used bits of the last word.
+static uint32_t last_word_mask(const struct tern_masked_shape *shape)
+{
+    uint32_t used = (uint32_t)((uint64_t)shape->values * shape->bits % 32);
+    return used == 0 ? UINT32_MAX : (UINT32_C(1) << used) - 1;
+}
+
+enum tern_result tern_masked_check(const struct tern_masked_shape *shape, const uint8_t *packed,
+                                   size_t size)
+{
+    if (size != tern_masked_size(shape) ||
+        (tern_get_le32(packed + size - 4) & ~last_word_mask(shape)) != 0) {
+        return TERN_ERR_CORRUPT;
+    }
+    return TERN_OK;
+}
+
+// --- The values that a round sends, in the order of the flat vector
+
+// The sent part of the flat vector is divided into groups of `share` neighbouring values (the last group may be smaller), and one
+// value of each group is sent. For group g it is draw g of the round's public stream, scaled to the group's size.
+struct sent_walk {
+    const struct tern_model *model;
+    const struct tern_secure_round *round;
+    struct tern_prng draws;
+    uint32_t sent;   // values in all groups
+    uint32_t group;  // next one
+    uint32_t rule;   // of the current tensor
+    uint32_t tensor; // its index in the model
+    uint32_t end;    // index behind its last value
+    uint32_t order;  // its place among the sent tensors
+    uint32_t index;  // of the current value in the flat vector
+    float scale;     // of the current tensor
+};
+
+static void start_walk(struct sent_walk *walk, const struct tern_model *model,
+                       const struct tern_secure_round *round)
+{
+    *walk = (struct sent_walk){.model = model,
+                               .round = round,
+                               .sent = sent_values(model),
+                               .tensor = UINT32_MAX,
+                               .order = UINT32_MAX};
+    tern_prng_init(&walk->draws, round->places_seed, TERN_PRNG_PLACES, 0, 0);
+}
+
+// Goes on to the next tensor that is sent. The flat vector has all tensors of a rule before those of the next rule.
+static void next_tensor(struct sent_walk *walk)
+{
+    do {
+        walk->tensor++;
+        if (walk->tensor == walk->model->tensor_count) {
+            walk->tensor = 0;
+            walk->rule++;
+        }
+    } while (walk->model->tensors[walk->tensor].rule != walk->rule);
+    walk->end += walk->model->tensors[walk->tensor].count;
+    walk->order++;
+    walk->scale = walk->round->scales == NULL ? 0 : walk->round->scales[walk->order];
+}
+
+// Moves to the next value that is sent. False: there is none.
+static bool next_sent(struct sent_walk *walk)
+{
+    uint32_t first = walk->group * walk->round->share;
+    if (first >= walk->sent) {
+        return false;
+    }
+    uint32_t size =
+        walk->sent - first < walk->round->share ? walk->sent - first : walk->round->share;
+    walk->index = first;
+    if (walk->round->share > 1) {
+        walk->index += (uint32_t)((uint64_t)tern_prng_u32(&walk->draws) * size >> 32);
+    }
+    walk->group++;
+    while (walk->index >= walk->end) {
+        next_tensor(walk);
+    }
+    return true;
+}
+
+// --- Packing
+
+struct bit_writer {
+    uint8_t *dst;
+    uint64_t bits;
+    uint32_t count; // of bits
+};
+
+static void put_value(struct bit_writer *writer, int32_t value, uint32_t bits)
+{
+    uint64_t field = (uint32_t)value & ((UINT32_C(1) << bits) - 1);
+    writer->bits |= field << writer->count;
+    writer->count += bits;
+    if (writer->count >= 32) {
+        tern_store_le32(writer->dst, (uint32_t)writer->bits);
+        writer->dst += 4;
+        writer->bits >>= 32;
+        writer->count -= 32;
+    }
+}
+
+static void finish_values(struct bit_writer *writer)
+{
+    if (writer->count > 0) {
+        tern_store_le32(writer->dst, (uint32_t)writer->bits);
+    }
+}
+
+int32_t tern_masked_value(const struct tern_masked_shape *shape, const uint8_t *packed,
+                          uint32_t index)
+{
+    uint64_t bit = (uint64_t)index * shape->bits;
+    const uint8_t *word = packed + 4 * (counter_words(shape) + (size_t)(bit / 32));
+    uint32_t shift = (uint32_t)(bit % 32);
+    uint64_t window = tern_load_le32(word);
+    if (shift + shape->bits > 32) {
+        window |= (uint64_t)tern_load_le32(word + 4) << 32;
+    }
+    uint32_t field = (uint32_t)(window >> shift) & ((UINT32_C(1) << shape->bits) - 1);
+    uint32_t sign = UINT32_C(1) << (shape->bits - 1);
+    return (int32_t)(field ^ sign) - (int32_t)sign;
+}
+
+// --- Clients
+
+float tern_masked_weight(const struct tern_secure_round *round, uint32_t examples)
+{
+    if (round->examples_max == 0 || examples >= round->examples_max) {
+        return 1;
+    }
+    return (float)((double)examples / round->examples_max);
+}
+
+// Returns the largest value of a counter, so that the sum over the cohort fits 32 bits.
+static uint32_t counter_max(const struct tern_secure_round *round)
+{
+    return UINT32_MAX / round->cohort;
+}
+
+static void put_counters(const struct tern_secure_round *round,
+                         const struct tern_masked_training *training, uint8_t *packed)
+{
+    uint32_t examples = training->examples;
+    if (round->examples_max > 0 && examples > round->examples_max) {
+        examples = round->examples_max;
+    }
+    uint32_t most = counter_max(round);
+    double loss =
+        training->loss * (double)tern_masked_weight(round, training->examples) * LOSS_UNIT + 0.5;
+    tern_put_le32(packed, examples < most ? examples : most);
+    tern_put_le32(packed + 4, loss < most ? (uint32_t)(loss > 0 ? loss : 0)
+                                          : most); // a NaN counts as the largest
+}
+
+// Rounds to the nearest whole number, ties to even, from -level to level. Adding 1.5 * 2^23 leaves no fraction in a float32.
+static int32_t quantised(float ratio, float level)
+{
+    const float magic = 12582912.0f;
+    float limited = ratio > level ? level : ratio < -level ? -level : ratio;
+    volatile float sum =
+        limited + magic; // one rounding to float32, on processors with wider registers, too
+    return (int32_t)(sum - magic);
+}
+
+static bool is_finite(float value)
+{
+    return value >= -FLT_MAX && value <= FLT_MAX;
+}
+
+enum tern_result tern_masked_quantise(const struct tern_model *model,
+                                      const struct tern_secure_round *round,
+                                      const struct tern_masked_training *training, float *work,
+                                      uint8_t *packed)
+{
+    const struct tern_masked_shape shape = tern_masked_shape_of(model, round);
+    for (uint32_t i = 0; i < model->count; i++) {
+        if (!is_finite(work[i])) {
+            return TERN_ERR_NON_FINITE;
+        }
+    }
+    put_counters(round, training, packed);
+    memset(packed + 4 * COUNTERS, 0, 4 * (size_t)shape.tensors);
+    struct bit_writer writer = {.dst = packed + 4 * counter_words(&shape)};
+    struct sent_walk walk;
+    start_walk(&walk, model, round);
+    while (next_sent(&walk)) {
+        int32_t value = quantised(work[walk.index] / walk.scale, (float)round->level);
+        work[walk.index] -= walk.scale * (float)value;
+        put_value(&writer, value, round->bits);
+        uint8_t *counter = packed + 4 * (COUNTERS + (size_t)walk.order);
+        tern_put_le32(counter, tern_get_le32(counter) + (value != 0));
+    }
+    finish_values(&writer);
+    return TERN_OK;
+}
+
+void tern_masked_give_back(const struct tern_model *model, const struct tern_secure_round *round,
+                           const uint8_t *packed, float *work)
+{
+    const struct tern_masked_shape shape = tern_masked_shape_of(model, round);
+    struct sent_walk walk;
+    start_walk(&walk, model, round);
+    for (uint32_t i = 0; next_sent(&walk); i++) {
+        work[walk.index] += walk.scale * (float)tern_masked_value(&shape, packed, i);
+    }
+}
+
+// --- Addition modulo 2^b of every field, word by word: the top bit of each field is added apart, so that no carry reaches the next
+// field, while the carry within a field passes from one word to the next.
+
+// The position in a packed vector.
+struct field_walk {
+    uint32_t tops
+        [TERN_SECURE_BITS_MAX]; // top bits of the fields in a word whose first bit is bit `i` of its field
+    uint32_t bits;
+    uint32_t phase;     // i of the current word
+    size_t counters;    // words of counters that follow
+    size_t words;       // words that follow, counters included
+    uint32_t last_mask; // used bits of the last word
+    uint32_t carry;
+};
+
+static void start_fields(struct field_walk *walk, const struct tern_masked_shape *shape)
+{
+    *walk = (struct field_walk){.bits = shape->bits,
+                                .counters = counter_words(shape),
+                                .words = counter_words(shape) + value_words(shape),
+                                .last_mask = last_word_mask(shape)};
+    for (uint32_t phase = 0; phase < shape->bits; phase++) {
+        for (uint32_t top = shape->bits - 1 - phase; top < 32; top += shape->bits) {
+            walk->tops[phase] |= UINT32_C(1) << top;
+        }
+    }
+}
+
+// Returns the top bits of the next word's fields.
+static uint32_t next_tops(struct field_walk *walk)
+{
+    walk->words--;
+    if (walk->counters > 0) {
+        walk->counters--;
+        return UINT32_C(1) << 31;
+    }
+    uint32_t tops = walk->tops[walk->phase];
+    walk->phase = (walk->phase + 32) % walk->bits;
+    return tops;
+}
+
+static void add_words(struct field_walk *walk, uint8_t *sum, const uint8_t *other, size_t words)
+{
+    for (size_t i = 0; i < words; i++) {
+        uint32_t tops = next_tops(walk);
+        uint32_t a = tern_load_le32(sum + 4 * i);
+        uint32_t b = tern_load_le32(other + 4 * i);
+        uint64_t low = (uint64_t)(a & ~tops) + (b & ~tops) + walk->carry;
+        walk->carry = (uint32_t)(low >> 32);
+        uint32_t word = (uint32_t)low ^ ((a ^ b) & tops);
+        tern_store_le32(sum + 4 * i, walk->words == 0 ? word & walk->last_mask : word);
+    }
+}
+
+static void subtract_words(struct field_walk *walk, uint8_t *sum, const uint8_t *other,
+                           size_t words)
+{
+    for (size_t i = 0; i < words; i++) {
+        uint32_t tops = next_tops(walk);
+        uint32_t a = tern_load_le32(sum + 4 * i);
+        uint32_t b = tern_load_le32(other + 4 * i);
+        uint64_t low = (uint64_t)(a | tops) - (b & ~tops) - walk->carry;
+        walk->carry = (uint32_t)(low >> 32) & 1;
+        uint32_t word = (uint32_t)low ^ ((a ^ ~b) & tops);
+        tern_store_le32(sum + 4 * i, walk->words == 0 ? word & walk->last_mask : word);
+    }
+}
+
+void tern_masked_add(const struct tern_masked_shape *shape, uint8_t *sum, const uint8_t *packed)
+{
+    struct field_walk walk;
+    start_fields(&walk, shape);
+    add_words(&walk, sum, packed, walk.words);
+}
+
+void tern_masked_subtract(const struct tern_masked_shape *shape, uint8_t *sum,
+                          const uint8_t *packed)
+{
+    struct field_walk walk;
+    start_fields(&walk, shape);
+    subtract_words(&walk, sum, packed, walk.words);
+}
+
+typedef void combine_words(struct field_walk *walk, uint8_t *sum, const uint8_t *other,
+                           size_t words);
+
+// Combines a packed vector with the keystream, block by block.
+static enum tern_result combine_mask(const struct tern_masked_shape *shape,
+                                     const uint8_t key[TERN_SECRET_SIZE], combine_words *combine,
+                                     uint8_t *packed)
+{
+    struct field_walk walk;
+    struct tern_keystream stream;
+    start_fields(&walk, shape);
+    TERN_TRY(tern_keystream_open(&stream, key, NULL));
+    enum tern_result result = TERN_OK;
+    while (walk.words > 0 && result == TERN_OK) {
+        uint8_t block[TERN_KEYSTREAM_BLOCK];
+        result = tern_keystream_next(&stream, block, 1);
+        if (result == TERN_OK) {
+            size_t words = walk.words < sizeof block / 4 ? walk.words : sizeof block / 4;
+            combine(&walk, packed, block, words);
+            packed += 4 * words;
+        }
+    }
+    tern_keystream_close(&stream);
+    return result;
+}
+
+enum tern_result tern_masked_add_mask(const struct tern_masked_shape *shape,
+                                      const uint8_t key[TERN_SECRET_SIZE], uint8_t *packed)
+{
+    return combine_mask(shape, key, add_words, packed);
+}
+
+enum tern_result tern_masked_remove_mask(const struct tern_masked_shape *shape,
+                                         const uint8_t key[TERN_SECRET_SIZE], uint8_t *packed)
+{
+    return combine_mask(shape, key, subtract_words, packed);
+}
+
+// --- Sums
+
+struct tern_masked_totals tern_masked_totals_of(const struct tern_secure_round *round,
+                                                const uint8_t *sum, uint32_t members)
+{
+    struct tern_masked_totals totals = {.examples = tern_get_le32(sum), .weight = members};
+    if (round->examples_max > 0) {
+        totals.weight = (double)totals.examples / round->examples_max;
+    }
+    if (totals.weight > 0) {
+        totals.loss = tern_get_le32(sum + 4) / LOSS_UNIT / totals.weight;
+    }
+    return totals;
+}
+
+void tern_masked_decode(const struct tern_model *model, const struct tern_secure_round *round,
+                        const uint8_t *sum, double divisor, float *change)
+{
+    const struct tern_masked_shape shape = tern_masked_shape_of(model, round);
+    struct sent_walk walk;
+    start_walk(&walk, model, round);
+    memset(change, 0, sizeof *change * model->count);
+    for (uint32_t i = 0; next_sent(&walk); i++) {
+        double value = (double)walk.scale * tern_masked_value(&shape, sum, i) / divisor;
+        change[walk.index] = (float)value;
+    }
+}
+
+// --- Scales
+
+static float limited_scale(double scale)
+{
+    return (float)(scale < FLT_MIN ? FLT_MIN : scale > FLT_MAX ? FLT_MAX : scale);
+}
+
+void tern_masked_first_scales(const struct tern_model *model, const struct tern_secure_round *round,
+                              const float *weights, float *scales)
+{
+    (void)weights;
+    for (uint32_t i = 0; i < tern_masked_tensors(model); i++) {
+        scales[i] = limited_scale(0.01 * round->learning_rate * round->local_steps);
+    }
+}
+
+// A scale that is too small makes too many values different from zero. The factor is half of the way to a proportional one.
+static double scale_factor(double density)
+{
+    double factor = 0.5 + 0.5 * (density / TARGET_DENSITY);
+    return factor > MOVE_MAX ? MOVE_MAX : factor;
+}
+
+void tern_masked_next_scales(const struct tern_model *model, const struct tern_secure_round *round,
+                             const uint8_t *sum, uint32_t members, float *next)
+{
+    struct sent_walk walk;
+    start_walk(&walk, model, round);
+    uint32_t tensors = tern_masked_tensors(model);
+    memcpy(next, round->scales, sizeof *next * tensors);
+    bool more = next_sent(&walk);
+    while (more) {
+        uint32_t tensor = walk.order;
+        uint32_t values = 0;
+        while (more && walk.order == tensor) {
+            values++;
+            more = next_sent(&walk);
+        }
+        double not_zero = tern_get_le32(sum + 4 * (COUNTERS + (size_t)tensor));
+        next[tensor] = limited_scale(round->scales[tensor] *
+                                     scale_factor(not_zero / ((double)values * members)));
+    }
+}
+
+bool tern_masked_scales_are_near(const struct tern_secure_round *round, const float *before,
+                                 uint32_t before_round)
+{
+    uint32_t missed = round->round > before_round ? round->round - before_round - 1 : 0;
+    missed = missed < MISSED_ROUNDS_MAX ? missed : MISSED_ROUNDS_MAX;
+    const float factor = ACCEPTED_MOVE * (float)(1u << missed);
+    for (uint32_t i = 0; i < round->scale_count; i++) {
+        float scale = round->scales[i];
+        if (!(scale > 0 && is_finite(scale) && scale / factor <= before[i] &&
+              before[i] / factor <= scale)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,123 @@
+// Masked updates: a client's change, quantised by public scales and packed in b bits a value, plus a keystream modulo 2^b. The sum
+// of masked updates minus the sum of the same keystreams is the exact sum of the quantised values. Used by clients, which encode and
+// mask; by the aggregator, which adds and decodes sums; and by the helper, which adds keystreams. docs/FORMAT.md specifies every
+// bit and rounding. Pure; the caller owns all memory.
+//
+// A packed vector has 32-bit little-endian words: counters (examples, loss, and for each tensor the values that are not zero), then
+// the values, b bits each from the lowest bit up. Unused bits of the last word are 0. Counters are added modulo 2^32.
+#ifndef TERN_SECURE_MASKED_H
+#define TERN_SECURE_MASKED_H
+
+#include "secure/round.h"
+#include "tensor/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A packed vector's layout.
+struct tern_masked_shape {
+    uint32_t tensors; // tensors that are sent, each with one scale and one counter
+    uint32_t values;  // values in the vector
+    uint32_t bits;    // of each value, 2 to TERN_SECURE_BITS_MAX
+};
+
+// Returns the number of tensors that are sent: all but frozen and local ones. They come first in the flat vector, and scales are in
+// their order there.
+uint32_t tern_masked_tensors(const struct tern_model *model);
+
+// Returns the layout of a round's packed vectors. model: the round's; round: share and bits are used.
+struct tern_masked_shape tern_masked_shape_of(const struct tern_model *model,
+                                              const struct tern_secure_round *round);
+
+// Returns the bytes of a packed vector, a multiple of 4.
+size_t tern_masked_size(const struct tern_masked_shape *shape);
+
+// Returns TERN_OK if the bytes can be a packed vector of this layout.
+// TERN_ERR_CORRUPT  the size differs, or an unused bit is set
+TERN_MUST_USE enum tern_result tern_masked_check(const struct tern_masked_shape *shape,
+                                                 const uint8_t *packed, size_t size);
+
+// --- Clients
+
+// A client's training result, for the counters.
+struct tern_masked_training {
+    uint32_t examples; // training examples of the client
+    float loss;        // mean training loss
+};
+
+// Returns the factor of the client's change: min(examples, N_max) / N_max, or 1 if the round has no N_max.
+float tern_masked_weight(const struct tern_secure_round *round, uint32_t examples);
+
+// Quantises the values that the round sends, and packs them with the counters. work[0..model->count): the error buffer plus weight *
+// change; gets the residual error. packed: tern_masked_size() bytes. round: tern_secure_round_check() accepts it, and it has
+// tern_masked_tensors() scales.
+// TERN_ERR_NON_FINITE  a value of work is not finite; work is unchanged, packed unspecified
+TERN_MUST_USE enum tern_result tern_masked_quantise(const struct tern_model *model,
+                                                    const struct tern_secure_round *round,
+                                                    const struct tern_masked_training *training,
+                                                    float *work, uint8_t *packed);
+
+// Adds the quantised values of an unmasked packed vector to work[0..model->count) again: work[i] + scale * q.
+void tern_masked_give_back(const struct tern_model *model, const struct tern_secure_round *round,
+                           const uint8_t *packed, float *work);
+
+// --- Masks
+
+// Adds the keystream of a key to a packed vector, or subtracts it, modulo 2^b.
+TERN_MUST_USE enum tern_result tern_masked_add_mask(const struct tern_masked_shape *shape,
+                                                    const uint8_t key[TERN_SECRET_SIZE],
+                                                    uint8_t *packed);
+TERN_MUST_USE enum tern_result tern_masked_remove_mask(const struct tern_masked_shape *shape,
+                                                       const uint8_t key[TERN_SECRET_SIZE],
+                                                       uint8_t *packed);
+
+// Adds a packed vector to a sum of packed vectors, or subtracts it, modulo 2^b. A sum starts with zeros.
+void tern_masked_add(const struct tern_masked_shape *shape, uint8_t *sum, const uint8_t *packed);
+void tern_masked_subtract(const struct tern_masked_shape *shape, uint8_t *sum,
+                          const uint8_t *packed);
+
+// --- Sums without masks
+
+// Counters of a sum.
+struct tern_masked_totals {
+    uint64_t examples; // of all clients, each limited to N_max if the round has one
+    double weight;     // sum of tern_masked_weight()
+    double loss;       // weighted mean training loss; 0 without weight
+};
+
+// Reads the counters of a sum of `members` updates.
+struct tern_masked_totals tern_masked_totals_of(const struct tern_secure_round *round,
+                                                const uint8_t *sum, uint32_t members);
+
+// Returns value `index` of a packed vector, from -2^(b-1) to 2^(b-1) - 1.
+int32_t tern_masked_value(const struct tern_masked_shape *shape, const uint8_t *packed,
+                          uint32_t index);
+
+// Writes scale * value / divisor for every value of a sum, 0 for values that were not sent. change: [model->count]. divisor: > 0;
+// the weight of tern_masked_totals_of() gives the mean change.
+void tern_masked_decode(const struct tern_model *model, const struct tern_secure_round *round,
+                        const uint8_t *sum, double divisor, float *change);
+
+// --- Public scales. Exact in IEEE arithmetic, so that every program computes the same bits.
+
+// Writes the scales of the first round. weights[0..model->count): those of version 0. round: its learning rate and local steps are
+// used. scales: [tern_masked_tensors()].
+void tern_masked_first_scales(const struct tern_model *model, const struct tern_secure_round *round,
+                              const float *weights, float *scales);
+
+// Writes the scales of the next round, from the sum of `members` updates that this one released. next: [tern_masked_tensors()].
+void tern_masked_next_scales(const struct tern_model *model, const struct tern_secure_round *round,
+                             const uint8_t *sum, uint32_t members, float *next);
+
+// Returns true if a client may accept the round's scales: each is finite, above 0, and within a factor of 4 of `before`. For each
+// further round that the client missed, the factor doubles, because tern_masked_next_scales() at most doubles or halves a scale.
+// before: the scales of round `before_round`, the client's last masked one; before_round 0: tern_masked_first_scales().
+bool tern_masked_scales_are_near(const struct tern_secure_round *round, const float *before,
+                                 uint32_t before_round);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

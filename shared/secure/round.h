@@ -1,0 +1,155 @@
+// The public facts of a secure round, which every member and the helper must see alike, and the statements that are hashed or
+// signed about it. A device recomputes the descriptor from the task, the helper from the aggregator's request: if one fact
+// differs, their masks differ and cancel nothing. Pure; the caller owns all memory. docs/PROTOCOL.md specifies every byte.
+#ifndef TERN_SECURE_ROUND_H
+#define TERN_SECURE_ROUND_H
+
+#include "result.h"
+#include "secure/secret.h"
+#include "util/sha256.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TERN_SECURE_BITS_MAX 24   // most bits of a masked value
+#define TERN_SECURE_LEVEL_MAX 127 // most steps of a quantised value
+#define TERN_SECURE_MIN_CLIENTS                                                                    \
+    50 // n_min of a device and of the helper, unless their settings have another one
+#define TERN_SECURE_CODE_MAX 64 // bytes of the helper's join code, without a terminating NUL
+#define TERN_SECURE_TICKET_MAX (TERN_HPKE_OVERHEAD + TERN_SECRET_SIZE + TERN_SECURE_CODE_MAX)
+
+struct tern_secure_round {
+    uint8_t federation[TERN_SHA256_SIZE]; // tern_federation_id()
+    uint32_t round;
+    uint8_t replica[TERN_SHA256_SIZE]; // id of the replica that every member trains from
+    uint8_t model_hash[TERN_SHA256_SIZE];
+    uint32_t local_steps;
+    uint32_t batch_size;
+    float learning_rate;
+    float momentum;
+    float weight_decay;
+    float prox_mu;
+    uint32_t directive;    // enum of wire/tern.proto: ERROR_KEEP, ERROR_DECAY or ERROR_RESET
+    float decay;           // of ERROR_DECAY; 0 for the others
+    uint32_t level;        // L: quantised values are -L to L
+    uint32_t bits;         // b: tern_secure_bits(cohort, level)
+    uint32_t cohort;       // most members whose updates are added
+    uint32_t min_clients;  // n_min: fewest members whose updates are added
+    uint32_t share;        // 1, 2 or 10: one of so many values is sent
+    uint64_t places_seed;  // chooses the values that are sent
+    uint32_t places_max;   // most values of one update that are not zero; 0: no limit
+    uint32_t examples_max; // N_max: number of examples with weight 1; 0: every client has weight 1
+    uint64_t epoch;        // of the helper's key
+    uint32_t scale_count;  // tensors that are sent
+    const float *scales;   // [scale_count], borrowed, in the order of the flat vector
+};
+
+// Returns the bits of a masked value, so that the sum of `cohort` values of -level to level fits: 5 for cohort 10, 8 for 100, 11
+// for 1,000 with level 1. 0: cohort or level is 0, or the sum needs more than TERN_SECURE_BITS_MAX bits.
+uint32_t tern_secure_bits(uint32_t cohort, uint32_t level);
+
+// Returns NULL if the facts can be those of a round, or the name of the first one outside its range, such as "bits".
+const char *tern_secure_round_check(const struct tern_secure_round *round);
+
+// --- The descriptor
+
+// Returns the size of the round's canonical bytes.
+size_t tern_secure_round_size(const struct tern_secure_round *round);
+
+// Writes the canonical bytes, tern_secure_round_size() of them.
+void tern_secure_round_encode(const struct tern_secure_round *round, uint8_t *dst);
+
+// Reads canonical bytes. scales: room for `capacity` values, which the round borrows.
+// TERN_ERR_CORRUPT    the bytes are not canonical bytes of a round
+// TERN_ERR_TOO_LARGE  the round has more than `capacity` scales
+TERN_MUST_USE enum tern_result tern_secure_round_decode(const uint8_t *src, size_t size,
+                                                        float *scales, uint32_t capacity,
+                                                        struct tern_secure_round *round);
+
+// Writes the descriptor, the SHA-256 of the canonical bytes.
+void tern_secure_round_hash(const struct tern_secure_round *round,
+                            uint8_t descriptor[TERN_SHA256_SIZE]);
+
+// --- Keys
+
+// Writes the id of a federation: SHA-256 of "tern federation v1", the model's hash and its seed.
+void tern_federation_id(const uint8_t model_hash[TERN_SHA256_SIZE], uint64_t seed,
+                        uint8_t id[TERN_SHA256_SIZE]);
+
+// Identifies one masked update: a client encodes one update for each pair of generation and sequence.
+struct tern_masked_key {
+    uint8_t descriptor[TERN_SHA256_SIZE];
+    uint32_t generation; // of the client's error buffer
+    uint32_t sequence;
+};
+
+// Derives the key of one masked update from the client's secret of the epoch.
+TERN_MUST_USE enum tern_result tern_mask_key(const uint8_t secret[TERN_SECRET_SIZE],
+                                             const struct tern_masked_key *masked,
+                                             uint8_t key[TERN_SECRET_SIZE]);
+
+// --- Tickets: a client's secret for one epoch and its join code, sealed to the helper
+
+struct tern_secure_ticket {
+    const uint8_t *federation; // TERN_SHA256_SIZE bytes
+    uint64_t client;
+    uint64_t epoch;
+};
+
+// Seals a ticket. ephemeral: 32 fresh random bytes. code: 1 to TERN_SECURE_CODE_MAX bytes. sealed: TERN_HPKE_OVERHEAD +
+// TERN_SECRET_SIZE + code.size bytes.
+TERN_MUST_USE enum tern_result tern_secure_ticket_seal(
+    const struct tern_secure_ticket *ticket, const uint8_t helper_key[TERN_X25519_PUBLIC_SIZE],
+    const uint8_t ephemeral[TERN_SECRET_SIZE], const uint8_t secret[TERN_SECRET_SIZE],
+    struct tern_bytes_view code, uint8_t *sealed);
+
+// Opens a ticket. code: TERN_SECURE_CODE_MAX + 1 bytes; gets the code with a terminating NUL.
+// TERN_ERR_CORRUPT  the ticket was not sealed for this federation, client, epoch and key, or its size or code is wrong
+TERN_MUST_USE enum tern_result
+tern_secure_ticket_open(const struct tern_secure_ticket *ticket,
+                        const uint8_t helper_private[TERN_SECRET_SIZE],
+                        struct tern_bytes_view sealed, uint8_t secret[TERN_SECRET_SIZE],
+                        char code[TERN_SECURE_CODE_MAX + 1]);
+
+// --- Statements that the helper signs (tern_p256_sign())
+
+// Writes the hash that the helper signs to publish its key of an epoch.
+void tern_helper_key_statement(const uint8_t federation[TERN_SHA256_SIZE], uint64_t epoch,
+                               const uint8_t public_key[TERN_X25519_PUBLIC_SIZE],
+                               uint8_t hash[TERN_SHA256_SIZE]);
+
+// Hashes the list of the clients that a sum contains. Add them in ascending order of their ids.
+struct tern_secure_list {
+    struct tern_sha256 sha;
+    uint64_t last; // id of the client added last
+};
+
+struct tern_secure_member {
+    uint64_t client;
+    uint32_t generation;
+    uint32_t sequence;
+    uint8_t ticket[TERN_SHA256_SIZE]; // SHA-256 of the client's sealed ticket
+};
+
+void tern_secure_list_start(struct tern_secure_list *list,
+                            const uint8_t descriptor[TERN_SHA256_SIZE]);
+
+// TERN_ERR_ARGUMENT  the id is 0 or not above that of the client added before: a client would be in the list twice
+TERN_MUST_USE enum tern_result tern_secure_list_add(struct tern_secure_list *list,
+                                                    const struct tern_secure_member *member);
+
+void tern_secure_list_finish(struct tern_secure_list *list, uint8_t hash[TERN_SHA256_SIZE]);
+
+// Writes the hash that the helper signs to release a sum of masks. sum: packed as in secure/masked.h.
+void tern_secure_sum_statement(const uint8_t list_hash[TERN_SHA256_SIZE], const uint8_t *sum,
+                               size_t size, uint8_t hash[TERN_SHA256_SIZE]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

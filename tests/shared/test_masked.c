@@ -1,0 +1,404 @@
+// Masked updates: quantising, packing, and sums under masks against sums without masks.
+#include "secure/masked.h"
+#include "tests/cases.h"
+#include "util/bytes.h"
+#include "util/prng.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VALUES_MAX 4096u
+
+static struct tern_model model;
+static float scales[8];
+static struct tern_secure_round round_facts;
+
+static void add_tensor(const char *name, uint32_t count, enum tern_rule rule)
+{
+    assert_int_equal(tern_model_add_by_rule(&model, name, &count, 1, rule), TERN_OK);
+}
+
+// A model with tensors of every rule, which the manifest has in another order than the flat vector.
+static int start(void **state)
+{
+    (void)state;
+    tern_model_clear(&model);
+    add_tensor("frozen", 3, TERN_RULE_SKIP);
+    add_tensor("bias", 7, TERN_RULE_FUSE);
+    add_tensor("statistics", 5, TERN_RULE_DENSE);
+    add_tensor("weight", 41, TERN_RULE_COMPRESS);
+    add_tensor("head", 11, TERN_RULE_LOCAL);
+    add_tensor("bias2", 2, TERN_RULE_FUSE);
+    assert_int_equal(tern_model_layout(&model), TERN_OK);
+    assert_int_equal(tern_masked_tensors(&model), 4);
+    for (size_t i = 0; i < 4; i++) {
+        scales[i] = 0.5f + (float)i;
+    }
+    round_facts = (struct tern_secure_round){
+        .round = 1, .level = 1, .share = 1, .places_seed = 5, .scale_count = 4, .scales = scales};
+    return tern_secret_start() == TERN_OK ? 0 : -1;
+}
+
+static void set_cohort(uint32_t cohort, uint32_t level)
+{
+    round_facts.cohort = cohort;
+    round_facts.level = level;
+    round_facts.bits = tern_secure_bits(cohort, level);
+}
+
+static const struct tern_masked_training training = {.examples = 100, .loss = 0.5f};
+
+static struct tern_prng draws;
+
+static void draw_work(float *work)
+{
+    for (uint32_t i = 0; i < model.count; i++) {
+        work[i] = (tern_prng_float(&draws) - 0.5f) * 8;
+    }
+}
+
+static void quantise(float *work, uint8_t *packed)
+{
+    assert_int_equal(tern_masked_quantise(&model, &round_facts, &training, work, packed), TERN_OK);
+}
+
+CASE_WITH(values_are_rounded_to_the_nearest_step_and_ties_to_even, start, NULL)
+{
+    set_cohort(10, 2);
+    float work[VALUES_MAX] = {0.25f, 0.2500001f, -0.25f, -0.26f, 0.75f, 0.74f,
+                              1.25f, 99,         -99,    0.5f,   -0.0f};
+    const int32_t expected[] = {0, 1, 0, -1, 2, 1, 2, 2, -2, 1, 0}; // steps of 0.5
+    const float rest[] = {
+        0.25f, 0.2500001f - 0.5f, -0.25f, -0.26f + 0.5f, -0.25f, 0.74f - 0.5f, 0.25f, 98, -98, 0,
+        -0.0f};
+    uint8_t packed[1024];
+    quantise(work, packed);
+    const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
+    for (uint32_t i = 0; i < 11; i++) {
+        assert_int_equal(tern_masked_value(&shape, packed, i), expected[i]);
+        assert_true(work[i] == rest[i]);
+    }
+    assert_int_equal(tern_get_le32(packed + 8), 8); // values of the first tensor that are not zero
+    assert_int_equal(tern_get_le32(packed), 100);
+    assert_int_equal(tern_get_le32(packed + 4), 2048);
+    assert_int_equal(tern_masked_check(&shape, packed, tern_masked_size(&shape)), TERN_OK);
+}
+
+CASE_WITH(each_tensor_has_its_scale_and_local_and_frozen_ones_are_not_sent, start, NULL)
+{
+    set_cohort(10, 1);
+    float work[VALUES_MAX];
+    for (uint32_t i = 0; i < model.count; i++) {
+        work[i] = 1.1f;
+    }
+    uint8_t packed[1024];
+    quantise(work, packed);
+    const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
+    assert_int_equal(shape.values, 41 + 7 + 2 + 5);
+    // In the order of the flat vector: weight (scale 0.5), bias (1.5), bias2 (2.5), statistics (3.5), head, frozen.
+    assert_true(work[0] == 1.1f - 0.5f && work[40] == work[0]);
+    assert_true(work[41] == 1.1f - 1.5f && work[47] == work[41]);
+    assert_true(work[48] == 1.1f && work[49] == work[48]); // 1.1 / 2.5 rounds to 0
+    for (uint32_t i = 48; i < model.count; i++) {
+        assert_true(work[i] == 1.1f);
+    }
+    assert_int_equal(tern_get_le32(packed + 8), 41);
+    assert_int_equal(tern_get_le32(packed + 12), 7);
+    assert_int_equal(tern_get_le32(packed + 16), 0);
+    assert_int_equal(tern_get_le32(packed + 20), 0);
+}
+
+CASE_WITH(a_share_sends_one_value_of_each_group, start, NULL)
+{
+    const uint32_t shares[] = {2, 10};
+    for (size_t s = 0; s < 2; s++) {
+        set_cohort(10, 1);
+        round_facts.share = shares[s];
+        uint32_t sent_ever[VALUES_MAX] = {0};
+        for (uint64_t seed = 1; seed <= 200; seed++) {
+            round_facts.places_seed = seed;
+            float work[VALUES_MAX];
+            float change[VALUES_MAX];
+            uint8_t packed[1024];
+            for (uint32_t i = 0; i < model.count; i++) {
+                work[i] = 99;
+            }
+            quantise(work, packed);
+            tern_masked_decode(&model, &round_facts, packed, 1, change);
+            uint32_t sent = 0;
+            for (uint32_t i = 0; i < model.count; i++) {
+                assert_int_equal(change[i] != 0, work[i] != 99);
+                assert_true(work[i] + change[i] == 99);
+                sent += change[i] != 0;
+                sent_ever[i] += change[i] != 0;
+            }
+            assert_int_equal(sent, (55 + shares[s] - 1) / shares[s]);
+        }
+        for (uint32_t i = 0; i < 55; i++) {
+            assert_in_range(sent_ever[i], 200 / shares[s] / 3,
+                            200); // the last group may be smaller
+        }
+    }
+}
+
+CASE_WITH(a_value_that_is_not_finite_changes_nothing, start, NULL)
+{
+    set_cohort(10, 1);
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < 3; i++) {
+        float work[VALUES_MAX];
+        float before[VALUES_MAX];
+        uint8_t packed[1024];
+        draw_work(work);
+        work[model.count - 1] = bad[i];
+        memcpy(before, work, sizeof before);
+        assert_int_equal(tern_masked_quantise(&model, &round_facts, &training, work, packed),
+                         TERN_ERR_NON_FINITE);
+        assert_memory_equal(before, work, sizeof(float) * model.count);
+    }
+}
+
+CASE_WITH(give_back_returns_what_was_quantised, start, NULL)
+{
+    set_cohort(100, 1);
+    tern_prng_init(&draws, 3, TERN_PRNG_TEST, 0, 0);
+    float work[VALUES_MAX];
+    float before[VALUES_MAX];
+    uint8_t packed[1024];
+    draw_work(work);
+    memcpy(before, work, sizeof before);
+    quantise(work, packed);
+    tern_masked_give_back(&model, &round_facts, packed, work);
+    for (uint32_t i = 0; i < model.count; i++) {
+        assert_true(fabsf(work[i] - before[i]) <=
+                    FLT_EPSILON * 4); // one rounding of values below 4
+    }
+}
+
+// --- Sums
+
+struct sum_fixture {
+    struct tern_masked_shape shape;
+    size_t size;
+    uint32_t clients;
+    uint8_t *packed; // [clients][size], then masked
+    uint8_t (*keys)[TERN_SECRET_SIZE];
+};
+
+// Makes the masked updates of a cohort; the largest values are more likely, so that sums reach the modulus.
+static void make_updates(struct sum_fixture *f, uint32_t clients, uint8_t *plain)
+{
+    f->shape = tern_masked_shape_of(&model, &round_facts);
+    f->size = tern_masked_size(&f->shape);
+    f->clients = clients;
+    f->packed = malloc(f->size * clients);
+    f->keys = malloc(sizeof *f->keys * clients);
+    for (uint32_t c = 0; c < clients; c++) {
+        float work[VALUES_MAX];
+        uint8_t secret[TERN_SECRET_SIZE] = {(uint8_t)c, (uint8_t)(c >> 8)};
+        const struct tern_masked_key masked = {.generation = 1, .sequence = c};
+        draw_work(work);
+        work[0] = 99;
+        work[1] = -99;
+        quantise(work, plain + c * f->size);
+        memcpy(f->packed + c * f->size, plain + c * f->size, f->size);
+        assert_int_equal(tern_mask_key(secret, &masked, f->keys[c]), TERN_OK);
+        assert_int_equal(tern_masked_add_mask(&f->shape, f->keys[c], f->packed + c * f->size),
+                         TERN_OK);
+        assert_int_equal(tern_masked_check(&f->shape, f->packed + c * f->size, f->size), TERN_OK);
+    }
+}
+
+// Adds the members' updates in a random order, subtracts the sum of their masks, and compares with plain sums.
+static void check_sum(const struct sum_fixture *f, const uint8_t *plain, const bool *is_member)
+{
+    uint8_t *sum = calloc(1, f->size);
+    uint8_t *masks = calloc(1, f->size);
+    uint32_t first = tern_prng_below(&draws, f->clients);
+    uint32_t step =
+        1 + 2 * tern_prng_below(
+                    &draws, 500); // odd, so that most cohorts are visited in an order of its own
+    uint32_t visited = 0;
+    bool *done = calloc(f->clients, sizeof *done);
+    for (uint32_t c = first; visited < f->clients; c = (c + step) % f->clients) {
+        while (done[c]) {
+            c = (c + 1) % f->clients;
+        }
+        done[c] = true;
+        visited++;
+        if (is_member[c]) {
+            tern_masked_add(&f->shape, sum, f->packed + c * f->size);
+            assert_int_equal(tern_masked_add_mask(&f->shape, f->keys[f->clients - 1 - c], masks),
+                             TERN_OK);
+        }
+    }
+    // The helper adds its masks in another order.
+    memset(masks, 0, f->size);
+    for (uint32_t c = f->clients; c-- > 0;) {
+        if (is_member[c]) {
+            assert_int_equal(tern_masked_add_mask(&f->shape, f->keys[c], masks), TERN_OK);
+        }
+    }
+    tern_masked_subtract(&f->shape, sum, masks);
+    for (uint32_t i = 0; i < f->shape.values; i++) {
+        int32_t expected = 0;
+        for (uint32_t c = 0; c < f->clients; c++) {
+            expected += is_member[c] ? tern_masked_value(&f->shape, plain + c * f->size, i) : 0;
+        }
+        assert_int_equal(tern_masked_value(&f->shape, sum, i), expected);
+    }
+    for (uint32_t counter = 0; counter < 2 + f->shape.tensors; counter++) {
+        uint32_t expected = 0;
+        for (uint32_t c = 0; c < f->clients; c++) {
+            expected += is_member[c] ? tern_get_le32(plain + c * f->size + 4 * counter) : 0;
+        }
+        assert_int_equal(tern_get_le32(sum + 4 * counter), expected);
+    }
+    free(done);
+    free(masks);
+    free(sum);
+}
+
+static void check_cohort(uint32_t clients, uint32_t level)
+{
+    set_cohort(clients, level);
+    struct sum_fixture f;
+    uint8_t *plain = malloc((size_t)1024 * clients);
+    bool *is_member = malloc(clients);
+    make_updates(&f, clients, plain);
+    memset(is_member, true, clients);
+    check_sum(&f, plain, is_member);
+    for (uint32_t c = 0; c < clients; c++) { // drop-outs
+        is_member[c] = tern_prng_below(&draws, 3) > 0;
+    }
+    check_sum(&f, plain, is_member);
+    free(f.keys);
+    free(f.packed);
+    free(is_member);
+    free(plain);
+}
+
+CASE_WITH(a_sum_under_masks_is_the_plain_sum, start, NULL)
+{
+    tern_prng_init(&draws, 1, TERN_PRNG_TEST, 0, 0);
+    for (uint32_t clients = 2; clients <= 130; clients++) {
+        check_cohort(clients, 1);
+    }
+    const uint32_t large[] = {255, 256, 511, 512, 1000};
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+        check_cohort(large[i], 1);
+    }
+    for (uint32_t level = 2; level <= TERN_SECURE_LEVEL_MAX; level += 25) {
+        check_cohort(20, level);
+    }
+    round_facts.share = 2;
+    check_cohort(50, 1);
+}
+
+CASE_WITH(fields_of_every_width_are_added_modulo_their_width, start, NULL)
+{
+    tern_prng_init(&draws, 2, TERN_PRNG_TEST, 0, 0);
+    for (uint32_t bits = 2; bits <= TERN_SECURE_BITS_MAX; bits++) {
+        for (uint32_t values = 1; values < 70; values++) {
+            const struct tern_masked_shape shape = {.tensors = 1, .values = values, .bits = bits};
+            uint8_t a[512];
+            uint8_t b[512];
+            uint8_t sum[512];
+            size_t size = tern_masked_size(&shape);
+            memset(a, 0, sizeof a);
+            memset(b, 0, sizeof b);
+            const uint8_t keys[2][TERN_SECRET_SIZE] = {{(uint8_t)bits, 1}, {(uint8_t)values, 2}};
+            assert_int_equal(tern_masked_add_mask(&shape, keys[0], a), TERN_OK);
+            assert_int_equal(tern_masked_add_mask(&shape, keys[1], b), TERN_OK);
+            memcpy(sum, a, size);
+            tern_masked_add(&shape, sum, b);
+            assert_int_equal(tern_masked_check(&shape, sum, size), TERN_OK);
+            int32_t modulus = INT32_C(1) << bits;
+            for (uint32_t i = 0; i < values; i++) {
+                int32_t total = tern_masked_value(&shape, a, i) + tern_masked_value(&shape, b, i);
+                assert_int_equal((total - tern_masked_value(&shape, sum, i)) % modulus, 0);
+            }
+            for (size_t counter = 0; counter < 3; counter++) {
+                assert_int_equal(tern_get_le32(sum + 4 * counter),
+                                 tern_get_le32(a + 4 * counter) + tern_get_le32(b + 4 * counter));
+            }
+            tern_masked_subtract(&shape, sum, a);
+            assert_memory_equal(sum, b, size);
+            assert_int_equal(tern_masked_remove_mask(&shape, keys[1], sum), TERN_OK);
+            for (size_t i = 0; i < size; i++) {
+                assert_int_equal(sum[i], 0);
+            }
+        }
+    }
+}
+
+CASE_WITH(a_packed_vector_has_its_size_and_no_other_bits, start, NULL)
+{
+    set_cohort(100, 1);
+    struct tern_masked_shape shape = {.tensors = 4, .values = 100000, .bits = 8};
+    assert_int_equal(tern_masked_size(&shape), 100000 + 4 * 6);
+    shape = (struct tern_masked_shape){.tensors = 1, .values = 3, .bits = 5};
+    uint8_t packed[16] = {0};
+    assert_int_equal(tern_masked_check(&shape, packed, 16), TERN_OK);
+    assert_int_equal(tern_masked_check(&shape, packed, 15), TERN_ERR_CORRUPT);
+    packed[13] = 0x80; // bit 15 of three values of 5 bits
+    assert_int_equal(tern_masked_check(&shape, packed, 16), TERN_ERR_CORRUPT);
+}
+
+CASE_WITH(totals_are_weighted_by_examples, start, NULL)
+{
+    set_cohort(10, 1);
+    round_facts.examples_max = 200;
+    uint8_t sum[1024] = {0};
+    const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
+    const struct tern_masked_training clients[] = {{50, 1}, {400, 2}, {100, 0.5f}};
+    for (size_t i = 0; i < 3; i++) {
+        float work[VALUES_MAX] = {0};
+        uint8_t packed[1024];
+        assert_int_equal(tern_masked_quantise(&model, &round_facts, &clients[i], work, packed),
+                         TERN_OK);
+        tern_masked_add(&shape, sum, packed);
+    }
+    const struct tern_masked_totals totals = tern_masked_totals_of(&round_facts, sum, 3);
+    assert_int_equal(totals.examples, 350);
+    assert_true(totals.weight == 1.75);
+    assert_true(fabs(totals.loss - (0.25 * 1 + 1 * 2 + 0.5 * 0.5) / 1.75) < 0.001);
+    round_facts.examples_max = 0;
+    assert_true(tern_masked_totals_of(&round_facts, sum, 3).weight == 3);
+    assert_true(tern_masked_weight(&round_facts, 3) == 1);
+}
+
+CASE_WITH(counters_of_a_whole_cohort_fit_32_bits, start, NULL)
+{
+    set_cohort(1000, 1);
+    const struct tern_masked_training huge[] = {{UINT32_MAX, FLT_MAX}, {1, NAN}, {1, -5}};
+    const uint32_t losses[] = {UINT32_MAX / 1000, UINT32_MAX / 1000, 0};
+    for (size_t i = 0; i < 3; i++) {
+        float work[VALUES_MAX] = {0};
+        uint8_t packed[1024];
+        assert_int_equal(tern_masked_quantise(&model, &round_facts, &huge[i], work, packed),
+                         TERN_OK);
+        assert_in_range(tern_get_le32(packed), 1, UINT32_MAX / 1000);
+        assert_int_equal(tern_get_le32(packed + 4), losses[i]);
+    }
+}
+
+CASE_WITH(scales_may_move_by_4_and_twice_as_much_for_each_missed_round, start, NULL)
+{
+    const float before[4] = {1, 1, 1, 1};
+    const struct {
+        float scale;
+        uint32_t before_round;
+        bool near;
+    } rows[] = {{4, 9, true},    {4.01f, 9, false},   {0.25f, 9, true},   {0.249f, 9, false},
+                {8, 8, true},    {8.1f, 8, false},    {1e-30f, 1, false}, {0, 9, false},
+                {NAN, 9, false}, {INFINITY, 1, false}};
+    round_facts.round = 10;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        scales[0] = scales[1] = scales[2] = 1;
+        scales[3] = rows[i].scale;
+        assert_int_equal(tern_masked_scales_are_near(&round_facts, before, rows[i].before_round),
+                         rows[i].near);
+    }
+}
