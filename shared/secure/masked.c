@@ -4,16 +4,19 @@
 #include <float.h>
 #include <string.h>
 
-#define COUNTERS 2u          // examples and loss, in front of the tensors' counters
-#define LOSS_UNIT 4096.0     // the loss counter has 1/4096 of a loss
-#define TARGET_DENSITY 0.3   // part of the quantised values that are not zero
-#define MOVE_MAX 2.0         // largest factor between the scales of two rounds
-#define ACCEPTED_MOVE 4.0f   // largest factor that a client accepts between two rounds
-#define MISSED_ROUNDS_MAX 8u // rounds by which a client's limit grows
+#define COUNTERS 2u        // examples and loss, in front of the tensors' counters
+#define LOSS_UNIT 4096.0   // the loss counter has 1/4096 of a loss
+#define TARGET_DENSITY 0.3 // part of the quantised values that are not zero
+#define FIRST_STEP                                                                                 \
+    0.25 // first scale of a tensor: this, times learning rate, local steps and mean magnitude
+#define ZERO_MODEL_MAGNITUDE 0.04 // mean magnitude that a model of zeros counts as having
+#define MOVE_MAX 2.0              // largest factor between the scales of two rounds
+#define ACCEPTED_MOVE 4.0f        // largest factor that a client accepts between two rounds
+#define MISSED_ROUNDS_MAX 8u      // rounds by which a client's limit grows
 
 static bool is_sent(const struct tern_tensor *tensor)
 {
-    return tensor->rule <= TERN_RULE_DENSE;
+    return tensor->rule <= TERN_RULE_FUSE;
 }
 
 uint32_t tern_masked_tensors(const struct tern_model *model)
@@ -25,20 +28,21 @@ uint32_t tern_masked_tensors(const struct tern_model *model)
     return count;
 }
 
-// Returns the number of values before the first one that is never sent.
-static uint32_t sent_values(const struct tern_model *model)
+bool tern_masked_supports(const struct tern_model *model)
 {
-    uint32_t count = 0;
     for (uint32_t i = 0; i < model->tensor_count; i++) {
-        count += is_sent(&model->tensors[i]) ? model->tensors[i].count : 0;
+        if (model->tensors[i].rule == TERN_RULE_DENSE) {
+            return false;
+        }
     }
-    return count;
+    const uint32_t tensors = tern_masked_tensors(model);
+    return tensors > 0 && tensors <= TERN_MASKED_TENSORS_MAX;
 }
 
 struct tern_masked_shape tern_masked_shape_of(const struct tern_model *model,
                                               const struct tern_secure_round *round)
 {
-    uint32_t sent = sent_values(model);
+    uint32_t sent = model->coded;
     return (struct tern_masked_shape){.tensors = tern_masked_tensors(model),
                                       .values = sent / round->share + (sent % round->share != 0),
                                       .bits = round->bits};
@@ -99,7 +103,7 @@ static void start_walk(struct sent_walk *walk, const struct tern_model *model,
 {
     *walk = (struct sent_walk){.model = model,
                                .round = round,
-                               .sent = sent_values(model),
+                               .sent = model->coded,
                                .tensor = UINT32_MAX,
                                .order = UINT32_MAX};
     tern_prng_init(&walk->draws, round->places_seed, TERN_PRNG_PLACES, 0, 0);
@@ -423,12 +427,34 @@ static float limited_scale(double scale)
     return (float)(scale < FLT_MIN ? FLT_MIN : scale > FLT_MAX ? FLT_MAX : scale);
 }
 
+// Returns the sum of the magnitudes of weights[0..count).
+static double sum_of_magnitudes(const float *weights, uint32_t count)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += weights[i] < 0 ? -(double)weights[i] : (double)weights[i];
+    }
+    return sum;
+}
+
+// A change is roughly proportional to the learning rate, the steps and the size of the weights. Biases start at 0 and change as
+// much as weights do.
 void tern_masked_first_scales(const struct tern_model *model, const struct tern_secure_round *round,
                               const float *weights, float *scales)
 {
-    (void)weights;
-    for (uint32_t i = 0; i < tern_masked_tensors(model); i++) {
-        scales[i] = limited_scale(0.01 * round->learning_rate * round->local_steps);
+    const double step = FIRST_STEP * (double)round->learning_rate * round->local_steps;
+    double whole = sum_of_magnitudes(weights, model->coded) / model->coded;
+    whole = whole > 0 ? whole : ZERO_MODEL_MAGNITUDE;
+    uint32_t order = 0;
+    for (uint32_t rule = TERN_RULE_COMPRESS; rule <= TERN_RULE_FUSE; rule++) {
+        for (uint32_t i = 0; i < model->tensor_count; i++) {
+            const struct tern_tensor *tensor = &model->tensors[i];
+            if (tensor->rule == rule) {
+                const double mean =
+                    sum_of_magnitudes(weights + tensor->offset, tensor->count) / tensor->count;
+                scales[order++] = limited_scale(step * (mean > 0 ? mean : whole));
+            }
+        }
     }
 }
 

@@ -15,6 +15,9 @@
 extern "C" {
 #endif
 
+#define TERN_MASKED_TENSORS_MAX                                                                    \
+    192 // tensors that are sent; SecureRound.scales has a scale for each
+
 // A packed vector's layout.
 struct tern_masked_shape {
     uint32_t tensors; // tensors that are sent, each with one scale and one counter
@@ -22,9 +25,13 @@ struct tern_masked_shape {
     uint32_t bits;    // of each value, 2 to TERN_SECURE_BITS_MAX
 };
 
-// Returns the number of tensors that are sent: all but frozen and local ones. They come first in the flat vector, and scales are in
+// Returns the number of tensors that are sent: compressed and fused ones. They come first in the flat vector, and scales are in
 // their order there.
 uint32_t tern_masked_tensors(const struct tern_model *model);
+
+// Returns true if secure rounds can train the model: it has no dense tensor, because such a tensor has no error buffer for what
+// quantising leaves, and 1 to TERN_MASKED_TENSORS_MAX tensors that are sent.
+bool tern_masked_supports(const struct tern_model *model);
 
 // Returns the layout of a round's packed vectors. model: the round's; round: share and bits are used.
 struct tern_masked_shape tern_masked_shape_of(const struct tern_model *model,

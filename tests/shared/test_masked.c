@@ -26,7 +26,7 @@ static int start(void **state)
     tern_model_clear(&model);
     add_tensor("frozen", 3, TERN_RULE_SKIP);
     add_tensor("bias", 7, TERN_RULE_FUSE);
-    add_tensor("statistics", 5, TERN_RULE_DENSE);
+    add_tensor("bias3", 5, TERN_RULE_FUSE);
     add_tensor("weight", 41, TERN_RULE_COMPRESS);
     add_tensor("head", 11, TERN_RULE_LOCAL);
     add_tensor("bias2", 2, TERN_RULE_FUSE);
@@ -96,11 +96,10 @@ CASE_WITH(each_tensor_has_its_scale_and_local_and_frozen_ones_are_not_sent, star
     quantise(work, packed);
     const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
     assert_int_equal(shape.values, 41 + 7 + 2 + 5);
-    // In the order of the flat vector: weight (scale 0.5), bias (1.5), bias2 (2.5), statistics (3.5), head, frozen.
+    // In the order of the flat vector: weight (scale 0.5), bias (1.5), bias3 (2.5), bias2 (3.5), head, frozen.
     assert_true(work[0] == 1.1f - 0.5f && work[40] == work[0]);
     assert_true(work[41] == 1.1f - 1.5f && work[47] == work[41]);
-    assert_true(work[48] == 1.1f && work[49] == work[48]); // 1.1 / 2.5 rounds to 0
-    for (uint32_t i = 48; i < model.count; i++) {
+    for (uint32_t i = 48; i < model.count; i++) { // 1.1 / 2.5 rounds to 0
         assert_true(work[i] == 1.1f);
     }
     assert_int_equal(tern_get_le32(packed + 8), 41);
@@ -401,4 +400,65 @@ CASE_WITH(scales_may_move_by_4_and_twice_as_much_for_each_missed_round, start, N
         assert_int_equal(tern_masked_scales_are_near(&round_facts, before, rows[i].before_round),
                          rows[i].near);
     }
+}
+
+CASE_WITH(the_first_scales_follow_weights_and_learning_rate, start, NULL)
+{
+    float weights[VALUES_MAX] = {0};
+    float first[4];
+    round_facts.learning_rate = 0.5f;
+    round_facts.local_steps = 4;
+    tern_masked_first_scales(&model, &round_facts, weights, first);
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(first[i] == 0.02f); // 0.25 * 0.5 * 4 * 0.04
+    }
+    for (uint32_t i = 0; i < 41; i++) {
+        weights[i] = i % 2 == 0 ? 0.25f : -0.25f;
+    }
+    weights[41] = 7;
+    tern_masked_first_scales(&model, &round_facts, weights, first);
+    const double whole = (41 * 0.25 + 7) / 55;
+    const float expected[4] = {0.125f, 0.5f, (float)(0.5 * whole), (float)(0.5 * whole)};
+    assert_memory_equal(first, expected, sizeof first);
+}
+
+// Each client's values are uniform in [-1, 1], so a scale of 1.4 makes three in ten of them different from zero.
+CASE_WITH(scales_settle_where_three_values_in_ten_are_not_zero, start, NULL)
+{
+    const struct tern_masked_shape shape = {.tensors = 4, .values = 55, .bits = 11};
+    set_cohort(1000, 1);
+    round_facts.bits = shape.bits;
+    tern_prng_init(&draws, 7, TERN_PRNG_TEST, 0, 0);
+    for (size_t i = 0; i < 4; i++) {
+        scales[i] = i == 0 ? 0.01f : 50.0f;
+    }
+    for (uint32_t r = 0; r < 25; r++) {
+        uint8_t sum[1024] = {0};
+        float next[4];
+        for (uint32_t c = 0; c < 100; c++) {
+            float work[VALUES_MAX] = {0};
+            uint8_t packed[1024];
+            for (uint32_t i = 0; i < model.coded; i++) {
+                work[i] = tern_prng_float(&draws) * 2 - 1;
+            }
+            quantise(work, packed);
+            tern_masked_add(&shape, sum, packed);
+        }
+        tern_masked_next_scales(&model, &round_facts, sum, 100, next);
+        for (size_t i = 0; i < 4; i++) {
+            assert_true(next[i] <= scales[i] * 2 && next[i] >= scales[i] / 2);
+        }
+        memcpy(scales, next, sizeof next);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(scales[i] > 1.2f && scales[i] < 1.6f);
+    }
+}
+
+CASE_WITH(a_model_with_dense_tensors_is_not_supported, start, NULL)
+{
+    assert_true(tern_masked_supports(&model));
+    add_tensor("statistics", 5, TERN_RULE_DENSE);
+    assert_int_equal(tern_model_layout(&model), TERN_OK);
+    assert_false(tern_masked_supports(&model));
 }
