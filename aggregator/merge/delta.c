@@ -114,7 +114,9 @@ enum tern_result tern_download_difference(const struct tern_model *model,
                                           struct tern_download_made *made)
 {
     size_t len = 0;
-    TERN_TRY(encode(model, codec, context, buffers, &len));
+    struct tern_encode_context adding = *context;
+    adding.replica = replica;
+    TERN_TRY(encode(model, codec, &adding, buffers, &len));
 
     tern_Download message = tern_Download_init_zero;
     message.kind = tern_DownloadKind_DOWNLOAD_DELTA;
@@ -124,8 +126,6 @@ enum tern_result tern_download_difference(const struct tern_model *model,
     TERN_TRY(wrap(&message, len, buffers, made));
     made->codec = *codec;
 
-    // The container was encoded by encode() above, so adding it cannot fail halfway.
-    TERN_TRY(tern_container_add(model, buffers->blob + made->len - len, len, 1.0F, replica));
     tern_replica_step(from, made->sha256, made->replica);
     return TERN_OK;
 }

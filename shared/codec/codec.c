@@ -35,6 +35,23 @@ enum tern_result tern_codec_check(const struct tern_encode_job *job, float *peak
     return row->check != NULL ? row->check(job->codec, *peak) : TERN_OK;
 }
 
+// Adds the decoded values of the payload at job->dst to the context's replica, unless encode() has added them.
+static void add_to_replica(const struct tern_encode_job *job, size_t len)
+{
+#if !TERN_SMALL
+    const struct tern_codec_row *row = tern_codec_row(job->codec->id);
+    if (job->context->replica != NULL && !row->adds) {
+        // The payload was just encoded, so it is valid.
+        const enum tern_result result =
+            tern_payload_add(job->dst, len, 1.0F, job->context->replica, job->count);
+        (void)result;
+    }
+#else
+    (void)job;
+    (void)len;
+#endif
+}
+
 size_t tern_codec_emit(const struct tern_encode_job *job)
 {
     const struct tern_codec_row *row = tern_codec_row(job->codec->id);
@@ -46,6 +63,7 @@ size_t tern_codec_emit(const struct tern_encode_job *job)
         job->dst[0] = TERN_MODE_ZERO;
         written = 1;
     }
+    add_to_replica(job, written);
     return written;
 }
 

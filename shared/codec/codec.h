@@ -146,6 +146,12 @@ struct tern_encode_context {
     size_t indices_len;
 
     const struct tern_parallel *parallel; // NULL: this thread
+
+#if !TERN_SMALL
+    // Replica, one float for each value, to which the encoder adds the decoded values. The result has the same bits as after
+    // tern_container_add(); uniform needs no decoding for it. NULL: no replica. tern_container_encode_into() takes none.
+    float *replica;
+#endif
 };
 
 // Returns the size limit of the payload of `count` values, in bytes.

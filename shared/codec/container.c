@@ -74,6 +74,11 @@ static enum tern_result segment_context(const struct tern_encode_context *whole,
     if (whole->velocity != NULL) {
         context->velocity = whole->velocity + model->segments[index].offset;
     }
+#if !TERN_SMALL
+    if (whole->replica != NULL) {
+        context->replica = whole->replica + model->segments[index].offset;
+    }
+#endif
     if (whole->indices != NULL) {
         struct tern_bytes_left payload;
         if (!tern_take_payload(indices, &payload)) {

@@ -70,6 +70,10 @@ struct tern_codec_row {
     // tern_codec_emit() writes a payload of mode zero. Under TERN_FEEDBACK_NONE encode() may overwrite the values.
     size_t (*encode)(const struct tern_encode_job *job);
 
+#if !TERN_SMALL
+    bool adds; // encode() adds the decoded values to the context's replica
+#endif
+
     // Modes of this codec's payloads, NULL at the end. Ternary codecs have none: their coders define the modes.
     const struct tern_mode *modes[TERN_CODEC_MODES + 1];
 };

@@ -187,6 +187,27 @@ CASE_WITH(test_segments_one_by_one_are_the_whole, start, NULL)
     free(piece);
 }
 
+// All segments are added at their own offsets, whether or not the codec adds while it encodes.
+CASE_WITH(test_encoder_adds_to_a_replica, start, NULL)
+{
+    static const char *const specs[] = {"uniform", "3lc", "density:p=0.1", "int8", "float32"};
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        float encoded[COUNT];
+        float decoded[COUNT];
+        const struct tern_encode_context context = {.replica = encoded};
+        assert_int_equal(tern_codec_parse(specs[i], &codec, NULL), TERN_OK);
+        memcpy(values, before, sizeof values);
+        memcpy(encoded, before, sizeof encoded);
+        memcpy(decoded, before, sizeof decoded);
+        assert_int_equal(
+            tern_container_encode(&codec, &context, &model, values, bytes, sizeof bytes, &len),
+            TERN_OK);
+        assert_int_equal(tern_container_add(&model, bytes, len, 1.0F, decoded), TERN_OK);
+        assert_memory_equal(encoded, decoded, sizeof encoded);
+        assert_true(memcmp(encoded, before, sizeof encoded) != 0);
+    }
+}
+
 struct measured {
     uint8_t *bytes;
     size_t len;

@@ -148,6 +148,31 @@ CASE(test_lanes)
     }
 }
 
+// The encoder adds the decoded values to a replica with the same bits as a decoder, in payloads of one lane and of two.
+CASE(test_encoder_adds_as_a_decoder_does)
+{
+    static const size_t counts[] = {1, 61, 16385};
+    static float encoded[16385];
+    static float decoded[16385];
+    static uint8_t payload[50000];
+    struct tern_prng rng;
+    tern_prng_init(&rng, 11, TERN_PRNG_TEST, 0, 0);
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        const struct tern_encode_context context = {.replica = encoded};
+        const struct tern_codec codec = {.id = TERN_CODEC_UNIFORM, .error = 0.03F};
+        size_t len = 0;
+        for (size_t i = 0; i < counts[c]; i++) {
+            values[i] = heavy(&rng, i);
+            encoded[i] = decoded[i] = normal_float(&rng);
+        }
+        assert_int_equal(
+            tern_codec_encode(&codec, &context, values, counts[c], payload, sizeof payload, &len),
+            TERN_OK);
+        assert_int_equal(tern_payload_add(payload, len, 1.0F, decoded, counts[c]), TERN_OK);
+        assert_memory_equal(encoded, decoded, counts[c] * sizeof encoded[0]);
+    }
+}
+
 // --- Ends of the range
 
 CASE(test_one_value)

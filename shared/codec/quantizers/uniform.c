@@ -246,9 +246,10 @@ static void put_block(struct writer *writer, const int16_t *steps, size_t count)
     put_signs(writer, steps);
 }
 
-// Encodes the values of a lane and replaces them by their residual errors. Returns the end of its bytes.
-static uint8_t *put_lane(float *values, size_t count, const struct tern_uniform_step *step,
-                         uint8_t *dst)
+// Encodes the values of a lane and replaces them by their residual errors. Adds the decoded values to the replica, unless
+// that is NULL. Returns the end of the lane's bytes.
+static uint8_t *put_lane(float *values, float *replica, size_t count,
+                         const struct tern_uniform_step *step, uint8_t *dst)
 {
     struct writer writer = {.range = tern_range_write(dst)};
     int16_t steps[WORD]; // by bit
@@ -257,6 +258,9 @@ static uint8_t *put_lane(float *values, size_t count, const struct tern_uniform_
         const size_t here = count - first < BLOCK ? count - first : BLOCK;
         tern_steps_split(values + first, here, step->rule, step->scale, steps + PAST);
         put_block(&writer, steps, here);
+        if (replica != NULL) {
+            tern_kernel_steps_add(steps + PAST, here, step->scale, 1.0F, replica + first);
+        }
     }
     return tern_range_finish(&writer.range);
 }
@@ -276,6 +280,16 @@ static enum tern_result uniform_check_peak(const struct tern_codec *codec, float
     return overflows ? TERN_ERR_NON_FINITE : TERN_OK;
 }
 
+static float *replica_of(const struct tern_encode_job *job)
+{
+#if !TERN_SMALL
+    return job->context->replica;
+#else
+    (void)job;
+    return NULL;
+#endif
+}
+
 static size_t uniform_encode(const struct tern_encode_job *job)
 {
     const struct tern_uniform_step step =
@@ -284,10 +298,12 @@ static size_t uniform_encode(const struct tern_encode_job *job)
     uint8_t *lanes = job->dst + 1 + head_bytes(job->count);
     job->dst[0] = TERN_MODE_UNIFORM;
     tern_put_f32(job->dst + 1, step.scale);
-    uint8_t *end = put_lane(job->values, first, &step, lanes);
+    float *replica = replica_of(job);
+    uint8_t *end = put_lane(job->values, replica, first, &step, lanes);
     if (first < job->count) {
         tern_put_le32(job->dst + 1 + SCALE_BYTES, (uint32_t)(end - lanes));
-        end = put_lane(job->values + first, job->count - first, &step, end);
+        end = put_lane(job->values + first, replica != NULL ? replica + first : NULL,
+                       job->count - first, &step, end);
     }
     return (size_t)(end - job->dst);
 }
@@ -676,6 +692,9 @@ const struct tern_codec_row tern_uniform_codec = {
     .bound = uniform_bound,
     .check = uniform_check_peak,
     .encode = uniform_encode,
+#if !TERN_SMALL
+    .adds = true,
+#endif
     .modes = {&mode},
 };
 
