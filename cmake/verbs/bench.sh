@@ -93,7 +93,7 @@ verb_bench() {
     done
     check_beside "${parts[@]}"
     verb_setup build
-    build_variant release all
+    build_variant release tern-programs tern-benches
     mkdir -p "$TERN_BUILD/bench"
     for part in "${parts[@]}"; do
         say "bench: $part"

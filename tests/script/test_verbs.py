@@ -71,6 +71,15 @@ class Bench(unittest.TestCase):
         for name in ("rounds_cpu_ms", "beside_rounds_cpu_ms", "rounds_cpu_ms_over_beside"):
             self.assertGreater(figures[name], 0)
 
+    def test_no_tests_are_built(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            script(folder / "cmake", 'echo "$@" >>"$CMAKE_LOG"\n')
+            tern("bench", "codec", PATH=f"{folder}:{os.environ['PATH']}", CMAKE_LOG=str(folder / "log"),
+                 TERN_BUILD_DIR=str(folder / "build"))
+            built = [line for line in (folder / "log").read_text().splitlines() if line.startswith("--build")]
+        self.assertEqual([line.partition(" --target ")[2] for line in built], ["tern-programs tern-benches"])
+
     def test_figures_are_medians_of_turns(self):
         with tempfile.TemporaryDirectory() as folder:
             for build, numbers in {"this": [1, 2, 6], "beside": [4, 4, 4]}.items():
