@@ -202,7 +202,7 @@ if(TARGET tern-aggregator AND NOT TERN_STATIC)
   endif()
 endif()
 
-# Of systemd, or of the same programs without it.
+# systemd, or its programs without systemd.
 set(TERN_PACKAGE_SYSTEMD "systemd | systemd-standalone-sysusers | systemd-sysusers, \
 systemd | systemd-standalone-tmpfiles | systemd-tmpfiles")
 

@@ -393,29 +393,24 @@ static void swap_live(struct tern_aggregator_settings *a, struct tern_aggregator
     }
 }
 
-static void log_changed(const struct tern_setting *setting,
-                        const struct tern_aggregator_settings *old,
-                        const struct tern_aggregator_settings *fresh)
+static void log_setting(const struct tern_setting *setting,
+                        const struct tern_aggregator_settings *before,
+                        const struct tern_aggregator_settings *reread)
 {
+    static const char *const reasons[] = {
+        [TERN_SETTING_LIVE] = "",
+        [TERN_SETTING_RESTART] = " reason=\"needs a restart\"",
+        [TERN_SETTING_INIT] = " reason=\"only init reads it\"",
+    };
+    const bool is_live = setting->change == TERN_SETTING_LIVE;
     char from[TERN_SETTING_TEXT_MAX];
     char to[TERN_SETTING_TEXT_MAX];
-    tern_setting_format(setting, old, from);
-    tern_setting_format(setting, fresh, to);
-    tern_log(TERN_LOG_INFO, "setting-changed", "key=%s.%s from=%s to=%s", setting->section,
-             setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to));
-}
-
-static void log_unapplied(const struct tern_setting *setting,
-                          const struct tern_aggregator_settings *running,
-                          const struct tern_aggregator_settings *refused)
-{
-    char from[TERN_SETTING_TEXT_MAX];
-    char to[TERN_SETTING_TEXT_MAX];
-    tern_setting_format(setting, running, from);
-    tern_setting_format(setting, refused, to);
-    tern_log(TERN_LOG_WARN, "setting-not-taken", "key=%s.%s from=%s to=%s reason=\"%s\"",
+    tern_setting_format(setting, before, from);
+    tern_setting_format(setting, reread, to);
+    tern_log(is_live ? TERN_LOG_INFO : TERN_LOG_WARN,
+             is_live ? "setting-changed" : "setting-not-taken", "key=%s.%s from=%s to=%s%s",
              setting->section, setting->key, TERN_LOG_TEXT(from), TERN_LOG_TEXT(to),
-             setting->change == TERN_SETTING_INIT ? "only init reads it" : "needs a restart");
+             reasons[setting->change]);
 }
 
 // Logs the differences after swap_live(): of live settings, `other` has the old values; of the rest, the new ones.
@@ -425,13 +420,9 @@ static void log_settings(const struct tern_aggregator_settings *settings,
     const struct tern_settings *table = &tern_aggregator_settings_table;
     for (size_t i = 0; i < table->count; i++) {
         const struct tern_setting *setting = &table->table[i];
-        if (tern_setting_equal(setting, settings, other)) {
-            continue;
-        }
-        if (setting->change == TERN_SETTING_LIVE) {
-            log_changed(setting, other, settings);
-        } else {
-            log_unapplied(setting, settings, other);
+        if (!tern_setting_equal(setting, settings, other)) {
+            const bool is_live = setting->change == TERN_SETTING_LIVE;
+            log_setting(setting, is_live ? other : settings, is_live ? settings : other);
         }
     }
 }

@@ -359,7 +359,7 @@ verb_experiment() {
     done
     [ -n "$config" ] || usage_error "experiment: give a CONFIG.ini, for example of configs/experiments"
     [ -f "$config" ] || usage_error "experiment: there is no file '$config'"
-    # Of several runs or a single one, and whether lab/deep/run.py makes them, by PyTorch.
+    # Whether the file plans several runs, and whether lab/deep/run.py makes them with PyTorch.
     local kind
     kind=$("$PYTHON" -B "$TERN_ROOT/lab/compare.py" kind "$config") || exit 2
     if [[ $kind == planned* ]]; then

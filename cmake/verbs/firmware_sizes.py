@@ -52,6 +52,15 @@ FORBIDDEN = re.compile(r"_*(malloc|calloc|realloc|free|sbrk|exit|abort|v?f?s?n?p
                        r"f?puts|fopen|fwrite|sinit|sfp|libc_init_array)(_r)?$")
 
 
+def within_root(path):
+    """Returns the path relative to ROOT. An object from ccache can name another clone, or a folder relative to it."""
+    parts = path.strip(os.sep).split(os.sep)
+    for first in range(len(parts)):
+        if ROOT.joinpath(*parts[first:]).is_file():
+            return os.path.join(*parts[first:])
+    return path
+
+
 def sources_of(elf):
     """The source file of each function, relative to ROOT, by the function's address."""
     lines = subprocess.run(["arm-none-eabi-nm", "--defined-only", "-l", elf], check=True,
@@ -60,7 +69,7 @@ def sources_of(elf):
     for line in lines:
         found = re.match(r"([0-9a-f]+) [tT] \S+\t(.*):\d+$", line)
         if found:
-            sources[int(found[1], 16)] = os.path.relpath(os.path.normpath(found[2]), ROOT)
+            sources[int(found[1], 16)] = within_root(os.path.normpath(found[2]))
     return sources
 
 

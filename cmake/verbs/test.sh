@@ -173,7 +173,7 @@ run_tests() { # SKIPS VARIANT... -- CTEST-OPTION...
     shift
     mkdir -p "$all"
     [ "$(in_quarantine | wc -l)" -le "$QUARANTINE_MOST" ] || fail "$QUARANTINE names more than $QUARANTINE_MOST tests"
-    # Of those that compute, six more than there are cores: most wait for a program of another now and then.
+    # Six more computing tests than cores run at once, because most wait for another program now and then.
     local waiting=6 computing=$(($(cores) + 6))
     "$PYTHON" "$TERN_ROOT/cmake/verbs/merge_tests.py" "$all" "$waiting" "$computing" "${variants[@]}" ||
         fail "cmake/verbs/merge_tests.py could not list the tests"

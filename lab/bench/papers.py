@@ -26,8 +26,8 @@ SEEDS = 0.3      # points of accuracy by which two seeds differ
 
 
 class Measured:
-    """Of a gradient: what a codec makes of it. Of runs: bits and accuracy. Of convex tasks: figures by name. Of LGC: what
-    lgc.py measured, or None."""
+    """Measurements that the claims are compared with: a gradient's encodings, bits and accuracies of runs, figures of
+    convex tasks by name, and the results of lgc.py or None."""
 
     def __init__(self, program, values, rows, convex, lgc=None):
         self.program, self.values, self.convex, self.lgc = program, values, convex, lgc

@@ -26,8 +26,7 @@ def series(result):
 
 
 def over_seeds(results):
-    """Of each version that was measured with every seed: its number, mean bytes, and mean, least and
-    most accuracy."""
+    """Returns for each version measured with every seed: number, mean bytes, and mean, least and most accuracy."""
     rows = []
     for measured in zip(*(series(result) for result in results)):
         versions, spent, accuracies = zip(*measured)

@@ -178,12 +178,12 @@ def summarise(plan, run, results, baseline, step):
 
 
 def least(values):
-    """Of those that are known."""
+    """Returns the smallest known value."""
     return min((value for value in values or [] if value is not None), default=None)
 
 
 def add_scores(results, row):
-    """Of the global model: how it does by F1, in its worst class and for its worst client."""
+    """Adds the global model's F1, the recall of its worst class, and its accuracy at its worst client."""
     row["macro_f1"] = mean_or_none([result.get("macro_f1") for result in results])
     for name in ("class", "client"):
         row[name + "_least"] = mean_or_none([least(result.get(name + "_accuracy"))

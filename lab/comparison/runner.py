@@ -68,7 +68,7 @@ class Process:
             yield line.rstrip("\n")
 
     def share(self):
-        """Of its rounds that is done."""
+        """Returns the share of rounds that are committed."""
         return self.round / self.rounds
 
     def look(self, to_go):
@@ -97,7 +97,7 @@ class Process:
 
 
 def programs_digest(folder):
-    """Of the programs that make the results."""
+    """Returns a hash of the programs that make the results."""
     digest = hashlib.sha256()
     for name in ("tern-aggregator", "tern-fleet"):
         with open(os.path.join(folder, name), "rb") as file:

@@ -39,7 +39,7 @@ def of_global(result):
 
 
 def of_replicas(result):
-    """Of the clients' replicas that are not too old to have been measured."""
+    """Returns the accuracies of the clients' replicas, without replicas too old to be measured."""
     return [value for value in result.get(keys_of(name_of(result))[3]) or [] if value is not None]
 
 

@@ -73,7 +73,7 @@ class Objective:
         self.count = self.width * loss.outputs  # values of the model
 
     def unflatten(self, w):
-        """Of each output its weights, and its bias behind them."""
+        """Returns for each output its weights, followed by its bias."""
         size, biases = self.width - 1, self.loss.outputs * (self.width - 1)
         return [list(w[k * size:(k + 1) * size]) + [w[biases + k]] for k in range(self.loss.outputs)]
 
@@ -90,8 +90,7 @@ class Objective:
         return math.fsum(losses) / len(losses) + self.penalty / 2 * math.fsum(value * value for value in w)
 
     def gradient(self, w, rows=None):
-        """Of the mean over `rows` (all where they are not given) and the penalty: a stochastic gradient is one of
-        some rows."""
+        """Returns the gradient of penalty and mean loss over `rows` (default: all); with some rows it is stochastic."""
         rows = range(len(self.wanted)) if rows is None else rows
         vectors = self.unflatten(w)
         sums = [[0.0] * self.width for _ in vectors]

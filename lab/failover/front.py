@@ -7,7 +7,7 @@ from failover.programs import check, free_port, listens, neighbour, wait_until
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
-# The head of nginx's configuration; the sites follow.
+# nginx's configuration around a site. access: "off", or the file of the access log
 CONF = """daemon off;
 master_process off;
 pid {folder}/nginx.pid;
@@ -16,7 +16,7 @@ events {{
     worker_connections 4096;
 }}
 http {{
-    access_log off;
+    access_log {access};
     client_body_temp_path {folder}/body;
     proxy_temp_path {folder}/proxy;
     fastcgi_temp_path {folder}/fastcgi;
@@ -54,7 +54,7 @@ class Front:
         self.port = free_port()
         program, libraries = neighbour(build, "nginx", "usr/sbin/nginx")
         conf = self.folder / "nginx.conf"
-        conf.write_text(CONF.format(folder=self.folder, site=example(
+        conf.write_text(CONF.format(folder=self.folder, access="off", site=example(
             self.folder, self.port, [node.port for node in site.nodes.values()])), encoding="utf-8")
         process = site.programs.start("env", f"LD_LIBRARY_PATH={libraries}", program, "-p", self.folder, "-c", conf,
                                       "-e", self.folder / "error.log", log=self.folder / "output.log")

@@ -18,8 +18,8 @@ PREFIX = "/api/v1/"
 DEFAULT_ADDRESS = "http://127.0.0.1:9443"
 UNIX = "unix:"
 
-# Of history(): what a round is mostly looked at for, in this order, where the aggregator has it; behind "accuracy" come
-# the evaluators' other figures and those of the clients' held-out data.
+# Columns of history() that the aggregator has, in this order; the evaluators' other figures and those of the clients'
+# held-out data follow "accuracy".
 HISTORY = ("round", "state", "applied", "mean_loss", "median_loss", "accuracy", "accuracy_model", "learning_rate",
            "local_steps", "wire_up", "wire_down", "seconds")
 

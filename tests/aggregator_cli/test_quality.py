@@ -58,7 +58,7 @@ def clients_that_train_stand_in_for_evaluators():
     assert "still improving: accuracy by 0.015 a round; raise round.rounds to continue" in text, text
 
 def the_class_that_most_clients_report_is_the_worst():
-    """Of class 6 clients 1 to 3 report recalls of 0, .25 and .5, of class 2 client 4 one of 0, and client 5 no number of a class."""
+    """Clients 1 to 3 report recalls of 0, .25 and .5 for class 6, client 4 reports 0 for class 2, and client 5 names no class."""
     def figures(version, client):
         return {"loss": 0.5, "accuracy": 0.9, "f1_macro": 0.5, "recall_worst": 0.25 * (client - 1) if client < 4 else 0,
                 "class_worst": 6 if client < 4 else 2 if client == 4 else -1e9}
@@ -75,7 +75,7 @@ def the_class_that_most_clients_report_is_the_worst():
         assert "class_worst" not in fairness and "recall_worst" not in fairness, fairness
 
 def one_claim_does_not_decide():
-    """Of three clients one says that it has 10M rows, and gets every one of them wrong."""
+    """One of three clients claims 10M rows, all of them classified wrongly."""
     state = held_out(lambda version, client: {"loss": 0.5, "accuracy": 0.9 if client < 3 else 0}, rounds=2, clients=(1, 2, 3))
     with sqlite3.connect(state.path / "tern.db") as db:
         db.execute("UPDATE metrics SET num_examples = CASE client WHEN 3 THEN 10000000 ELSE 100 END")

@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
 from harness import Aggregator, Workspace, check, main  # noqa: E402
 
-# Of localhost, from 2020-01-01 to 2021-01-01.
+# A certificate for localhost, valid from 2020-01-01 to 2021-01-01.
 EXPIRED = """-----BEGIN CERTIFICATE-----
 MIIBUzCB+qADAgECAgEBMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMMCWxvY2FsaG9z
 dDAeFw0yMDAxMDEwMDAwMDBaFw0yMTAxMDEwMDAwMDBaMBQxEjAQBgNVBAMMCWxv

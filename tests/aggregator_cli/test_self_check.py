@@ -17,7 +17,7 @@ def wait_for(what, condition):
         time.sleep(0.02)
 
 def overwrite_a_page_that_nobody_reads(path):
-    """Of an index that is asked when a round is replayed or pruned only."""
+    """Damages a page of an index that only replays and pruning read."""
     with sqlite3.connect(path) as database:
         size = database.execute("PRAGMA page_size").fetchone()[0]
         page = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'updates_by_merged'").fetchone()[0]

@@ -64,7 +64,7 @@ def a_changed_recipe_is_found():
     assert state.json("verify", code=FAILED)["differs"] == 1
 
 def an_averaged_model_of_other_rounds_is_found():
-    """Of which the versions themselves know nothing."""
+    """The rows of versions do not contain the averaged model, so only a replay finds the difference."""
     state = State(rounds=ROUNDS)
     edit(state, ("UPDATE rounds SET averaged = 2 WHERE round = 5",))
     assert state.json("verify", code=FAILED)["differs"] == ROUNDS

@@ -4,7 +4,7 @@ Usage: check_documents.py SOURCE_DIR
 docs/overview.dot names every folder of sources and no other, docs/overview.svg was made from it, the table at
 the beginning of docs/DESIGN.md has the same folders, CONTRIBUTING.md names files that exist, docs/EMBEDDING.md
 says how long its program is; headings and sections of documents that comments, tests and documents cite exist, and
-so do the log events that documents name and the source files that documents and comments name by folder. The firmware's
+so do the log events that documents name (which have all events of the aggregator) and the source files that documents and comments name by folder. The firmware's
 sizes in docs/PORTING.md are those of firmware_port/sizes.json. Prints one line per finding; exits with 1 on any.
 """
 import html
@@ -167,6 +167,34 @@ def event_findings(root):
                 yield f"{path} names event={name}, which no program logs"
 
 
+def arguments_of(call):
+    """The arguments at the start of a text of C, up to the parenthesis that ends them."""
+    depth, arguments = 0, [""]
+    for token in re.findall(r'"(?:\\.|[^"\\])*"|.', call, re.S):
+        depth += (token in "([{") - (token in ")]}")
+        if depth < 0:
+            break
+        if token == "," and depth == 0:
+            arguments.append("")
+        else:
+            arguments[-1] += token
+    return arguments
+
+
+def undocumented_event_findings(root):
+    """Log events of the aggregator that no document names."""
+    paths = [path for path in tracked(root) if os.path.isfile(os.path.join(root, path))]
+    documents = "\n".join(read(root, path) for path in paths if re.fullmatch(r"docs/\w+\.md", path))
+    documented = set(re.findall(r"`([a-z0-9-]+)`|\bevent=([a-z0-9-]+)", documents))
+    documented = {name for names in documented for name in names}
+    for path in paths:
+        if path.startswith("aggregator/") and path.endswith((".c", ".h")):
+            for call in read(root, path).split("tern_log(")[1:]:
+                for name in re.findall(r'"([a-z0-9-]+)"', (arguments_of(call) + [""])[1]):
+                    if name not in documented:
+                        yield f"{path} logs event={name}, which no document names: add it to docs/OPERATIONS.md, \"Logs\""
+
+
 def source_findings(root):
     """Files of C that a document or a comment names, as federation/round.c, and that no folder of that name has."""
     paths = [path for path in tracked(root) if os.path.isfile(os.path.join(root, path))]
@@ -191,6 +219,7 @@ def findings(root):
     yield from embedding_findings(root)
     yield from citation_findings(root)
     yield from event_findings(root)
+    yield from undocumented_event_findings(root)
     yield from source_findings(root)
     yield from firmware_size_findings(root)
 

@@ -25,7 +25,7 @@ def words_in(path, text):
 
 
 def for_one_neighbour(root):
-    """Of each folder of NEIGHBOURS, [(function, its file, the only file that uses it)]."""
+    """Returns for each folder of NEIGHBOURS [(function, its file, the only file that uses it)]."""
     defined, users = {}, collections.defaultdict(set)
     for path in sources(root):
         if path.startswith("tests/"):

@@ -203,6 +203,18 @@ class Planted(unittest.TestCase):
         self.assertEqual(self.documents(**{"PLAN.md": "(`event=round-lost`)"}),
                          ["docs/PLAN.md names event=round-lost, which no program logs"])
 
+    def test_events_of_the_aggregator_that_no_document_names_are_found(self):
+        self.plant("aggregator/service/log.c", 'tern_log(is_bad(a, "x") ? TERN_LOG_WARN : TERN_LOG_INFO,\n'
+                                               '    was ? "round-over" : "round-on", "key=%s", "other");\n')
+        named = "`round-over`, and `event=round-on n=1`"
+        drawn = {"overview.dot": 'a [label="shared/codec\\nfloats"]\nb [label="aggregator/service"]\n' + EDGES,
+                 "overview.svg": "<t>shared/codec</t><t>floats</t><t>aggregator/service</t>" + DRAWN,
+                 "DESIGN.md": "| shared/codec | floats |\n| aggregator/service | s |\n\n## Words\n"}
+        self.assertEqual(self.documents(**drawn, **{"PLAN.md": named}), [])
+        self.assertEqual(self.documents(**drawn, **{"PLAN.md": named.replace("on n", "off n")})[1:],
+                         ['aggregator/service/log.c logs event=round-on, which no document names: add it to '
+                          'docs/OPERATIONS.md, "Logs"'])
+
     def test_names_with_two_meanings_are_found(self):
         self.plant("client/a.c", "int\ntern_a(void)\n{\n}\n\nstatic int helper(void)\n{\n}\n")
         self.plant("aggregator/a.c", "static int helper(void)\n{\n}\n\nint main(void)\n{\n}\n")

@@ -126,7 +126,7 @@ TEST(test_what_no_share_leaves_has_none)
     assert_true(left_by((double)fit.best / 1e6) < 1.01 * least);
     assert_int_equal(tern_fit_share(&model, difference, 0.0, LEAST, &fit), TERN_OK);
     assert_int_equal(fit.share, 0);
-    // Of zeros nothing is left, whatever is sent.
+    // A difference of zeros has no residual, whatever is sent.
     memset(difference, 0, model.count * sizeof(float));
     assert_int_equal(tern_fit_share(&model, difference, 0.0, LEAST, &fit), TERN_OK);
     assert_true(fit.share > 0);

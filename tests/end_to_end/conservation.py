@@ -77,7 +77,7 @@ class Fleet:
 
 
 def newest_version(database):
-    """Of a file of SQLite, or of a cluster of PostgreSQL."""
+    """Returns the newest version in a file of SQLite, or in a cluster of PostgreSQL."""
     if hasattr(database, "sql"):
         return int(database.sql("SELECT max(version) FROM versions"))
     with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=20)) as reader:

@@ -52,7 +52,7 @@ class Link:
         self.carrier.loss = 0.0
 
     def delay(self, seconds):
-        """Of each packet to and from the database, together."""
+        """Sets the round-trip delay of packets to and from the database."""
         self.carrier.delay = seconds / 2
 
 

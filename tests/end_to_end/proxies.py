@@ -7,30 +7,18 @@ import pwd
 import shutil
 import socket
 import subprocess
+import sys
 import time
 
 import harness
 from harness import BIN, PATIENCE, check
 from ports import port_to_keep  # noqa: F401
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "configs/proxies"
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(SOURCE / "lab"))
+from failover.front import CONF  # noqa: E402
 
-# What nginx has around its sites.
-NGINX_CONF = """daemon off;
-master_process off;
-error_log {folder}/error.log;
-pid {folder}/nginx.pid;
-events {{ }}
-http {{
-    access_log {folder}/access.log;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-{site}
-}}
-"""
+EXAMPLES = SOURCE / "configs/proxies"
 
 
 def example(name, **replaced):
@@ -77,7 +65,7 @@ def start_nginx(workspace, aggregator, port, name="nginx.conf", **more):
                    certificate=("/etc/ssl/tern.example.crt", folder / "server.crt"),
                    key=("/etc/ssl/tern.example.key", folder / "server.key"),
                    ca=("/etc/ssl/tern-aggregator-ca.crt", folder / "ca.crt"), **more)
-    (folder / "nginx.conf").write_text(NGINX_CONF.format(folder=folder, site=site))
+    (folder / "nginx.conf").write_text(CONF.format(folder=folder, access=folder / "access.log", site=site))
     return workspace.start(*as_nobody(workspace, folder, [program, "-p", folder, "-c", folder / "nginx.conf", "-e",
                                                           folder / "error.log"]), log="nginx")
 

@@ -16,6 +16,7 @@ import time
 import harness
 import request_corpus
 from harness import check
+from proxies import CONF
 
 PROBE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
@@ -31,26 +32,12 @@ STRICTER = {
                     "blank between two parts, what stands behind the version",
 }
 
-NGINX_CONF = """daemon off;
-master_process off;
-error_log {folder}/nginx-error.log;
-pid {folder}/nginx.pid;
-events {{ }}
-http {{
-    access_log off;
-    lingering_close off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
+SITE = """    lingering_close off;
     server {{
         listen unix:{folder}/nginx.sock;
         location / {{ return 404; }}
         location = /healthz {{ return 200 "ok\\n"; }}
-    }}
-}}
-"""
+    }}"""
 
 
 def connect(path):
@@ -76,8 +63,8 @@ def start_nginx(workspace):
     nginx, _ = harness.neighbour("nginx", "usr/sbin/nginx")
     folder = workspace.path / "nginx"
     folder.mkdir()
-    (folder / "nginx.conf").write_text(NGINX_CONF.format(folder=folder))
-    command = [nginx, "-p", folder, "-c", folder / "nginx.conf", "-e", folder / "nginx-error.log"]
+    (folder / "nginx.conf").write_text(CONF.format(folder=folder, access="off", site=SITE.format(folder=folder)))
+    command = [nginx, "-p", folder, "-c", folder / "nginx.conf", "-e", folder / "error.log"]
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         workspace.path.chmod(0o711)

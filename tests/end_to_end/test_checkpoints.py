@@ -24,7 +24,7 @@ def client(workspace, aggregator, verb, *arguments):
 
 
 def stored(aggregator):
-    """Whose vectors are in the database: each version, and its parts."""
+    """Returns the versions whose vectors are in the database, each with its number of parts."""
     with sqlite3.connect(f"file:{aggregator.state}/tern.db?mode=ro", uri=True) as database:
         return database.execute("select version, count(*) from weights group by version order by version").fetchall()
 

@@ -115,7 +115,7 @@ def what_is_asked_for_changes(aggregator, ours, theirs, device, certificate):
     reload(aggregator, client_certificate="required")
     check("client.certificate and client.key" in bare.run("once", code=1), "a ticket stands in for a certificate")
 
-    # Of the CA that is trusted now, and of the one that was when the session began.
+    # A certificate must be of the CA that is trusted now, even in a session that began under the former CA.
     device.run("once", certificate=certificate, code=4)
     reload(aggregator, client_ca=theirs.file)
     check("certificate" in device.run("once", certificate=certificate, code=1), "the old CA is trusted")

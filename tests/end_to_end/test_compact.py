@@ -30,7 +30,7 @@ class Running:
         self.fleet.start_all()
 
     def size(self):
-        """Of what the file's pages say; the file itself follows with the next checkpoint of the log."""
+        """Returns the size by the database's page count; the file shrinks at the next checkpoint of the log."""
         with contextlib.closing(sqlite3.connect(self.database, timeout=60)) as database:
             return database.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()[0]
 

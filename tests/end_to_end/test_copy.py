@@ -176,7 +176,7 @@ class Sources:
         run(BIN / "tern-aggregator", "copy", "--forget", "--state", self.state)
 
     def new_url(self):
-        """Of a schema without tables."""
+        """Returns the address of a new schema without tables."""
         self.schemas += 1
         self.schema = f"s{self.schemas}"
         self.postgres.sql(f"CREATE SCHEMA {self.schema}")

@@ -69,7 +69,7 @@ def run_fleet(site, between):
 
 
 def metered_payload(site):
-    """Of the clients that train: the last one evaluates."""
+    """Returns the payload bytes that training clients downloaded; the last client evaluates."""
     rows = site.aggregator.json("report", "bytes", "--by", "client")["rows"]
     return sum(row["payload_down"] for row in rows if 0 < row["client"] <= CLIENTS)
 
@@ -124,7 +124,7 @@ def ranges(site, path, blob, token):
     part("bytes=0-", 206, blob)
     part("bytes=5-9", 206, blob[5:10])
     part("bytes=-7", 206, blob[-7:])
-    # Of many, which may overlap, the whole is sent once.
+    # A request with many ranges, which may overlap, is answered by the whole body once.
     part("bytes=" + ",".join(["0-"] * 40), 200, blob)
     part("bytes=0-1,2-3", 200, blob)
     status, headers, _ = site.ask(path, token, headers=(f"Range: bytes={len(blob)}-",))

@@ -27,7 +27,7 @@ def write_raw(path, rows=400):
 
 
 def write_flow(path, rows=400):
-    """Likewise, and what the pump moves."""
+    """Writes a table of pumps with their flow as the target."""
     rng = random.Random(2)
     with open(path, "w", encoding="utf-8") as out:
         print("time,rpm,pressure,flow", file=out)

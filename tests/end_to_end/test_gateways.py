@@ -80,7 +80,7 @@ def directly(rounds, devices=len(EXAMPLES)):
         return exported(upstream, workspace)
 
 def test_mean(rounds=3):
-    """Of 96 examples the two sites have 55 and 28, so that gateways of equal weight would be far off."""
+    """The two sites have 55 and 28 of 96 examples, so equal weights of the gateways would give another mean."""
     direct = directly(rounds)
     with Workspace() as workspace:
         upstream = federation(workspace, 3, rounds)
@@ -235,7 +235,7 @@ def test_kills():
 # --- A device that moves, and a gateway that is gone
 
 def updates_of_open_round(one):
-    """Of devices, in a gateway's round that is open."""
+    """Returns the number of devices' updates in a gateway's open round."""
     with contextlib.closing(sqlite3.connect(f"file:{one.state / 'tern.db'}?mode=ro", uri=True, timeout=20)) as reader:
         return reader.execute("SELECT count(*) FROM updates WHERE client > 1 AND round IN"
                               " (SELECT round FROM rounds WHERE state = 0)").fetchone()[0]

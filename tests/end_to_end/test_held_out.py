@@ -83,7 +83,7 @@ def text_has_them(aggregator):
     check(head == "client,invited,reported,accuracy,loss,f1_macro,largest", head)
 
 def bytes_beside_the_tensors(aggregator):
-    """Of all updates as they came; what is in their containers differs, and so does how long training took."""
+    """Returns the mean bytes of an update beside its container, whose content differs, as does the training time."""
     payload = aggregator.json("report", "bytes")["total"]["payload_up"]
     return (aggregator.json("status")["update_bytes"] - payload) / (3 * len(SIZES))
 

@@ -21,7 +21,7 @@ BENCH = BIN.parent / "bench-bin"
 IDLE_KB = 60  # of an idle connection
 ACCEPTED = 'tern_updates_total{status="accepted"}'
 GROWTH_KB = 16384  # of memory over all updates: caches of SQLite and malloc's arenas
-# Of the small crowd as many updates are enough; the large one takes its time. A quarter of the deadline, after
+# The small crowd ends after ENOUGH updates; the large one runs for its whole time. A quarter of the deadline, after
 # which silent members are replaced, is more than it takes until each has asked.
 if LONG:
     ENROLLED, CONNECTED, WORKERS, MS, ENOUGH, RATE, DEADLINE = 10000, 2000, 50, 30000, 0, 1000, "30s"

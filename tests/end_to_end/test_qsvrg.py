@@ -59,7 +59,7 @@ class Reference:
         self.codec = f"qsgd:levels={self.levels},bucket=268435456,norm=l2,coder=elias"
 
     def gradient(self, weights, examples):
-        """Of the mean loss and the penalty; weights lie as in the flat vector."""
+        """Returns the gradient of mean loss and penalty, in the order of the flat vector."""
         total = [DECAY * w for w in weights]
         at_weight, at_bias = self.model.offsets[0], self.model.offsets[1]
         for values, label in examples:

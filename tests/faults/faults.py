@@ -34,7 +34,7 @@ FAULTS = {
     "write-kill": ("write", KILL, True),
     "sync-kill": ("sync", KILL, False),
 }
-# Of `restore`: a service that runs gives no file another name.
+# Faults of `restore` only, since a running service renames no file.
 NAMING_FAULTS = {
     "delete-kill": ("delete", KILL, False),
     "name-kill": ("name", KILL, False),  # a link or a rename

@@ -59,7 +59,7 @@ def die_while_a_backup_is_written(running):
 
 
 def version_of(state):
-    """Of a state directory whose rounds replay."""
+    """Returns the newest version of a state directory, after a replay of its rounds."""
     run(BIN / "tern-aggregator", "verify", "--state", state)
     return json.loads(run(BIN / "tern-aggregator", "status", "--json", "--state", state))["version"]
 

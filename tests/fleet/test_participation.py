@@ -15,7 +15,7 @@ CLIENTS, COHORT, ROUNDS = 10, 2, 14
 # clock, and are left to the bench.
 SEGMENT = 52
 MOST = 885
-# Of 140 values a snapshot is fewer bytes than a request for it, and so is the delta that all share.
+# mlp:24-4-8 has 140 values: its snapshot and its shared delta take fewer bytes than a request for them.
 TASKS = (("softmax:256-10", "digits:train=600,test=100,size=16,seed=1"),
          ("mlp:24-4-8", "sensors:train=600,test=100,seed=1"))
 

@@ -56,7 +56,7 @@ def test():
     check(own > everybodys + MORE, f"own heads {own:.4f}, the global model {everybodys:.4f}")
     check(min(apart["personal_accuracy"]) > min(together["client_accuracy"]), "the worst client is worse off")
     check(apart["payload_up"] < together["payload_up"], "updates without heads are not smaller")
-    # Of the global model the head is still that of version 0, which nobody uses.
+    # The global model still has the head of version 0, which no client uses.
     check(apart["global_accuracy"] < everybodys, f"{apart['global_accuracy']:.4f} with the seed's head")
 
 

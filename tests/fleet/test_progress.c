@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Of each test: what it waits for, and what it was shown last.
+// What a test waits for, and what was shown to it last.
 static struct tern_progress progress;
 static struct tern_progress_version shown;
 static uint32_t version;

@@ -119,7 +119,7 @@ def deadline():
 
 
 def bits(density):
-    """Of a value of which that share is sent, with its sign."""
+    """Returns the entropy of a value that is sent, with its sign, with this probability."""
     zero = 1 - density
     return density - density * math.log2(density) - zero * math.log2(zero)
 

@@ -1,4 +1,4 @@
-// Whose token it is, and the allowance of an address to enrol.
+// Which client a token belongs to, and how many enrolments an address may make.
 #include "service/front.h"
 #include "tests/cases.h"
 

@@ -67,7 +67,7 @@ void fixture_stop(struct fixture *fixture);
 // The same folder and certificate, a new listener.
 void fixture_restart(struct fixture *fixture, struct tern_http_config *config);
 
-// Of the listener that runs.
+// Returns the counters of the running listener.
 struct tern_http_counters fixture_counters(const struct fixture *fixture);
 
 // Waits until an exchange is held, at most five seconds. False when none came.

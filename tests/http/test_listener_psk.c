@@ -136,7 +136,7 @@ TEST(test_wrong_keys_and_unknown_identities_fail_alike)
     size_t count = sizeof identities / sizeof identities[0];
     for (size_t i = 0; i < count; i++) {
         int alert = 0;
-        // Of client 7 the wrong key, of all others the right one of client 7.
+        // Client 7 uses a wrong key, and every other identity uses the key of client 7.
         struct tls_client_settings settings =
             settings_of(identities[i], i == 0 ? other_key : key_of_7, NULL);
         struct client client;

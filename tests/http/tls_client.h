@@ -29,7 +29,7 @@ ssize_t tls_client_send(struct tls_client *client, const void *data, size_t len)
 ssize_t tls_client_receive(struct tls_client *client, void *dst, size_t size);
 const char *tls_client_ciphersuite(const struct tls_client *client);
 
-// Of the TCP stream, so far.
+// Return the bytes of the TCP stream so far.
 uint64_t tls_client_bytes_sent(const struct tls_client *client);
 uint64_t tls_client_bytes_received(const struct tls_client *client);
 

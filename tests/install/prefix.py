@@ -60,7 +60,7 @@ class Prefix:
         return shlex.split(done.stdout)
 
     def setting(self, name):
-        """Of the build's CMake cache."""
+        """Returns a variable of the build's CMake cache."""
         match = re.search(rf"^{name}:\w+=(.*)$", (self.build / "CMakeCache.txt").read_text(), re.M)
         return match[1] if match else ""
 

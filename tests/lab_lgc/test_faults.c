@@ -159,7 +159,7 @@ CASE(without_a_code_innovations_count)
         assert_int_equal(small.group.without_code, 1);
         assert_int_equal(small.group.counted, SMALL_CLIENTS);
         assert_false(small.group.code_arrived);
-        // Of 52 learned places each client sends 6, and what was not taken goes on with its velocity.
+        // Each client sends 6 of 52 learned places; the others move on by their velocity.
         assert_in_range(learned_moved(&small), 6, 24);
         assert_int_equal(learned_stopped(&small, 0), 6);
         assert_int_equal(learned_stopped(&small, 3), 6);

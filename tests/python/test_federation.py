@@ -81,7 +81,7 @@ class Service(unittest.TestCase):
         self.assertAlmostEqual(history["mean_loss"][9], 0.1, places=6)
 
     def test_history_has_bytes(self):
-        """Of three updates and their downloads in each round."""
+        """history() has the bytes of the three updates and downloads of each round."""
         history = self.federation.history()
         shown = self.aggregator.json("rounds", "--last", str(ROUNDS + 1))
         self.assertEqual(history["wire_up"], [row["wire_up"] for row in shown[:ROUNDS]])

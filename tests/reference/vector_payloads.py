@@ -9,7 +9,7 @@ TINY = ref.put_f32([2.0**-149])
 
 
 def payload(mode, *parts):
-    """Of the mode byte, and bytes, lists of bytes, and floats."""
+    """Returns a payload: the mode byte, then bytes, lists of bytes and floats."""
     body = b"".join(ref.put_f32([p]) if isinstance(p, float) else bytes(p) for p in parts)
     return bytes([mode]) + body
 

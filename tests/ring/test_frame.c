@@ -69,7 +69,7 @@ CASE(other_bytes_are_no_heads)
             } else if (at == 2) {
                 assert_int_equal(result, TERN_ERR_UNKNOWN);
             } else if (at == 3) {
-                // Of another type 100 is a length of TERMS alone.
+                // Among the other types, only TERMS allows a length of 100.
                 assert_int_equal(result == TERN_OK, value == TERN_RING_TERMS);
             } else if (result == TERN_OK) {
                 assert_in_range(head.len, TERN_RING_BLOCK_HEAD_SIZE, limits.block);

@@ -153,7 +153,7 @@ CASE(test_a_task_is_missed_once)
     assert_true(tern_member_has_missed(&pace, OPENED + 5 * MINUTE + 1, 0, end + 10 * MINUTE));
 }
 
-// Of a round that closes long before its deadline only those who took several times as long as the others.
+// If a round closes long before its deadline, only clients that took several times as long as the others missed it.
 CASE(test_who_is_a_little_slower_has_not_missed)
 {
     const struct tern_pace pace = pace_of(9, 10 * SECOND);

@@ -130,7 +130,7 @@ CASE(test_last_round_trains)
     }
 }
 
-// Of the next round after so many, none of which had a lower loss than the first.
+// Returns the decays of the round after `committed` rounds, none of which had a lower loss than the first.
 static uint32_t decays_after(const struct tern_rate_policy *policy, uint32_t committed)
 {
     const struct tern_rate_state course = {.rounds_since_decay = committed};

@@ -89,7 +89,7 @@ CASE(test_selections_are_read)
     assert_true(tern_tags_match("", &(struct tern_tag_selection){.required = ""}));
 }
 
-// Of 60 clients: 30 of site a, 20 of b, 8 of c, and 2 without.
+// Returns the site of one of 60 clients: 30 of site a, 20 of b, 8 of c, and 2 without a site.
 static uint32_t group_of(uint64_t id)
 {
     return id <= 30 ? 0 : id <= 50 ? 1 : id <= 58 ? 2 : 3;

@@ -86,7 +86,7 @@ TEST(test_what_does_not_hold_a_round_up)
     check(TERN_WAIT_CHECKIN, false);
 }
 
-// Of a gateway, whatever its devices do; but what is over is over, and an open round is waited for.
+// A gateway waits for the upstream aggregator, whatever its devices do, unless it has finished or a round is open.
 TEST(test_a_gateway_waits_for_the_upstream_aggregator)
 {
     facts.awaits_upstream = true;

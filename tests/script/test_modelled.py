@@ -81,7 +81,7 @@ def told_by(name, replica, global_, **more):
 
 
 def loss_alone(**more):
-    """Of rows among which no anomaly is known."""
+    """Returns the result of rows without known anomalies."""
     result = told_by("threshold", 17.5, 17.6) | more
     del result["replica_threshold"]
     return result

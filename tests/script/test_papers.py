@@ -17,7 +17,7 @@ COUNT = 40000
 
 
 def labels():
-    """Of the runs of papers.ini, whose `run` stands there many times."""
+    """Returns the labels of the runs in papers.ini, which has the key `run` many times."""
     lines = (SOURCE / "configs" / "experiments" / "papers.ini").read_text().splitlines()
     return [line.split("=", 1)[1].split("|")[0].strip() for line in lines if line.startswith("run =")]
 

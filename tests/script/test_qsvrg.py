@@ -25,7 +25,7 @@ TOLERANCE = 1e-6
 
 
 def drawn_table(model, wanted, told):
-    """Of clients with 4, 5 and 6 rows."""
+    """Draws a table of clients with 4, 5 and 6 rows."""
     random_ = random.Random(7)
     rows = []
     for client in range(CLIENTS):
@@ -43,7 +43,7 @@ def shuffled(values, stream):
 
 
 def rows_of_members(table):
-    """Of each client of tern-fleet its rows, in its order."""
+    """Returns the rows of each client of tern-fleet, in the client's order."""
     order = shuffled(list(range(len(table.rows))), draws.stream(1, DATA, SPLIT, 0))
     groups = shuffled(list(range(CLIENTS)), draws.stream(1, PARTITION, CLIENTS, NATURAL))
     return [[row for row in order if table.rows[row][0] == group] for group in groups]

@@ -57,6 +57,15 @@ class Help(unittest.TestCase):
         self.assertNotIn("did you mean", tern("frobnicate").stderr)
 
 
+class FirmwareSizes(unittest.TestCase):
+    def test_objects_of_another_clone_count_for_the_same_part(self):
+        sys.path.insert(0, str(SOURCE / "cmake/verbs"))
+        import firmware_sizes
+        for path in (SOURCE / "shared/util/text.c", "/other/clone/shared/util/text.c", "../../shared/util/text.c"):
+            self.assertEqual(firmware_sizes.within_root(str(path)), "shared/util/text.c")
+        self.assertEqual(firmware_sizes.within_root("/gcc/libgcc/ieee754-sf.S"), "/gcc/libgcc/ieee754-sf.S")
+
+
 class Bench(unittest.TestCase):
     def test_rounds_are_timed_in_turns_with_another_build(self):
         with tempfile.TemporaryDirectory() as folder:

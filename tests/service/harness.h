@@ -51,7 +51,7 @@ void test_set_forth(uint64_t ms);
 
 // A federation of JOIN_CODE with plenty of uses; min_clients 2, cohort 2, float32 both ways.
 void harness_make(struct harness *harness);
-// Likewise, of another model than MODEL.
+// Like harness_make(), with another model than MODEL.
 void harness_make_model(struct harness *harness, const char *spec);
 // The same for a model that comes with a manifest and these weights.
 void harness_make_imported(struct harness *harness, const uint8_t *manifest, size_t len,

@@ -117,7 +117,7 @@ TEST(test_bytes_count_before_they_are_written)
     assert_in_range(row.bytes, 3000 + update / 8, 3000 + update / 4);
 }
 
-// Of 101 rounds a trainer is invited to its share: the budget is spread over these alone.
+// A trainer is selected in a share of 101 rounds, and its budget is spread over that share only.
 static void expect_share(double over_selection, const char *allowance)
 {
     enum { CLIENTS = 4 };

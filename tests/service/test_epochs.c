@@ -57,7 +57,7 @@ struct party {
     uint32_t uploaded; // the last round whose update was answered
     bool waits;
 
-    // Of its last trainings.
+    // The client's last trainings:
     float trained[VALUES];
     float bases[2][VALUES]; // at the anchor, if there was one, then at the replica
     uint32_t trainings;
@@ -430,7 +430,7 @@ static double norm_of(const double *values)
     return sqrt(square);
 }
 
-// Of a full gradient nothing is lost; QSGD leaves each value within a level.
+// A full gradient is sent without loss; QSGD keeps each value within one level.
 static void check_sent(const struct reference *reference, uint32_t c, uint32_t round,
                        uint32_t levels)
 {

@@ -425,7 +425,7 @@ TEST(test_an_update_that_comes_again_tells_what_is_held)
     free(body);
 }
 
-// Of the last version an evaluator reports the replica, and then the global model itself.
+// After the last version an evaluator reports the replica, and then the global model itself.
 TEST(test_evaluators_end_with_the_global_model)
 {
     float weights[2000];
@@ -719,7 +719,7 @@ TEST(test_silent_clients_are_not_waited_for)
             do_round(&harness, id, NULL, 1.0F);
         }
     }
-    // Of the next round's two members, one may be the third, which does not come.
+    // One of the next round's two members may be the third client, which does not check in.
     for (int round = 2; round <= 6; round++) {
         bool done = false;
         for (int look = 0; look < 2 && !done; look++) {

@@ -108,7 +108,7 @@ TEST(test_the_last_update_is_a_duplicate_without_its_body)
     free(body);
 }
 
-// Of rounds 1 to `last`.
+// Returns the number of assignments stored for rounds 1 to `last`.
 static uint32_t assignment_rows(uint32_t last)
 {
     struct tern_db_assignment row;

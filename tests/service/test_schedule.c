@@ -199,7 +199,7 @@ TEST(test_no_single_loss_sets_the_steps)
     }
 }
 
-// Of an even number the lower of the middle two.
+// The median of an even number of losses is the lower of the middle two.
 TEST(test_median_of_two_losses)
 {
     harness_start(&harness);

@@ -370,8 +370,8 @@ CASE(test_history_gives_way)
     end();
 }
 
-// Of a larger model the downloads of 1,000 versions and the updates since a checkpoint would fill it, too. One that was
-// full of them, with its log, comes back by itself.
+// With a larger model, the downloads of 1,000 versions and the updates since a checkpoint would fill the disk. A database
+// whose downloads and log fill the disk recovers without an operator.
 CASE(test_downloads_give_way)
 {
     make_of(8, "softmax:1000-10");

@@ -551,7 +551,7 @@ TEST(test_state_that_is_missing_stops_the_start)
 
 // --- Unequal local steps
 
-// Of five steps, one client does one and two do all: the mean of their norms is 11/3.
+// One client does one of five steps and two clients do all: the mean of their norms is 11/3.
 static void unequal_round(float scale_max, float few)
 {
     use(&tern_strategy_fednova);
@@ -670,7 +670,7 @@ TEST(test_claims_count_as_they_are_without_a_bound)
 
 // --- Updates that are far larger than the others
 
-// Of three clients, which send 1, 1 and 100: the last counts for twice the others' norm at most.
+// Three clients send 1, 1 and 100: the last update counts with at most twice the others' norm.
 static void send_a_large_one(bool restarts)
 {
     use(&tern_strategy_fedavg);

@@ -408,7 +408,7 @@ CASE_WITH(test_long_payloads_are_not_seen_whole, start, NULL)
     free(data);
 }
 
-// Of a copy that ends where its allocation does, so that ASan sees an over-read.
+// Decodes a copy that ends with its allocation, so that ASan sees an over-read.
 static void expect_refused(const uint8_t *data, size_t data_len)
 {
     uint8_t *exact = malloc(data_len > 0 ? data_len : 1);

@@ -178,7 +178,7 @@ CASE(test_by_the_book)
     tern_prng_init(&rng, 21, TERN_PRNG_TEST, 0, 0);
     for (size_t n = 1; n < 3000; n += 1 + n / 6) {
         fill_normal(&rng, n, ldexpf(1, (int)tern_prng_below(&rng, 220) - 110));
-        // Of different scales, so that sums of squares are rounded.
+        // Values of different scales round the sums of squares.
         for (size_t i = 0; i < n; i += 3) {
             values[i] = ldexpf(values[i], -(int)tern_prng_below(&rng, 12));
         }

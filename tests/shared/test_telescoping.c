@@ -31,7 +31,7 @@ struct feed {
     double owed[COUNT];    // what the buffer would be without rounding
     double room[COUNT];    // most that rounding can have added up to
 
-    // Of one round.
+    // The values of one round:
     float work[COUNT];
     float sum[COUNT]; // t
     float decoded[COUNT];

@@ -37,7 +37,7 @@ CASE(test_what_is_announced_is_what_is_built_in)
     assert_false(tern_error_storage_known(TERN_ERROR_INT8));
 }
 
-// Of one value: mode zero-run, scale 1, and +1 in the first of five places.
+// A payload of one value: mode zero-run, scale 1, and +1 in the first of five places.
 CASE(test_payloads_of_coders_that_are_left_out_are_unknown)
 {
     const uint8_t payload[] = {0x10, 0, 0, 0x80, 0x3f, 202};

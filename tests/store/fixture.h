@@ -21,7 +21,7 @@ void fixture_reopen(struct fixture *fixture);
 // A path in the fixture's folder. The text is valid until the next call.
 const char *fixture_file(const struct fixture *fixture, const char *name);
 
-// Likewise, of another database, that is not there yet.
+// Returns the place of another database, which does not exist yet.
 const char *fixture_place(const struct fixture *fixture, const char *name);
 
 // What tern_db_create() is given.

@@ -443,7 +443,7 @@ TEST(conditions_are_kept)
     assert_int_equal(got.power, 2);
 }
 
-// Of a version the replica's come before the global model's, and of each those that are not late.
+// A version's evaluations are ordered: replica before global model, each in time before late.
 TEST(evaluations_come_in_version_order)
 {
     struct fixture *f = *state;

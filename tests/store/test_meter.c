@@ -293,7 +293,7 @@ TEST(a_commit_and_retention_are_counted_once)
     assert_int_equal(counts.updates, 1);
     assert_int_equal(counts.update_bytes, 100);
     assert_int_equal(counts.update_bodies, 0);
-    // Of a round whose rows are gone bytes that come late are in the sums only.
+    // Late bytes of a round whose rows were pruned are added to the sums only.
     assert_ok(f, tern_db_begin(f->db));
     for (more = true; more;) {
         assert_ok(f, tern_db_prune_some(f->db, UINT64_MAX, 0, &more));

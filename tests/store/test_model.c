@@ -211,7 +211,7 @@ static struct tern_db_download put_download_to(struct fixture *f, uint32_t to, b
     return download;
 }
 
-// Of the trunk: it ends at the replica of its version.
+// Stores a download of the trunk, which leads to the replica of its version.
 static struct tern_db_download put_download(struct fixture *f, uint32_t to, bool snapshot)
 {
     struct tern_db_version version = version_of(to);

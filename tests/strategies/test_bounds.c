@@ -180,7 +180,7 @@ CASE(test_steps_norm)
             }
         }
     }
-    // Of momentum alone by the closed form, far out.
+    // The closed form for momentum without weight decay, after many steps.
     double expected = (1e6 - 0.9 / 0.1) / 0.1;
     assert_true(fabs(tern_steps_norm(1000000, 0.9, 0.0) / expected - 1.0) < 1e-9);
     assert_true(fabs(tern_steps_norm(1000000, 0.0, 0.01) - 100.0) < 1e-9);

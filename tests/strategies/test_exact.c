@@ -290,7 +290,7 @@ static void hold_all(const struct update list[UPDATES], uint64_t memory, const d
     free(expected);
 }
 
-// Of one number of local steps, and of as many as there are updates.
+// Tests updates with one number of local steps, and with a different number each.
 CASE_WITH(test_what_sums_have_no_room_for_is_held, setup, teardown)
 {
     struct update list[UPDATES];
@@ -437,7 +437,7 @@ static void take_coded(const char *coder, bool sparse, float *acc)
     free(update.container);
 }
 
-// Of whatever coder an update is, the sums are the same, whether by the indices of few values or by all values.
+// Sums do not depend on the coder of an update, nor on whether it is added by indices or by all values.
 CASE_WITH(test_coders_leave_no_trace, setup, teardown)
 {
     static const char *const coders[] = {"packed", "zero-run", "gaps"};

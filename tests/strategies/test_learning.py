@@ -14,7 +14,7 @@ CLIENTS, ROUNDS = 6, 17 if SANITIZED else 30
 STEPS = 3 if SANITIZED else 30
 LEAST = 0 if SANITIZED else 0.65
 
-# Of sparse updates a median is mostly zero, and distances are of what others left out.
+# Strategies that need dense updates: a median of sparse updates is mostly zero, and distances measure missing values.
 DENSE = {"fedmedian", "fedtrimmedavg", "krum", "multikrum"}
 
 STRATEGIES = {

@@ -142,7 +142,7 @@ struct fake_store {
     size_t cut_at;  // this write (1, 2, ...) fails; 0 = never
     bool cut_after; // ... after it was stored, not before
     bool full;      // every save returns TERN_ERR_NO_SPACE
-    // Of a record in pieces (world_save_at_once() for none):
+    // The record that is saved in pieces (world_save_at_once(): none):
     struct fake_record draft;
     enum tern_record draft_of;
     size_t draft_front;

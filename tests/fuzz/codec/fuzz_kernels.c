@@ -76,7 +76,7 @@ static void compare(const struct outcome *a, const struct outcome *b, size_t cou
 {
     size_t bytes = count * sizeof(float);
     REQUIRE(a->encoded == b->encoded && a->decoded == b->decoded && a->written == b->written);
-    // Of an encoding that fails, what is in the payload is open.
+    // A failed encoding leaves the payload undefined.
     REQUIRE(a->encoded != TERN_OK || memcmp(a->payload, b->payload, a->written) == 0);
     REQUIRE(memcmp(a->fed_back, b->fed_back, bytes) == 0);
     REQUIRE(memcmp(a->velocity, b->velocity, bytes) == 0);

@@ -72,7 +72,7 @@ def write_values(corpus):
             write(os.path.join(corpus, target), "codec-%d" % codec, data)
 
 
-# Of the model that fuzz_container.c reads.
+# Writes containers of the model that fuzz_container.c reads.
 def write_containers(corpus):
     rng = random.Random(2)
     model = ref.Model("mlp:40-30-20-5")

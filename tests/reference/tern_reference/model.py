@@ -13,7 +13,7 @@ COMPRESS, FUSE, DENSE, SKIP, LOCAL = range(5)
 
 class Model:
     def __init__(self, spec, manifest=None):
-        """Of a spec string, or of the bytes of a manifest."""
+        """Makes a model from a spec string, or from the bytes of a manifest."""
         self.manifest = manifest
         if manifest is None:
             self.tensors = list(built_in(spec))  # (name, dims, init_bound)

@@ -4,7 +4,7 @@ MILLION = 1000000
 
 
 def how_many(density, n):
-    """Of n values, at a density in millionths."""
+    """Returns the number of values sent out of n, at a density in millionths."""
     return -(-density * n // MILLION)
 
 

@@ -60,7 +60,7 @@ def mean_of(units, exponent):
 
 
 def mean_magnitude(values, q):
-    """Of the values taken, in fixed point: the order of the sum does not matter."""
+    """Returns the mean magnitude of the sent values, by a fixed-point sum that does not depend on the order."""
     units, exponent = fixed_point(values)
     return mean_of([a for a, d in zip(units, q) if d], exponent)
 

@@ -57,7 +57,7 @@ def pool(image, height, width, depth):
 
 
 def logits(model, spec, weights, inputs):
-    """Of one example. weights: the flat vector."""
+    """Returns the logits of one example. weights: the flat vector."""
 
     def values(i):
         _, dims, _ = model.tensors[i]
@@ -93,7 +93,7 @@ def loss_of_numbers(name, z, wanted):
 
 
 def gradient_of_numbers(name, z, wanted):
-    """Of the loss, by each output."""
+    """Returns the gradient of the loss by each output."""
     if name == "mae":
         return [(z[0] > wanted[0]) - (z[0] < wanted[0])]
     return [2 * (a - b) / len(z) for a, b in zip(z, wanted)]

@@ -49,7 +49,7 @@ def read_model(path):
 
 
 def figures_are_in_json(start, client):
-    """Of a trainer that tells no accuracy, with names as it likes; the first four of an evaluation count."""
+    """A trainer reports metrics with names of its own and no accuracy; the first four of an evaluation count."""
     result = {"num_examples": 7, "loss": 0.5, "metrics": {"mean error": 2.25, "a= b=c": -3, "mae": 1e-7}}
     command = f"client.trainer_command=/usr/bin/python3 '{FAKE}' result '{json.dumps(result)}'"
     found = json.loads(run(BIN / "tern-client", "train-check", start, "--json", *client, "--set", command))
