@@ -23,6 +23,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#ifndef TERN_LIBCRYPTO // otherwise in libcrypto.c
+const char tern_tls_libraries[] = MBEDTLS_VERSION_STRING_FULL;
+#endif
+
 #define CA_TAG_SIZE 8u
 
 struct tern_tls_context {

@@ -352,7 +352,9 @@ static bool answer(const struct parse *parse)
     } else if (parse->help) {
         help_program(cli->program, stdout);
     } else if (parse->version) {
-        printf("%s %s\n", cli->program->name, TERN_VERSION);
+        const char *libraries = cli->program->libraries;
+        printf("%s %s%s%s%s\n", cli->program->name, TERN_VERSION, libraries != NULL ? " (" : "",
+               libraries != NULL ? libraries : "", libraries != NULL ? ")" : "");
     } else if (parse->settings && cli->program->settings != NULL) {
         tern_settings_print_example(cli->program->settings, cli->program->values, stdout);
     } else {
