@@ -34,3 +34,14 @@ function(tern_generate_wire folder)
     WORKING_DIRECTORY ${TERN_WIRE_DIR}
     COMMENT "nanopb: tern.proto")
 endfunction()
+
+# tern_generate_helper_wire(FOLDER): adds the rules for FOLDER/helper.pb.c and .h, the messages of tern-helper.
+function(tern_generate_helper_wire folder)
+  add_custom_command(
+    OUTPUT ${folder}/helper.pb.c ${folder}/helper.pb.h
+    COMMAND ${NANOPB_GENERATOR} -I${TERN_WIRE_DIR} -f ${TERN_WIRE_DIR}/helper.options
+            --error-on-unmatched --quiet -D${folder} ${TERN_WIRE_DIR}/helper.proto
+    DEPENDS ${TERN_WIRE_DIR}/helper.proto ${TERN_WIRE_DIR}/helper.options
+    WORKING_DIRECTORY ${TERN_WIRE_DIR}
+    COMMENT "nanopb: helper.proto")
+endfunction()

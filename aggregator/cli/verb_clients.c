@@ -18,42 +18,7 @@ int tern_cli_clients(struct tern_cli *cli)
 
 // --- Join codes
 
-struct code_values {
-    uint64_t expires;
-};
-
-static const struct tern_setting expires_row = {
-    .section = "enroll-code",
-    .key = "expires",
-    .type = TERN_SETTING_MS,
-    .offset = offsetof(struct code_values, expires),
-    .size = sizeof(uint64_t),
-    .fallback = "24h",
-    .min = 1000,
-    .max = 10.0 * 365 * 86400e3,
-    .doc = "How long a join code is valid.",
-};
-
-// Reads --expires with the units and the messages of the settings.
-static int take_expires(struct tern_cli *cli, uint64_t *ms)
-{
-    const struct tern_settings table = {
-        .program = cli->program->name, .table = &expires_row, .count = 1};
-    struct code_values values;
-    char assignment[128];
-    char why[512];
-    int len = snprintf(assignment, sizeof assignment, "enroll-code.expires=%s",
-                       tern_cli_option(cli, "expires", expires_row.fallback));
-    if (len >= (int)sizeof assignment) {
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--expires is too long");
-    }
-    if (tern_settings_set(&table, &values, assignment, why) != TERN_OK) {
-        const char *reason = strstr(why, "expires = "); // the text before "expires" mentions --set
-        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--%s", reason != NULL ? reason : why);
-    }
-    *ms = values.expires;
-    return TERN_EXIT_OK;
-}
+#define DAY_MS UINT64_C(86400000)
 
 static int take_code_options(struct tern_cli *cli, struct tern_db_code *code)
 {
@@ -66,10 +31,10 @@ static int take_code_options(struct tern_cli *cli, struct tern_db_code *code)
             "--label must be text of at most %zu bytes, without control characters",
             sizeof code->label - 1);
     }
-    if (tern_cli_number(cli, "uses", 1, 1, 1000000000, &uses) != TERN_OK) {
+    if (tern_cli_number(cli, "uses", 1, 1, 1000000000, &uses) != TERN_OK ||
+        tern_cli_duration(cli, "expires", DAY_MS, 1000, 3650 * DAY_MS, &expires) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    TERN_CLI_TRY(take_expires(cli, &expires));
     TERN_CLI_TRY(tern_state_tags(cli, tern_cli_option(cli, "tag", ""), code->tags));
     memcpy(code->label, label, strlen(label) + 1);
     code->evaluator = tern_cli_flag(cli, "evaluator");

@@ -21,6 +21,7 @@
 #include "rounds/waits.h"
 #include "store/store.h"
 #include "strategies/strategy.h"
+#include "util/join_code.h"
 #include "wire/wire.h"
 
 struct tern_federation;
@@ -429,16 +430,9 @@ void tern_federation_each_missing_statistics(const struct tern_federation *feder
 #define TERN_JOIN_CODE_ID 9
 void tern_join_code_id(const uint8_t hash[TERN_SHA256_SIZE], char id[TERN_JOIN_CODE_ID]);
 
-#define TERN_JOIN_CODE_TEXT 20 // "7k3m-9xq2-0ahp-w4tz" and the NUL
-
-// Makes a new join code: 80 random bits in letters and digits that people do not mistake for each other. Sets
-// code->hash; the caller sets the other fields.
+// Makes a new join code. Sets code->hash; the caller sets the other fields.
 // TERN_ERR_IO  the system has no random bytes
 TERN_MUST_USE enum tern_result tern_join_code_make(struct tern_db_code *code,
                                                    char text[TERN_JOIN_CODE_TEXT]);
-
-// Sets hash to the hash under which the join code is stored. The text may be in either case, with O for 0 and I or L
-// for 1 (Crockford's base32), and with hyphens, blanks or nothing between its groups.
-void tern_join_code_hash(const char *text, uint8_t hash[TERN_SHA256_SIZE]);
 
 #endif

@@ -426,6 +426,21 @@ bool tern_cli_flag(const struct tern_cli *cli, const char *name)
     return tern_cli_option(cli, name, NULL) != NULL;
 }
 
+// Reads an option with the units and the messages of a setting.
+static enum tern_result read_option(const struct tern_cli *cli, const char *name,
+                                    const struct tern_setting *setting, uint64_t *value)
+{
+    char problem[TERN_SETTING_PROBLEM_MAX];
+    char allowed[TERN_SETTING_ALLOWED_MAX];
+    const char *text = tern_cli_option(cli, name, NULL);
+    if (text == NULL || tern_setting_parse(setting, text, value, problem) == TERN_OK) {
+        return TERN_OK;
+    }
+    tern_setting_allowed(setting, allowed);
+    usage_error(cli, "--%s '%s' %s; allowed: %s", name, text, problem, allowed);
+    return TERN_ERR_CONFIG;
+}
+
 enum tern_result tern_cli_number(const struct tern_cli *cli, const char *name, uint64_t fallback,
                                  uint64_t least, uint64_t most, uint64_t *value)
 {
@@ -433,16 +448,20 @@ enum tern_result tern_cli_number(const struct tern_cli *cli, const char *name, u
                                          .size = sizeof(*value),
                                          .min = (double)least,
                                          .max = (double)most};
-    char problem[TERN_SETTING_PROBLEM_MAX];
-    char allowed[TERN_SETTING_ALLOWED_MAX];
-    const char *text = tern_cli_option(cli, name, NULL);
     *value = fallback;
-    if (text == NULL || tern_setting_parse(&setting, text, value, problem) == TERN_OK) {
-        return TERN_OK;
-    }
-    tern_setting_allowed(&setting, allowed);
-    usage_error(cli, "--%s '%s' %s; allowed: %s", name, text, problem, allowed);
-    return TERN_ERR_CONFIG;
+    return read_option(cli, name, &setting, value);
+}
+
+enum tern_result tern_cli_duration(const struct tern_cli *cli, const char *name,
+                                   uint64_t fallback_ms, uint64_t least_ms, uint64_t most_ms,
+                                   uint64_t *ms)
+{
+    const struct tern_setting setting = {.type = TERN_SETTING_MS,
+                                         .size = sizeof(*ms),
+                                         .min = (double)least_ms,
+                                         .max = (double)most_ms};
+    *ms = fallback_ms;
+    return read_option(cli, name, &setting, ms);
 }
 
 int tern_cli_fail(const struct tern_cli *cli, enum tern_result result, const char *format, ...)

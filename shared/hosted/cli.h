@@ -101,6 +101,11 @@ TERN_MUST_USE enum tern_result tern_cli_number(const struct tern_cli *cli, const
                                                uint64_t fallback, uint64_t least, uint64_t most,
                                                uint64_t *value);
 
+// Reads a duration ("30m", "24h", "7d") from an option. TERN_ERR_CONFIG, with a message on stderr: as above
+TERN_MUST_USE enum tern_result tern_cli_duration(const struct tern_cli *cli, const char *name,
+                                                 uint64_t fallback_ms, uint64_t least_ms,
+                                                 uint64_t most_ms, uint64_t *ms);
+
 // Returns the exit code for a result.
 enum tern_exit tern_cli_exit_code(enum tern_result result);
 

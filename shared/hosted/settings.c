@@ -568,17 +568,27 @@ static bool is_section(const struct tern_settings *settings, const char *section
 #define AGGREGATOR "tern-aggregator"
 #define CLIENT "tern-client"
 
-const struct tern_settings_section tern_settings_sections[] = {
-    {"admin", AGGREGATOR},      {"budget", CLIENT},
-    {"client", CLIENT},         {"codec", AGGREGATOR},
-    {"data", CLIENT},           {"deep", "./tern experiment"},
-    {"downloads", AGGREGATOR},  {"experiment", "./tern experiment"},
-    {"federation", AGGREGATOR}, {"fleet", "tern-fleet"},
-    {"limits", AGGREGATOR},     {"log", AGGREGATOR},
-    {"ring", "tern-ring"},      {"round", AGGREGATOR},
-    {"server", AGGREGATOR},     {"statistics", AGGREGATOR},
-    {"tensors", AGGREGATOR},    {"tls", AGGREGATOR},
-    {"train", AGGREGATOR},      {NULL, NULL}};
+const struct tern_settings_section tern_settings_sections[] = {{"admin", AGGREGATOR},
+                                                               {"budget", CLIENT},
+                                                               {"client", CLIENT},
+                                                               {"codec", AGGREGATOR},
+                                                               {"data", CLIENT},
+                                                               {"deep", "./tern experiment"},
+                                                               {"downloads", AGGREGATOR},
+                                                               {"experiment", "./tern experiment"},
+                                                               {"federation", AGGREGATOR},
+                                                               {"fleet", "tern-fleet"},
+                                                               {"helper", "tern-helper"},
+                                                               {"limits", AGGREGATOR},
+                                                               {"log", AGGREGATOR},
+                                                               {"ring", "tern-ring"},
+                                                               {"round", AGGREGATOR},
+                                                               {"server", AGGREGATOR},
+                                                               {"statistics", AGGREGATOR},
+                                                               {"tensors", AGGREGATOR},
+                                                               {"tls", AGGREGATOR},
+                                                               {"train", AGGREGATOR},
+                                                               {NULL, NULL}};
 
 // Returns the row of a section that only other programs have; NULL: this program has it, or none
 // does.

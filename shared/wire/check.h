@@ -10,6 +10,12 @@
 #include "result.h"
 #include "wire/wire.h"
 
+// Checks the structure of an untrusted message before nanopb decodes it. message: the struct that `fields` describes, whose
+// values are neither read nor written.
+// TERN_ERR_CORRUPT  not protobuf, a field that may occur once occurs twice, or malformed text
+TERN_MUST_USE enum tern_result tern_wire_scan(const uint8_t *src, size_t src_len,
+                                              const pb_msgdesc_t *fields, void *message);
+
 TERN_MUST_USE enum tern_result tern_check_enroll_request(const tern_EnrollRequest *message);
 TERN_MUST_USE enum tern_result tern_check_enroll_reply(const tern_EnrollReply *message);
 TERN_MUST_USE enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message);

@@ -117,6 +117,12 @@ static enum tern_result scan_all(const uint8_t *src, size_t src_len, const pb_ms
     return scan_message(&scan, &stream, fields, message) ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
+enum tern_result tern_wire_scan(const uint8_t *src, size_t src_len, const pb_msgdesc_t *fields,
+                                void *message)
+{
+    return scan_all(src, src_len, fields, message, NULL);
+}
+
 // --- Encoding and decoding
 
 _Static_assert(tern_EnrollRequest_size <= TERN_WIRE_MESSAGE_MAX, "limit");

@@ -15,7 +15,7 @@ import sys
 
 from check_text import TEXT, tracked
 
-COMPONENTS = ("shared", "client", "aggregator", "ring", "firmware_port", "lab")
+COMPONENTS = ("shared", "client", "aggregator", "helper", "ring", "firmware_port", "lab")
 FOLDER = re.compile(r"\b(?:%s)/[a-z_]+(?![\w./])" % "|".join(COMPONENTS))
 PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]*(?:/|\.(?:c|h|def|py|md|ini|txt|json|proto|options)))`")
 # Line breaks within a comment or between strings of C; then citations: NAME.md, "Heading", NAME.md ("Heading"), and

@@ -11,7 +11,8 @@ import sys
 from rules import INCLUDE_ROOTS, KEPT, NO_CALLS, RULES
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-GENERATED = {"wire/tern.pb.h": "shared/wire/tern.pb.h", "version.h": "shared/version.h"}
+GENERATED = {"wire/tern.pb.h": "shared/wire/tern.pb.h", "wire/helper.pb.h": "shared/wire/helper.pb.h",
+             "version.h": "shared/version.h"}
 
 
 def sources(root):

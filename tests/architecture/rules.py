@@ -24,7 +24,7 @@ KEPT = {
     "openssl/*": ["aggregator/http/libcrypto.c"],
     "psa/*": ["shared/hosted/mbedtls_versions.h", "shared/secure/secret.c"],
     "lwip/*": ["firmware_port/net/"],
-    "sqlite3.h": ["aggregator/store/sqlite.c"],
+    "sqlite3.h": ["aggregator/store/sqlite.c", "helper/ledger.c"],
     "libpq-fe.h": ["aggregator/store/postgres.c"],
     "zlib.h": ["client/data/", "shared/hosted/input.c"],
     "zstd.h": ["lab/codec/rivals.c"],
@@ -98,6 +98,9 @@ RULES = {
     "aggregator/relay/": (SERVICE + ["aggregator/service/service.h", "aggregator/merge/", "client/client.h",
                                      "client/ports.h", "client/posix/"], OS),
     "aggregator/cli/": (["shared/", "aggregator/"], OS),
+    # The helper: its decisions are pure, and the service stands on the aggregator's listener.
+    "helper/": (["shared/", "helper/", "aggregator/http/http.h"], OS),
+    "helper/judge.": (PURE_SHARED + ["helper/judge.h"], FREESTANDING + ["stdio.h"]),
     # A ring of peers: the exchange is pure, mesh/ alone has sockets.
     "ring/exchange/": (PURE_SHARED, FREESTANDING),
     "ring/mesh/": (PURE_SHARED + ["shared/hosted/", "ring/exchange/exchange.h"], OS),
@@ -110,7 +113,7 @@ RULES = {
     "lab/codec/": (["shared/"], OS),
     "lab/lgc/": (["shared/", "client/"], OS),
     "lab/bench/": (["shared/", "client/", "aggregator/", "firmware_port/", "lab/"], OS),
-    "tests/": (["shared/", "client/", "aggregator/", "ring/", "firmware_port/", "lab/"], OS),
+    "tests/": (["shared/", "client/", "aggregator/", "helper/", "ring/", "firmware_port/", "lab/"], OS),
     "firmware_port/": (PURE_SHARED + CLIENT_CORE +
                        ["client/data/dataset.h", "client/trainer/trainer.h", "firmware_port/"], OS),
 }

@@ -138,6 +138,62 @@ void example_scaling(tern_Scaling *message)
     message->num_examples = 4000;
 }
 
+// `len` bytes: first, first + 1, ...
+static void count_up(uint8_t first, uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        bytes[i] = (uint8_t)(first + i);
+    }
+}
+
+void example_epoch_key(tern_EpochKey *message)
+{
+    *message = (tern_EpochKey){.epoch = 3,
+                               .public_key.size = TERN_X25519_PUBLIC_SIZE,
+                               .signature.size = TERN_P256_SIGNATURE_SIZE,
+                               .seconds_left = 2592000,
+                               .log_head.size = TERN_SHA256_SIZE};
+    example_hash(0x20, message->public_key.bytes);
+    count_up(0x40, message->signature.bytes, TERN_P256_SIGNATURE_SIZE);
+    example_hash(0x80, message->log_head.bytes);
+}
+
+void example_ticket_request(tern_TicketRequest *message)
+{
+    *message = (tern_TicketRequest){
+        .federation.size = TERN_SHA256_SIZE, .client = 7, .epoch = 3, .ticket.size = 99};
+    example_hash(0x20, message->federation.bytes);
+    count_up(0x40, message->ticket.bytes, message->ticket.size);
+}
+
+void example_ticket_reply(tern_TicketReply *message)
+{
+    *message =
+        (tern_TicketReply){.sha256.size = TERN_SHA256_SIZE, .log_head.size = TERN_SHA256_SIZE};
+    example_hash(0x20, message->sha256.bytes);
+    example_hash(0x80, message->log_head.bytes);
+}
+
+void example_sum_request(struct tern_sum_request *message)
+{
+    static uint8_t member[TERN_HELPER_MEMBER_BYTES];
+    struct tern_secure_member listed = {.client = 7, .generation = 0x01020304, .sequence = 12};
+    example_hash(0x20, listed.ticket);
+    tern_member_put(&listed, member);
+    *message = (struct tern_sum_request){
+        .facts = example_container, .values = 100000, .members = {member, sizeof member}};
+}
+
+void example_sum_reply(tern_SumReply *message)
+{
+    *message = (tern_SumReply){.list_hash.size = TERN_SHA256_SIZE,
+                               .log_head.size = TERN_SHA256_SIZE,
+                               .signature.size = TERN_P256_SIGNATURE_SIZE};
+    example_hash(0x20, message->list_hash.bytes);
+    example_hash(0x80, message->log_head.bytes);
+    count_up(0x40, message->signature.bytes, TERN_P256_SIGNATURE_SIZE);
+}
+
 // Adapters: one set per message that carries nothing else...
 #define ADAPT(field)                                                                               \
     static enum tern_result encode_##field(uint8_t *dst, size_t dst_size, size_t *written)         \
@@ -191,6 +247,11 @@ ADAPT_CARRIER(update, example_container)
 ADAPT_CARRIER(download, example_container)
 ADAPT_CARRIER(statistics, example_columns)
 ADAPT_CARRIER(scaling, example_columns)
+ADAPT(epoch_key)
+ADAPT(ticket_request)
+ADAPT(ticket_reply)
+ADAPT(sum_request)
+ADAPT_CARRIER(sum_reply, example_container)
 
 // The answer to a check-in may carry downloads; the one that is documented names them.
 static enum tern_result encode_checkin_reply(uint8_t *dst, size_t dst_size, size_t *written)
@@ -230,5 +291,10 @@ const struct example examples[] = {
     EXAMPLE(statistics, Statistics),
     EXAMPLE(scaling, Scaling),
     EXAMPLE(error, Error),
+    EXAMPLE(epoch_key, EpochKey),
+    EXAMPLE(ticket_request, TicketRequest),
+    EXAMPLE(ticket_reply, TicketReply),
+    EXAMPLE(sum_request, SumRequest),
+    EXAMPLE(sum_reply, SumReply),
 };
 const size_t example_count = sizeof(examples) / sizeof(examples[0]);

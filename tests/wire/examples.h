@@ -3,6 +3,7 @@
 #ifndef TEST_EXAMPLES_H
 #define TEST_EXAMPLES_H
 
+#include "wire/helper/messages.h"
 #include "wire/wire.h"
 
 #define EXAMPLE_BYTES_MAX 8192
@@ -19,11 +20,16 @@ union example_message {
     tern_Statistics statistics;
     tern_Scaling scaling;
     tern_Error error;
+    tern_EpochKey epoch_key;
+    tern_TicketRequest ticket_request;
+    tern_TicketReply ticket_reply;
+    struct tern_sum_request sum_request;
+    tern_SumReply sum_reply;
 };
 
 struct example {
     const char *name;    // in docs/PROTOCOL.md
-    const char *message; // in tern.proto
+    const char *message; // in tern.proto or helper.proto
 
     // Encodes the example.
     enum tern_result (*encode)(uint8_t *dst, size_t dst_size, size_t *written);
@@ -52,6 +58,11 @@ void example_download(tern_Download *message);        // a delta
 void example_statistics(tern_Statistics *message);
 void example_scaling(tern_Scaling *message);
 void example_error(tern_Error *message);
+void example_epoch_key(tern_EpochKey *message);
+void example_ticket_request(tern_TicketRequest *message);
+void example_ticket_reply(tern_TicketReply *message);
+void example_sum_request(struct tern_sum_request *message); // with one client
+void example_sum_reply(tern_SumReply *message);
 
 // Stands for a container in the examples: opaque to the wire.
 extern const struct tern_span example_container;

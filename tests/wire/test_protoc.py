@@ -21,7 +21,8 @@ def run(command, data=b""):
 
 
 def protoc(direction, message, data):
-    return run(["protoc", f"--{direction}={message}", f"-I{SOURCE}/shared/wire", "tern.proto"], data)
+    return run(["protoc", f"--{direction}={message}", f"-I{SOURCE}/shared/wire", "tern.proto", "helper.proto"],
+               data)
 
 
 def mutate(rng, data):

@@ -2,8 +2,8 @@
 
 Usage: test_protocol_doc.py WIRE_TOOL SOURCE_DIR
 
-The bytes of each example in the document are what the encoder writes, every field of tern.proto is
-described, and the limits it names are those of tern.options, wire.h and result.h.
+The bytes of each example in the document are what the encoder writes, every field of tern.proto and
+helper.proto is described, and the limits it names are those of tern.options, helper.options, wire.h and result.h.
 """
 import re
 import subprocess
@@ -19,7 +19,7 @@ def read(path):
 
 
 DOC = read("docs/PROTOCOL.md")
-PROTO = read("shared/wire/tern.proto")
+PROTO = read("shared/wire/tern.proto") + read("shared/wire/helper.proto")
 
 
 def tool(*arguments):
@@ -64,7 +64,7 @@ class ProtocolDocument(unittest.TestCase):
 
     def test_text_limits_are_those_of_the_options(self):
         options = re.findall(r"^tern\.(\w+)\.(\w+)\s+max_size:(\d+)", read(
-            "shared/wire/tern.options"), re.M)
+            "shared/wire/tern.options") + read("shared/wire/helper.options"), re.M)
         for message, field, size in options:
             row = re.search(rf"(?m)^\| \d+ \| `{field}` \| (.*)$", section(message)).group(1)
             if row.startswith("string"):
