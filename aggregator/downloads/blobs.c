@@ -108,6 +108,8 @@ struct tern_blob_entry {
     uint8_t sha256[TERN_SHA256_SIZE];
     struct tern_download_facts facts;
     struct tern_blob *blob;
+    uint32_t to_version;
+    bool trunk;                      // a delta of the trunk, which later tasks name, too
     struct tern_blob_entry *in_slot; // next entry of the same slot
     struct tern_blob_entry *newer;
     struct tern_blob_entry *older;
@@ -143,9 +145,8 @@ static struct tern_blob_entry *find(struct tern_blob_cache *cache,
     return entry;
 }
 
-static void drop_oldest(struct tern_blob_cache *cache)
+static void drop(struct tern_blob_cache *cache, struct tern_blob_entry *entry)
 {
-    struct tern_blob_entry *entry = cache->oldest;
     struct tern_blob_entry **at = slot_of(cache, entry->sha256);
     while (*at != entry) {
         at = &(*at)->in_slot;
@@ -181,9 +182,10 @@ static bool cache_facts(struct tern_blob_cache *cache, const uint8_t sha256[TERN
     return entry != NULL;
 }
 
-static void cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TERN_SHA256_SIZE],
+static void cache_put(struct tern_blob_cache *cache, const struct tern_db_download *row, bool trunk,
                       struct tern_blob *blob, const struct tern_download_facts *facts)
 {
+    const uint8_t *sha256 = row->sha256;
     if (blob->len > cache->bytes_max || find(cache, sha256) != NULL) {
         return;
     }
@@ -192,10 +194,12 @@ static void cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TERN_S
         return;
     }
     while (cache->bytes > cache->bytes_max - blob->len) {
-        drop_oldest(cache);
+        drop(cache, cache->oldest);
     }
     memcpy(entry->sha256, sha256, TERN_SHA256_SIZE);
     entry->facts = *facts;
+    entry->to_version = row->to_version;
+    entry->trunk = trunk;
     entry->blob = tern_blob_share(blob);
     struct tern_blob_entry **slot = slot_of(cache, sha256);
     entry->in_slot = *slot;
@@ -204,10 +208,14 @@ static void cache_put(struct tern_blob_cache *cache, const uint8_t sha256[TERN_S
     cache->bytes += blob->len;
 }
 
-static void cache_clear(struct tern_blob_cache *cache)
+static void cache_forget(struct tern_blob_cache *cache, uint32_t version)
 {
-    while (cache->oldest != NULL) {
-        drop_oldest(cache);
+    struct tern_blob_entry *newer = NULL;
+    for (struct tern_blob_entry *entry = cache->oldest; entry != NULL; entry = newer) {
+        newer = entry->newer;
+        if (version == TERN_ALL_VERSIONS || (entry->to_version < version && !entry->trunk)) {
+            drop(cache, entry);
+        }
     }
 }
 
@@ -230,10 +238,10 @@ enum tern_result tern_download_read(struct tern_db *db, const char *folder,
     return result;
 }
 
-void tern_download_store_clear(struct tern_download_store *store)
+void tern_download_store_forget(struct tern_download_store *store, uint32_t version)
 {
-    cache_clear(&store->memory);
-    cache_clear(&store->files);
+    cache_forget(&store->memory, version);
+    cache_forget(&store->files, version);
 }
 
 static bool is_in_file(const struct tern_blob *blob)
@@ -269,9 +277,9 @@ static enum tern_result facts_of(struct tern_db *db, const struct tern_db_downlo
 }
 
 static void cache_blob(struct tern_download_store *store, const struct tern_db_download *row,
-                       struct tern_blob *blob, const struct tern_download_facts *facts)
+                       bool trunk, struct tern_blob *blob, const struct tern_download_facts *facts)
 {
-    cache_put(is_in_file(blob) ? &store->files : &store->memory, row->sha256, blob, facts);
+    cache_put(is_in_file(blob) ? &store->files : &store->memory, row, trunk, blob, facts);
 }
 
 enum tern_result tern_download_store_put(struct tern_download_store *store,
@@ -290,7 +298,7 @@ enum tern_result tern_download_store_put(struct tern_download_store *store,
         TERN_TRY(found);
     }
     tern_blob_drop_pages(blob, 0, blob->len);
-    cache_blob(store, row, blob, &facts);
+    cache_blob(store, row, false, blob, &facts);
     return TERN_OK;
 }
 
@@ -299,10 +307,12 @@ static enum tern_result read_and_cache(struct tern_download_store *store,
                                        struct tern_blob **blob, struct tern_download_facts *facts)
 {
     struct tern_db_download row;
+    struct tern_db_replica to = {.trunk = false};
     TERN_TRY(tern_db_download_get(store->db, sha256, &row, NULL, 0));
     TERN_TRY(facts_of(store->db, &row, facts));
+    TERN_TRY(tern_db_may_miss(tern_db_replica_get(store->db, row.to_replica, &to)));
     TERN_TRY(tern_download_read(store->db, store->spool_folder, &row, blob));
-    cache_blob(store, &row, *blob, facts);
+    cache_blob(store, &row, to.trunk && !row.snapshot, *blob, facts);
     return TERN_OK;
 }
 

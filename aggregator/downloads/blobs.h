@@ -44,8 +44,10 @@ TERN_MUST_USE enum tern_result tern_download_read(struct tern_db *db, const char
                                                   const struct tern_db_download *row,
                                                   struct tern_blob **blob);
 
-// Forgets all cached blobs.
-void tern_download_store_clear(struct tern_download_store *store);
+// Forgets cached blobs that no new task will name: those of versions before this one, except the trunk's deltas. A client that
+// is still downloading one reads it from the store. TERN_ALL_VERSIONS: forgets all blobs.
+#define TERN_ALL_VERSIONS UINT32_MAX
+void tern_download_store_forget(struct tern_download_store *store, uint32_t version);
 
 // Stores a download, unless the store has it, and caches its blob. Adds the bytes that the store grew by to *bytes.
 TERN_MUST_USE enum tern_result tern_download_store_put(struct tern_download_store *store,

@@ -799,7 +799,7 @@ void tern_catchup_free(struct tern_catchup *catchup)
     }
     tern_job_join(&catchup->job);
     tern_db_close(catchup->reader);
-    tern_download_store_clear(&catchup->store);
+    tern_download_store_forget(&catchup->store, TERN_ALL_VERSIONS);
     tern_search_free(&catchup->search);
     free(catchup->trunk.deltas);
     free(catchup);
@@ -844,6 +844,7 @@ enum tern_result tern_catchup_version(struct tern_catchup *catchup,
     memcpy(download.from_replica, from, TERN_SHA256_SIZE);
     memcpy(download.to_replica, merge->replica_id, TERN_SHA256_SIZE);
     catchup->collect_due = true;
+    tern_download_store_forget(&catchup->store, merge->version);
     TERN_TRY(add_trunk_replica(catchup, &download, now));
     TERN_TRY(trunk_add(catchup, &download));
     return trunk_prune(catchup);

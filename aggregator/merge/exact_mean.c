@@ -125,18 +125,104 @@ static void *make_cells(struct tern_exact_mean *mean, enum tern_result *result)
     return cells;
 }
 
+static bool has_bin(uint32_t bins, unsigned bin)
+{
+    return (bins >> bin & 1) != 0;
+}
+
+static unsigned lowest_of(uint32_t bins)
+{
+    return (unsigned)__builtin_ctz(bins);
+}
+
+// Whether the bins, at least one, are one bin or two neighbours.
+static bool can_share(uint32_t bins)
+{
+    return bins >> lowest_of(bins) <= 3;
+}
+
+// The bin whose cells contain a used bin, and how far the integers of the used bin are shifted to the left there.
+struct cell_place {
+    unsigned bin;
+    unsigned shift;
+};
+
+static struct cell_place place_of(const struct tern_exact_group *group, unsigned bin)
+{
+    const unsigned host = group->separate ? bin : lowest_of(group->used_bins);
+    return (struct cell_place){host, (bin - host) * TERN_EXACT_SHIFTS};
+}
+
+// Divides a cell of two neighbouring bins, both with their sign: the lower bin keeps the last bits, which are not negative.
+static uint64_t low_part(uint64_t cell)
+{
+    return cell & ((UINT64_C(1) << TERN_EXACT_SHIFTS) - 1);
+}
+
+static uint64_t high_part(uint64_t cell)
+{
+    return (uint64_t)((int64_t)(cell - low_part(cell)) / (INT64_C(1) << TERN_EXACT_SHIFTS));
+}
+
+// Gives each used bin its own cells.
+static enum tern_result separate_bins(struct tern_exact_mean *mean, struct tern_exact_group *group)
+{
+    enum tern_result result = TERN_OK;
+    const bool two = (group->used_bins & (group->used_bins - 1)) != 0;
+    if (two && !group->separate) {
+        const unsigned low = lowest_of(group->used_bins);
+        uint64_t *lower = group->bins[low];
+        uint64_t *upper = make_cells(mean, &result);
+        for (uint32_t i = 0; upper != NULL && i < mean->end - mean->first; i++) {
+            upper[i] = high_part(lower[i]);
+            lower[i] = low_part(lower[i]);
+        }
+        group->bins[low + 1] = upper;
+    }
+    group->separate = group->separate || result == TERN_OK;
+    return result;
+}
+
+// Lets the cells of the lowest used bin also count in units of the bin below.
+static void move_cells_down(const struct tern_exact_mean *mean, struct tern_exact_group *group)
+{
+    const unsigned low = lowest_of(group->used_bins);
+    uint64_t *cells = group->bins[low];
+    for (uint32_t i = 0; i < mean->end - mean->first; i++) {
+        cells[i] <<= TERN_EXACT_SHIFTS;
+    }
+    group->bins[low - 1] = cells;
+    group->bins[low] = NULL;
+}
+
+// Makes a bin usable. On error the sums are useless.
+static enum tern_result use_bin(struct tern_exact_mean *mean, struct tern_exact_group *group,
+                                unsigned bin)
+{
+    enum tern_result result = TERN_OK;
+    const uint32_t bins = group->used_bins | UINT32_C(1) << bin;
+    if (!can_share(bins)) {
+        TERN_TRY(separate_bins(mean, group));
+    }
+    if (group->separate || group->used_bins == 0) {
+        group->bins[bin] = make_cells(mean, &result);
+    } else if (bin < lowest_of(group->used_bins)) {
+        move_cells_down(mean, group);
+    }
+    group->used_bins = bins;
+    return result;
+}
+
 // Returns the cells of a bin, which are made when first needed. NULL: addition->result is the error.
 static uint64_t *cells_of(struct addition *addition, unsigned bin)
 {
+    struct tern_exact_group *group = addition->group;
     if (bin >= TERN_EXACT_BINS) {
         addition->result = TERN_ERR_NON_FINITE;
-        return NULL;
+    } else if (addition->result == TERN_OK && !has_bin(group->used_bins, bin)) {
+        addition->result = use_bin(addition->mean, group, bin);
     }
-    uint64_t **cells = &addition->group->bins[bin];
-    if (*cells == NULL) {
-        *cells = make_cells(addition->mean, &addition->result);
-    }
-    return *cells;
+    return addition->result == TERN_OK ? group->bins[place_of(group, bin).bin] : NULL;
 }
 
 // Returns what a value adds. Below 2^24 examples the product is the float32 nearest to the exact product.
@@ -155,6 +241,7 @@ static void add_signs(void *ctx, uint32_t segment, float scale, const struct ter
     if (cells == NULL) {
         return;
     }
+    const uint64_t amount = term.amount << place_of(addition->group, term.bin).shift;
     // If the segment begins before the window, `from` wraps, and `at` is at least `count` for indices before the window.
     const size_t from = (size_t)mean->model->segments[segment].offset - mean->first;
     const size_t count = mean->end - mean->first;
@@ -166,7 +253,7 @@ static void add_signs(void *ctx, uint32_t segment, float scale, const struct ter
         size_t at = from + (size_t)(indices->of[i] / 2);
         uint64_t negative = 0 - (uint64_t)(indices->of[i] & 1);
         if (at < count) {
-            cells[at] += (term.amount ^ negative) - negative;
+            cells[at] += (amount ^ negative) - negative;
         }
     }
 }
@@ -185,8 +272,9 @@ static bool has_numbers_of(unsigned bin, const float numbers[], uint32_t count)
     return has;
 }
 
-// Adds to a bin's cells those numbers that belong to the bin; the others add 0.
-static void add_to_bin(unsigned bin, const float numbers[], uint32_t count, uint64_t *cells)
+// Adds those numbers that belong to the bin, shifted to the left; the others add 0.
+static void add_to_bin(unsigned bin, const float numbers[], uint32_t count, unsigned shift,
+                       uint64_t *cells)
 {
     const int32_t from = (int32_t)tern_exact_bin_start(bin);
     const int32_t end = (int32_t)tern_exact_bin_start(bin + 1);
@@ -195,7 +283,7 @@ static void add_to_bin(unsigned bin, const float numbers[], uint32_t count, uint
         const uint32_t bits = tern_float_bits(numbers[i]);
         const int32_t magnitude = (int32_t)(bits & 0x7fffffff);
         const uint32_t all = 0 - (uint32_t)(magnitude >= from && magnitude < end);
-        cells[i] += tern_exact_amount(tern_bits_float(bits & all), per_unit);
+        cells[i] += tern_exact_amount(tern_bits_float(bits & all), per_unit) << shift;
     }
 }
 
@@ -224,13 +312,11 @@ static enum tern_result add_numbers(struct addition *addition, uint32_t at, cons
         return TERN_ERR_NON_FINITE;
     }
     for (unsigned bin = first; bin <= last; bin++) {
-        uint64_t *cells = addition->group->bins[bin];
-        if (cells == NULL && has_numbers_of(bin, numbers, count)) {
-            cells = cells_of(addition, bin);
+        const struct tern_exact_group *group = addition->group;
+        if (has_bin(group->used_bins, bin) || has_numbers_of(bin, numbers, count)) {
+            uint64_t *cells = cells_of(addition, bin);
             TERN_TRY(addition->result);
-        }
-        if (cells != NULL) {
-            add_to_bin(bin, numbers, count, cells + at);
+            add_to_bin(bin, numbers, count, place_of(group, bin).shift, cells + at);
         }
     }
     return TERN_OK;
@@ -270,6 +356,9 @@ static float *scratch_of(void *ctx, uint32_t count)
 {
     struct addition *addition = ctx;
     struct tern_exact_mean *mean = addition->mean;
+    if (mean->lent_scratch != NULL) {
+        return mean->lent_scratch;
+    }
     if (mean->scratch == NULL) {
         uint32_t most = count;
         for (uint32_t i = 0; i < mean->model->segment_count; i++) {
@@ -279,6 +368,12 @@ static float *scratch_of(void *ctx, uint32_t count)
         tern_large_pages(mean->scratch, (size_t)most * sizeof *mean->scratch);
     }
     return mean->scratch;
+}
+
+// Counts an update that will be added to the group's cells.
+static enum tern_result count_in_group(struct tern_exact_mean *mean, struct tern_exact_group *group)
+{
+    return ++group->updates > TERN_EXACT_SHARING_MAX ? separate_bins(mean, group) : TERN_OK;
 }
 
 // Adds weight times the update to its group.
@@ -306,6 +401,9 @@ enum tern_result tern_exact_mean_add(struct tern_exact_mean *mean,
                                      const struct tern_reading *reading,
                                      struct tern_codec_info *info)
 {
+    struct tern_exact_group *group = NULL;
+    TERN_TRY(find_group(mean, contribution, &group));
+    TERN_TRY(count_in_group(mean, group));
     TERN_TRY(add_weighted(mean, contribution, (double)contribution->num_examples, container, len,
                           reading, info));
     mean->updates++;
@@ -347,17 +445,19 @@ static uint32_t bins_of(const struct tern_exact_mean *mean, const struct tern_re
 static uint64_t more_for_sums(const struct tern_exact_mean *mean,
                               const struct tern_exact_group *group, uint32_t bins)
 {
-    uint64_t more = 0;
+    const uint32_t all = bins | group->held_bins | group->used_bins;
+    const bool shared = !group->separate && can_share(all);
+    uint64_t vectors = 0;
     for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-        const bool wanted = ((bins | group->held_bins) >> bin & 1) != 0;
-        more += wanted && group->bins[bin] == NULL ? size_of_cells(mean) : 0;
+        vectors += has_bin(all, bin) && (!shared || bin == lowest_of(all));
+        vectors -= group->bins[bin] != NULL;
     }
-    return more;
+    return vectors * size_of_cells(mean);
 }
 
 // Decoded updates are held, and not yet added, while they take at most 1 / HELD_SHARE of the bytes of the group's sums, since
 // both exist for a moment when they are added. Above that share they are held only if there is no memory for sums.
-#define HELD_SHARE 4
+#define HELD_SHARE 2
 
 static bool is_worth_holding(const struct tern_exact_mean *mean,
                              const struct tern_exact_group *group, uint64_t bytes, uint32_t bins)
@@ -374,6 +474,7 @@ static enum tern_result add_up_held(struct tern_exact_mean *mean, struct tern_ex
     const struct tern_container_visitor visitor = {.ctx = &addition, .signs = add_signs};
     for (const struct tern_exact_held *held = group->held; held != NULL; held = held->next) {
         addition.weight = held->weight;
+        TERN_TRY(count_in_group(mean, group));
         // A held reading is whole, so that values() is not called.
         const enum tern_result result = tern_reading_each(held->reading, &visitor);
         addition.result = addition.result == TERN_OK ? result : addition.result;
@@ -487,6 +588,7 @@ struct block_bins {
     uint64_t cells[TERN_EXACT_BINS][BLOCK];
     // Cells of the sums plus those of the held updates. NULL: all are 0.
     const uint64_t *all[TERN_EXACT_BINS];
+    uint32_t several; // number of bins in `all`
 };
 
 static uint64_t *cells_of_block(struct block_bins *bins, unsigned bin)
@@ -522,18 +624,65 @@ static void add_held(const struct tern_exact_mean *mean, struct tern_exact_held 
     }
 }
 
+// Adds the cells of two bins that share them to the held values, each part to its bin.
+static void add_shared(const struct tern_exact_group *group, const uint64_t *shared,
+                       const struct block *block, struct block_bins *bins)
+{
+    const unsigned low = lowest_of(group->used_bins);
+    uint64_t *lower = cells_of_block(bins, low);
+    uint64_t *upper = cells_of_block(bins, low + 1);
+    for (uint32_t i = 0; i < block->width; i++) {
+        lower[i] += low_part(shared[i]);
+        upper[i] += high_part(shared[i]);
+    }
+}
+
 // Adds the group's sums to the held values. Bins without held values are read in place.
 static void add_summed(const struct tern_exact_mean *mean, const struct tern_exact_group *group,
                        const struct block *block, struct block_bins *bins)
 {
+    const uint32_t held = bins->held;
+    bins->several = 0;
     for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-        const bool held = (bins->held >> bin & 1) != 0;
         const uint64_t *summed =
             group->bins[bin] != NULL ? group->bins[bin] + (block->from - mean->first) : NULL;
-        for (uint32_t i = 0; held && summed != NULL && i < block->width; i++) {
+        if (summed != NULL && held != 0 && !group->separate && has_bin(group->used_bins, bin + 1)) {
+            add_shared(group, summed, block, bins);
+            summed = NULL;
+        }
+        for (uint32_t i = 0; has_bin(held, bin) && summed != NULL && i < block->width; i++) {
             bins->cells[bin][i] += summed[i];
         }
-        bins->all[bin] = held ? bins->cells[bin] : summed;
+        bins->all[bin] = has_bin(bins->held, bin) ? bins->cells[bin] : summed;
+        bins->several += bins->all[bin] != NULL;
+    }
+}
+
+// Sets each total to the sum of its bins, rounded to a double once. Each bin but the highest of a run of neighbours keeps only
+// its last bits, and the rest is carried to the next bin. So all additions but the last are exact, however the sum was
+// divided among the bins.
+static void add_bins_up(const struct block_bins *bins, uint32_t width, double total[BLOCK])
+{
+    uint64_t carried[BLOCK] = {0};
+    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+        const uint64_t *all = bins->all[bin];
+        const bool carries = bin + 1 < TERN_EXACT_BINS && bins->all[bin + 1] != NULL;
+        for (uint32_t i = 0; all != NULL && i < width; i++) {
+            const uint64_t cell = all[i] + carried[i];
+            total[i] += tern_exact_bin_value(bin, carries ? low_part(cell) : cell);
+            carried[i] = carries ? high_part(cell) : 0;
+        }
+    }
+}
+
+// Like add_bins_up(), for one bin, or two that share cells.
+static void read_only_bin(const struct block_bins *bins, uint32_t width, double total[BLOCK])
+{
+    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
+        const uint64_t *all = bins->all[bin];
+        for (uint32_t i = 0; all != NULL && i < width; i++) {
+            total[i] = tern_exact_bin_value(bin, all[i]);
+        }
     }
 }
 
@@ -564,11 +713,7 @@ static void add_only(const struct tern_exact_mean *mean, struct tern_exact_held 
 
 static bool is_only(const struct tern_exact_group *group)
 {
-    bool summed = false;
-    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-        summed = summed || group->bins[bin] != NULL;
-    }
-    return !summed && group->held != NULL && group->held->next == NULL;
+    return group->used_bins == 0 && group->held != NULL && group->held->next == NULL;
 }
 
 // Adds the group's factor times its sum at each coordinate to sums[0..block->width), in double.
@@ -583,12 +728,7 @@ static void add_group(const struct tern_exact_mean *mean, const struct tern_exac
     }
     find_bins_of_block(mean, group, block, &bins);
     double total[BLOCK] = {0.0};
-    for (unsigned bin = 0; bin < TERN_EXACT_BINS; bin++) {
-        const uint64_t *all = bins.all[bin];
-        for (uint32_t i = 0; all != NULL && i < block->width; i++) {
-            total[i] += tern_exact_bin_value(bin, all[i]);
-        }
-    }
+    (bins.several > 1 ? add_bins_up : read_only_bin)(&bins, block->width, total);
     for (uint32_t i = 0; i < block->width; i++) {
         sums[i] += factor * total[i];
     }

@@ -6,10 +6,11 @@
 // float32, is summed exactly (strategies/exact.h) in one group for all updates with equal local_steps and staleness. At the
 // end each group is multiplied by the rest of the weight, in ascending order of the groups' keys.
 //
-// Memory: 8 bytes per coordinate, group and used bin. Values within a factor of 65,000 of each other need one or two bins.
-// A few sparse updates take less as readings: tern_exact_mean_hold() keeps these until sums would take less, or until the
-// mean is taken. If the caller visits updates in the order of their groups, one group at a time suffices:
-// tern_exact_mean_fold().
+// Memory: 8 bytes per coordinate and group while all values go into two neighbouring bins, because values within a factor
+// of 65,000 of each other do; these two bins share their cells. A third bin, or the 256th update, gives each bin cells of
+// its own: 8 bytes per coordinate, group and bin. A few sparse updates take less as readings: tern_exact_mean_hold() keeps
+// these until sums would take less, or until the mean is taken. If the caller visits updates in the order of their groups,
+// one group at a time suffices: tern_exact_mean_fold().
 #ifndef TERN_EXACT_MEAN_H
 #define TERN_EXACT_MEAN_H
 
@@ -53,9 +54,17 @@ struct tern_exact_held {
     size_t at; // index into the reading
 };
 
+// Most updates of a group whose two bins share cells: a number of the upper bin adds less than 2^39 << 16 to a cell of 63
+// bits.
+#define TERN_EXACT_SHARING_MAX 255u
+
 struct tern_exact_group {
     struct tern_exact_key key;
-    uint64_t *bins[TERN_EXACT_BINS];
+    uint32_t updates;   // that were added
+    uint32_t used_bins; // bit i: a value was added to bin i
+    bool separate;      // each used bin has its own cells
+    uint64_t *bins
+        [TERN_EXACT_BINS]; // cells; until `separate` only the lowest used bin has cells, for both bins
     struct tern_exact_held *held;
     uint64_t held_bytes;
     uint32_t held_bins; // bit i: a value of a held update belongs to bin i
@@ -77,6 +86,7 @@ struct tern_exact_mean {
     uint32_t group_count;
     double *sums; // [end - first] of folded groups; NULL: none
     float *scratch;
+    float *lent_scratch; // scratch of model->count values that belongs to the caller; NULL: none
 };
 
 struct tern_exact_key tern_exact_key_of(const struct tern_strategy_rule *rule,

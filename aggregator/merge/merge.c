@@ -657,6 +657,32 @@ void tern_merge_stop(struct tern_merge *merge)
     merge->arrives = false;
 }
 
+// An update is added at the close, and not as it arrives, if more values than this would have to be decoded.
+#define DEFERRED_ABOVE 262144u
+
+// The most updates that a close adds, so that it does not take long. Further ones are added as they arrive.
+#define DEFERRED_MOST 64u
+
+// Whether decoding the update's values takes long. The values in its reading are decoded already.
+static bool is_worth_deferring(const struct tern_merge *merge, const struct tern_arrival *arrival)
+{
+    uint32_t undecoded = 0;
+    for (uint32_t i = 0; i < merge->model.segment_count; i++) {
+        const struct tern_segment *segment = &merge->model.segments[i];
+        undecoded += tern_segment_is_skipped(segment) || tern_reading_keeps(arrival->reading, i)
+                         ? 0
+                         : segment->count;
+    }
+    return undecoded > DEFERRED_ABOVE && merge->deferred < DEFERRED_MOST;
+}
+
+// Lets the close add the values of the update that was added to the bounds last.
+static void defer(struct tern_merge *merge)
+{
+    merge->bounds.list[merge->bounds.count - 1].deferred = true;
+    merge->deferred++;
+}
+
 // Adds an update, also a late one, to the bounds. If memory is short, the close of the round computes all bounds.
 static void note_arrival(struct tern_merge *merge, const struct tern_arrival *arrival)
 {
@@ -669,7 +695,9 @@ static void note_arrival(struct tern_merge *merge, const struct tern_arrival *ar
 void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arrival)
 {
     note_arrival(merge, arrival);
-    if (merge->arrives && tern_exact_mean_arrive(&merge->arrived, arrival) != TERN_OK) {
+    if (merge->arrives && is_worth_deferring(merge, arrival)) {
+        defer(merge);
+    } else if (merge->arrives && tern_exact_mean_arrive(&merge->arrived, arrival) != TERN_OK) {
         tern_merge_stop(merge);
     }
 }
@@ -688,7 +716,9 @@ static enum tern_result count_and_defer(void *ctx, const struct tern_db_update *
     TERN_TRY(tern_stored_read(update, &arrival.contribution, &arrival.container));
     TERN_TRY(tern_strategy_count_update(resuming->totals, &arrival.contribution));
     note_arrival(merge, &arrival);
-    merge->deferred = merge->arrives ? merge->bounds.count : 0;
+    if (merge->arrives) {
+        defer(merge);
+    }
     return TERN_OK;
 }
 
@@ -723,12 +753,14 @@ static enum tern_result add_stored(void *ctx, const struct tern_db_update *updat
     return TERN_OK;
 }
 
-// Adds the values of deferred updates, which were stored before a restart. After a failure take_mean() reads all updates.
+// Adds the values of deferred updates. After a failure take_mean() reads all updates.
 static void add_deferred(struct tern_merge *merge, struct tern_db *db, uint32_t round)
 {
-    for (uint32_t i = 0; i < merge->deferred; i++) {
+    merge->arrived.lent_scratch = merge->acc; // until take_mean() writes the mean there
+    for (uint32_t i = 0; merge->deferred > 0 && i < merge->bounds.count; i++) {
         struct adding adding = {merge, &merge->bounds.list[i]};
-        if (tern_db_update_show(db, round, adding.bound->client, add_stored, &adding) != TERN_OK) {
+        if (adding.bound->deferred &&
+            tern_db_update_show(db, round, adding.bound->client, add_stored, &adding) != TERN_OK) {
             tern_merge_stop(merge);
         }
     }

@@ -82,7 +82,7 @@ struct tern_merge {
     bool arrives;                   // updates are added as they arrive
     // of arrived updates, late ones included; after a merge, of the round's updates
     struct tern_update_bounds bounds;
-    uint32_t deferred; // updates at the start of `bounds` whose values are added at the close
+    uint32_t deferred; // number of updates in `bounds` whose values are added at the close
     bool noted;        // the bounds belong to a round that is not merged yet
     uint64_t memory;   // bytes of sums, or of the values of all updates; 0 = TERN_MERGE_MEMORY
     struct tern_download_buffers buffers;
@@ -136,7 +136,8 @@ TERN_MUST_USE enum tern_result tern_merge_resume(struct tern_merge *merge, struc
                                                  struct tern_strategy_totals *totals);
 
 // Adds an accepted update of the open round, with staleness 0. If memory does not suffice for its sums, all updates are added
-// at the commit.
+// at the commit. The values of a large model's update that would have to be decoded are added at the close: until then they
+// need no sums, and decoding them here would keep the caller's thread for long.
 void tern_merge_arrive(struct tern_merge *merge, const struct tern_arrival *arrival);
 
 // Forgets the arrived updates, because the round is merged or abandoned.

@@ -135,6 +135,7 @@ static enum tern_result add_and_note(void *ctx, const struct tern_db_update *upd
 static enum tern_result mean_at_once(struct summing *summing, float *acc)
 {
     begin(summing, 0, summing->model->count);
+    summing->mean.lent_scratch = acc; // until take() writes the mean there
     TERN_TRY(tern_db_update_each(summing->db, summing->round->round, add_and_note, summing));
     TERN_TRY(tern_update_bounds_set(summing->bounds, summing->totals));
     TERN_TRY(tern_stored_reweigh(&summing->mean, summing->db, summing->round, summing->bounds));

@@ -12,6 +12,7 @@ struct tern_update_bound {
     uint32_t round; // the round of the update's task
     struct tern_contribution contribution;
     double sum_square; // sum of the squares of its values; -1: not read yet
+    bool deferred; // its values are read from the store and added to the sums when the round closes
     // Filled in by tern_update_bounds_set():
     double norm;   // Euclidean, times the factor for local steps; 0 where the rule has no bound
     double scale;  // factor of norm_bound; at most 1

@@ -51,7 +51,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     tern_search_free(&search);
-    tern_download_store_clear(&store);
+    tern_download_store_forget(&store, TERN_ALL_VERSIONS);
     tern_merge_free(&merge);
     return fixture_teardown(state);
 }
@@ -140,6 +140,37 @@ CASE_WITH(test_a_lost_search_is_made_again_with_the_same_bytes, setup, teardown)
     const struct tern_path path = run_and_store(f);
     assert_int_equal(path.count, 1);
     assert_memory_equal(path.sha256[0], sha256, TERN_SHA256_SIZE);
+}
+
+// A task of a new version names the trunk's older deltas, and no download that was made for one client.
+CASE_WITH(test_older_downloads_of_clients_own_leave_the_cache, setup, teardown)
+{
+    static const uint8_t trunk_bytes[] = "a delta of the trunk";
+    struct fixture *f = *state;
+    struct tern_db_download trunk = {
+        .to_version = 1, .size = sizeof trunk_bytes, .codec = "float32"};
+    struct tern_download_facts facts;
+    struct tern_blob *blob = NULL;
+    begin(f, 0, "density:p=0.1,coder=range",
+          tern_distance(merge.global, merge.replica, merge.model.count) / 2);
+    const struct tern_path path = run_and_store(f);
+    tern_sha256(trunk_bytes, sizeof trunk_bytes, trunk.sha256);
+    memset(trunk.to_replica, 7, TERN_SHA256_SIZE);
+    memcpy(trunk.from_replica, seed_id, TERN_SHA256_SIZE);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_replica_add(&book, &trunk, trunk_bytes, NULL, 0.0F, true, 2));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_download_store_get(&store, trunk.sha256, &blob, &facts));
+    tern_blob_release(blob);
+    assert_int_equal(store.memory.bytes, path.bytes[0] + sizeof trunk_bytes);
+
+    tern_download_store_forget(&store, 1); // both are of this version
+    assert_int_equal(store.memory.bytes, path.bytes[0] + sizeof trunk_bytes);
+    tern_download_store_forget(&store, 2);
+    assert_int_equal(store.memory.bytes, sizeof trunk_bytes);
+    assert_ok(f, tern_download_store_get(&store, path.sha256[0], &blob, &facts)); // from the store
+    assert_int_equal(blob->len, path.bytes[0]);
+    tern_blob_release(blob);
 }
 
 // The memory of a replica's weights follows its client to the next replica, with the values that the store rebuilds.

@@ -322,6 +322,69 @@ CASE_WITH(test_memory_is_bounded, setup, teardown)
     free(acc);
 }
 
+// --- Cells that two bins share
+
+// Adds `count` updates whose values are in these bins: 1.5, -0x1.8p-16 in the bin below, and `third` in the first update
+// only. Returns the bytes of the cells; acc is the mean as of `of`.
+static uint64_t add_in_bins(uint32_t count, float third, const struct tern_strategy_totals *of,
+                            float *acc)
+{
+    const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
+    const struct tern_contribution contribution = {1, 5, 1.0F, 0};
+    const size_t bound = tern_container_bound(&codec, &model);
+    struct tern_exact_mean mean = {.model = NULL};
+    float *values = malloc(model.count * sizeof *values);
+    uint8_t *container = malloc(bound);
+    size_t len = 0;
+    tern_exact_mean_begin(&mean, &model, &of->rule, UINT64_MAX, 0, model.count);
+    for (uint32_t u = 0; u < count; u++) {
+        for (uint32_t i = 0; i < model.count; i++) {
+            const float of_bins[] = {0x1.fffffep0F, -0x1.8p-16F, u == 0 ? third : 0.0F};
+            values[i] = u < 200 ? of_bins[(u + i) % 3] : 0.0F;
+        }
+        assert_int_equal(
+            tern_container_encode(&codec, NULL, &model, values, container, bound, &len), TERN_OK);
+        assert_int_equal(tern_exact_mean_add(&mean, &contribution, container, len, NULL, NULL),
+                         TERN_OK);
+    }
+    const uint64_t used = mean.used;
+    tern_exact_mean_take(&mean, of, acc);
+    tern_exact_mean_clear(&mean);
+    free(container);
+    free(values);
+    return used;
+}
+
+// The last updates are zero and only count: sums that were divided give the mean of sums that were not.
+CASE_WITH(test_two_neighbouring_bins_share_cells, setup, teardown)
+{
+    const uint64_t cells = (uint64_t)model.count * sizeof(uint64_t);
+    const struct tern_contribution contribution = {1, 5, 1.0F, 0};
+    struct tern_strategy_totals of;
+    float *shared = calloc(model.count, sizeof *shared);
+    float *divided = calloc(model.count, sizeof *divided);
+    tern_strategy_totals_init(&of, &totals.rule);
+    for (uint32_t u = 0; u < 200; u++) {
+        assert_int_equal(tern_strategy_count_update(&of, &contribution), TERN_OK);
+    }
+    assert_int_equal(add_in_bins(200, 0.0F, &of, shared), cells);
+    assert_int_equal(add_in_bins(TERN_EXACT_SHARING_MAX, 0.0F, &of, divided), cells);
+    assert_memory_equal(shared, divided, model.count * sizeof *shared);
+    assert_int_equal(add_in_bins(TERN_EXACT_SHARING_MAX + 1, 0.0F, &of, divided), 2 * cells);
+    assert_memory_equal(shared, divided, model.count * sizeof *shared);
+    assert_int_equal(add_in_bins(200, 0x1p-60F, &of, divided), 3 * cells);
+    assert_memory_equal(shared, divided, model.count * sizeof *shared);
+    for (uint32_t i = 0; i < model.count; i++) {
+        double sum = 0.0; // exact
+        for (uint32_t u = 0; u < 200; u++) {
+            sum += (u + i) % 3 == 0 ? (double)0x1.fffffep0F : (u + i) % 3 == 1 ? -0x1.8p-16 : 0.0;
+        }
+        assert_true(shared[i] == (float)(sum / 200.0));
+    }
+    free(divided);
+    free(shared);
+}
+
 // Numbers of examples that no float32 holds: the mean of equal values is that value.
 CASE_WITH(test_many_examples_keep_their_weight, setup, teardown)
 {
