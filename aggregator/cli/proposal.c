@@ -963,11 +963,12 @@ void tern_proposal_print(const struct tern_proposal *proposal)
 {
     char found[TERN_TEXT];
     const struct tern_csv_profile *profile = &proposal->profile;
-    printf("%s: %" PRIu64 " rows, %" PRIu32 " columns to learn from, %s%s%s.\n"
+    printf("%s: %" PRIu64 " row%s, %" PRIu32 " column%s to learn from, %s%s%s.\n"
            "%s"
            "%s\n"
            "Wrote %s%s%s.\n",
-           proposal->data, proposal->rows, proposal->features, describe_target(proposal, found),
+           proposal->data, proposal->rows, tern_plural(proposal->rows), proposal->features,
+           tern_plural(proposal->features), describe_target(proposal, found),
            proposal->classes[0] != '\0' ? ": " : "", proposal->classes, explain_task(proposal),
            proposal->clients_scale
                ? "Clients compute the scaling of the columns together (statistics.columns)."
@@ -980,7 +981,7 @@ void tern_proposal_print(const struct tern_proposal *proposal)
     if (label != TERN_CSV_NO_COLUMN && profile->column[label].missing.count > 0) {
         printf("Rows without a label or target: %" PRIu64
                ". Clients refuse such a file: fill them in, or "
-               "add\n,missing=skip to data.source in " CLIENT_INI " to skip them.\n",
+               "add\n,missing=skip-unlabelled to data.source in " CLIENT_INI " to skip them.\n",
                profile->column[label].missing.count);
     }
     if (!proposal->writes_settings) {

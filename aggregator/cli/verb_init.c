@@ -324,13 +324,13 @@ static void print_devices(const struct tern_cli *cli, bool client_ini, const cha
 // Prints the experiment that compares the proposal with float32 on the sample.
 static void print_experiment(const struct tern_cli *cli, const struct tern_proposal *proposal)
 {
-    char source[sizeof proposal->source + 32];
+    char source[sizeof proposal->source + 48];
     const uint32_t clients = tern_state_settings(cli)->round_min_clients;
     const uint32_t label = proposal->profile.columns.label;
     const bool skips =
         label != TERN_CSV_NO_COLUMN && proposal->profile.column[label].missing.count > 0;
     snprintf(source, sizeof source, "data.source=%s%s", proposal->source,
-             skips ? ",missing=skip" : "");
+             skips ? ",missing=skip-unlabelled" : "");
     printf("  5. What compression costs in accuracy depends on the data. Measure it on this "
            "table: the "
            "second run compares\n     float32 with the first (TERN: the folder of a clone of Tern; "

@@ -62,7 +62,10 @@ static const struct tern_cli_verb verbs[] = {
      "PROBLEM.\n"
      "\n"
      "  tern-client check --config client.ini\n"
-     "  tern-client check --config client.ini --offline --model mlp:24-32-4\n",
+     "  tern-client check --config client.ini --offline --model mlp:24-32-4\n"
+     "  tern-client check --data pumps.csv\n"
+     "  tern-client check --offline --set data.source=csv:pumps.csv,header=yes   # with options of "
+     "the table\n",
      check_options, 0, 0, tern_verb_check},
     {"run", "take part until a signal or the end", "",
      "Checks in, trains and uploads, round after round, until the federation is finished (exit\n"

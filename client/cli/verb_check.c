@@ -358,7 +358,7 @@ static void describe_feature(const struct tern_csv_profile *profile,
 {
     const char *why = tern_csv_why_useless(profile, column);
     const char *suspect = tern_csv_suspect_text(column->suspect);
-    const bool filled = choice->missing == TERN_CSV_MISSING_MEAN && column->missing.count > 0;
+    const bool filled = tern_csv_fills_features(choice->missing) && column->missing.count > 0;
     if (why != NULL) {
         snprintf(row->becomes, sizeof row->becomes, "a feature that predicts nothing: %s", why);
     } else if (column->bad.count > 0) {
@@ -699,11 +699,13 @@ static bool report_flat_columns(struct check *check)
     }
     if (count > 0) {
         tern_findings_add(check->findings, TERN_HEALTH_WARNING, "scale", NULL,
-                          "%" PRIu32 " of %" PRIu32 " columns are almost constant once scaled "
+                          "%" PRIu32 " of %" PRIu32 " column%s %s almost constant once scaled "
                           "(standard deviation; training expects about 1): %s%s. The statistics "
                           "belong to other values, or to a table with a value far beyond all "
                           "others: correct it and run `tern-aggregator init --data` again",
-                          count, train->feature_count + target, flat, count > NAMED ? ", ..." : "");
+                          count, train->feature_count + target,
+                          tern_plural(train->feature_count + target), count == 1 ? "is" : "are",
+                          flat, count > NAMED ? ", ..." : "");
     }
     return count > 0;
 }
@@ -738,8 +740,9 @@ static void report_scales(struct check *check)
               "or statistics.columns = clients at the aggregator"
             : "set statistics.columns = clients at the aggregator before its first round, or scale "
               "them to mean 0 and deviation 1 by the same numbers on every client",
-        "%" PRIu32 " of %" PRIu32 " columns are %s (root mean square): %s%s%s", large.count,
-        train->feature_count, held || scaled ? "large even after scaling" : "unscaled", names,
+        "%" PRIu32 " of %" PRIu32 " column%s %s %s (root mean square): %s%s%s", large.count,
+        train->feature_count, tern_plural(train->feature_count), large.count == 1 ? "is" : "are",
+        held || scaled ? "large even after scaling" : "unscaled", names,
         large.count > TERN_COLUMNS_FOUND ? ", ..." : "", scaled ? "" : scaling_caveat(check));
 }
 

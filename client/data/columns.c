@@ -1,5 +1,6 @@
 #include "data/columns.h"
 
+#include "hosted/csv_text.h"
 #include "util/math.h"
 #include "wire/wire.h"
 #include <float.h>
@@ -138,9 +139,10 @@ bool tern_columns_are_unscaled(const struct tern_dataset *data, const char *reme
     struct tern_large_columns large;
     tern_columns_large(data, columns, &large);
     snprintf(text, TERN_COLUMNS_TEXT_MAX,
-             "%" PRIu32 " of %" PRIu32 " columns are unscaled, by up to %.4g (root mean square; "
+             "%" PRIu32 " of %" PRIu32 " column%s %s unscaled, by up to %.4g (root mean square; "
              "training expects about 1), so that training learns little or nothing: set %s",
-             large.count, columns, large.largest, remedy);
+             large.count, columns, tern_plural(columns), large.count == 1 ? "is" : "are",
+             large.largest, remedy);
     return large.count > 0;
 }
 

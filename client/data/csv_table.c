@@ -355,7 +355,14 @@ static enum tern_result read_row(struct reading *reading, const struct tern_tabl
     return TERN_OK;
 }
 
-// Reads a record of the file as a row, unless the record is no row, or is incomplete and missing=skip is set.
+static bool is_skipped(const struct reading *reading)
+{
+    return (reading->choice->missing == TERN_CSV_MISSING_SKIP && is_incomplete(reading)) ||
+           (reading->choice->missing == TERN_CSV_MISSING_SKIP_UNLABELLED &&
+            !reading->choice->features_only && lacks_label(reading));
+}
+
+// Reads a record of the file as a row, unless the record is no row or `missing` skips it.
 static enum tern_result read_record(struct reading *reading, const struct tern_table_config *config)
 {
     if (tern_csv_profile_line(&reading->profile, &reading->csv) != TERN_CSV_ROW) {
@@ -366,9 +373,7 @@ static enum tern_result read_record(struct reading *reading, const struct tern_t
                                  "line %llu: the file was changed while it was read",
                                  (unsigned long long)reading->csv.line);
     }
-    return config->choice.missing == TERN_CSV_MISSING_SKIP && is_incomplete(reading)
-               ? TERN_OK
-               : read_row(reading, config);
+    return is_skipped(reading) ? TERN_OK : read_row(reading, config);
 }
 
 static enum tern_result read_all(struct reading *reading, const struct tern_table_config *config)

@@ -9,7 +9,7 @@
 //   idx:DIR[,mean=0.286,std=0.353]                 the four IDX files of MNIST or a similar data set, .gz or not
 //   cifar10:DIR[,mean=M,std=S]                     data_batch_*.bin and test_batch.bin
 //   csv:FILE[,label=NAME|INDEX|none][,target=NAME|INDEX][,drop=A|B][,classes=X|Y|Z][,group=NAME|INDEX][,only=VALUE]
-//       [,test_file=FILE][,test=0.2][,seed=1][,scale=standard|FILE][,missing=mean|skip|refuse][,header=yes|no]
+//       [,test_file=FILE][,test=0.2][,seed=1][,scale=standard|FILE][,missing=mean|skip|skip-unlabelled|refuse][,header=yes|no]
 //   npz:FILE, npy:FOLDER[,x=x][,y=y][,target=NAME][,group=group][,only=VALUE][,test=0.2][,seed=1]
 //       [,scale=standard][,mean=M,std=S]           NumPy arrays (data/npy.c)
 //

@@ -1,5 +1,7 @@
 """A comparison as text and as markdown. Each of the plan's `columns` is one or more columns. A figure that is not
 known is a dash."""
+import re
+
 from comparison.scores import TITLES
 
 # The model whose figure a measure is.
@@ -26,7 +28,8 @@ def duration(value):
 
 
 def number(value, form):
-    return "-" if value is None else form % value
+    """Formats a known value; a value that rounds to 0 has no minus sign."""
+    return "-" if value is None else re.sub(r"^-(?=[0.]+$)", "+" if "+" in form else "", form % value)
 
 
 def times(value):

@@ -335,6 +335,34 @@ static void read_accuracy(const cJSON *json, struct tern_fleet_results *results,
     }
 }
 
+// Reads the final figures of a model that is not a classifier, as add_figures() writes them.
+static void read_figures(const cJSON *json, struct tern_fleet_results *results)
+{
+    static const char final[] = "final_";
+    const size_t skip = sizeof final - 1;
+    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(json, "final_evaluated_loss");
+    const cJSON *item;
+    if (!cJSON_IsNumber(loss) || results->rounds == 0) {
+        return;
+    }
+    results->found = calloc(results->rounds, sizeof *results->found);
+    if (results->found == NULL) {
+        return; // the comparison then leaves the figures out
+    }
+    struct tern_evaluate_result *last = &results->found[results->rounds - 1];
+    *last = (struct tern_evaluate_result){
+        .num_examples = 1, .loss = (float)loss->valuedouble, .no_accuracy = true};
+    cJSON_ArrayForEach(item, json)
+    {
+        if (cJSON_IsNumber(item) && item != loss && strncmp(item->string, final, skip) == 0 &&
+            last->metric_count < TERN_METRICS_MAX) {
+            struct tern_metric *metric = &last->metrics[last->metric_count++];
+            snprintf(metric->name, sizeof metric->name, "%s", item->string + skip);
+            metric->value = (float)item->valuedouble;
+        }
+    }
+}
+
 static double mean_of(const cJSON *array)
 {
     double sum = 0;
@@ -360,6 +388,7 @@ static const char *read_all(const cJSON *json, struct tern_fleet_results *result
     results->float32_payload = (uint64_t)number(json, "float32_payload", &missing);
     read_bytes(json, results, &missing);
     read_accuracy(json, results, &missing);
+    read_figures(json, results);
     results->local_steps = mean_of(cJSON_GetObjectItemCaseSensitive(json, "record_steps"));
     return missing;
 }

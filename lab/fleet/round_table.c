@@ -92,14 +92,14 @@ void tern_fleet_print_table(const struct tern_fleet_results *run, FILE *out)
     fprintf(out, "model hash %s\n", run->model_hash);
 }
 
-// Formats a ratio as "10.0x", or "2.5x more" if the run has more bytes than the baseline.
+// Formats a ratio as "10.0x fewer", or "2.5x more" if the run has more bytes than the baseline.
 static void print_ratio(double baseline, double value, FILE *out)
 {
     char text[32] = "-";
     if (value > 0 && baseline > 0) {
         const double times = baseline / value;
         const bool more = times < 0.95;
-        snprintf(text, sizeof text, "%.1fx%s", more ? 1 / times : times, more ? " more" : "");
+        snprintf(text, sizeof text, "%.1fx %s", more ? 1 / times : times, more ? "more" : "fewer");
     }
     fprintf(out, " %12s", text);
 }
@@ -168,6 +168,32 @@ static void print_what_they_are(const struct tern_fleet_results *run,
     fputs("\n\n", out);
 }
 
+static void print_figure(const char *name, double value, double base, FILE *out)
+{
+    fprintf(out, "%-9s %21.4g %23.4g %+18.4g (replica)\n", name, value, base, value - base + 0.0);
+}
+
+// Prints the figures of two runs whose model is not a classifier, such as r2, and their differences.
+static void print_compared_figures(const struct tern_evaluate_result *found,
+                                   const struct tern_evaluate_result *base, FILE *out)
+{
+    for (uint32_t i = 0; i < found->metric_count; i++) {
+        for (uint32_t j = 0; j < base->metric_count; j++) {
+            if (strcmp(found->metrics[i].name, base->metrics[j].name) == 0) {
+                print_figure(found->metrics[i].name, (double)found->metrics[i].value,
+                             (double)base->metrics[j].value, out);
+            }
+        }
+    }
+    print_figure("loss", (double)found->loss, (double)base->loss, out);
+}
+
+// Returns a difference of accuracy in percent with two decimals; a rounded 0 has no sign.
+static double rounded_points(double difference)
+{
+    return round(1e4 * difference) / 100 + 0.0;
+}
+
 void tern_fleet_print_comparison(const struct tern_fleet_results *run, const char *name,
                                  const struct tern_fleet_results *baseline,
                                  const char *baseline_name, FILE *out)
@@ -178,11 +204,13 @@ void tern_fleet_print_comparison(const struct tern_fleet_results *run, const cha
     rows_of(baseline, base);
     double accuracy = tern_fleet_final_accuracy(run);
     double base_accuracy = tern_fleet_final_accuracy(baseline);
+    const struct tern_evaluate_result *found = tern_fleet_final_figures(run);
+    const struct tern_evaluate_result *base_found = tern_fleet_final_figures(baseline);
     print_what_they_are(run, baseline, out);
     fprintf(out, "%-9s", "");
     print_title(name, baseline_name, 21, out);
     print_title(baseline_name, name, 23, out);
-    fprintf(out, " %25s\n", "times fewer bytes");
+    fprintf(out, " %25s\n", "first run's bytes");
     fprintf(out, "%-9s %21s %23s\n", "codec", run->codec, baseline->codec);
     if (fabs(run->local_steps - baseline->local_steps) >= 0.05) {
         fprintf(out, "%-9s %21.1f %23.1f   local steps, mean of an update\n", "steps",
@@ -190,7 +218,9 @@ void tern_fleet_print_comparison(const struct tern_fleet_results *run, const cha
     }
     if (!isnan(accuracy) && !isnan(base_accuracy)) { // both runs trained classifiers
         fprintf(out, "%-9s %21.4f %23.4f %+18.2f points (replica)\n", "accuracy", accuracy,
-                base_accuracy, 100 * (accuracy - base_accuracy));
+                base_accuracy, rounded_points(accuracy - base_accuracy));
+    } else if (found != NULL && base_found != NULL) {
+        print_compared_figures(found, base_found, out);
     }
     fprintf(out, "%-9s %10s %10s %12s %10s %12s %12s\n", "", "up", "down", "up", "down", "up",
             "down");

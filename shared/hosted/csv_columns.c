@@ -255,19 +255,20 @@ static bool has_decimal_commas(const struct tern_csv *csv)
     return semicolons > 0 && 2 * semicolons >= csv->field_count - 1;
 }
 
-// A separator other than the comma, and its pattern in a sed command.
+// A separator other than the comma.
 struct separator {
     const char *name;
-    const char *pattern;
+    const char *pattern;   // in an extended regular expression of sed
+    const char *character; // the separator in a list such as [^;]
 };
 
 // Finds the separator in the table's first line; NULL: the comma.
 static const struct separator *other_separator(const struct tern_csv *csv, const char *line)
 {
-    static const struct separator semicolons = {"semicolons", ";"};
-    static const struct separator tabs = {"tabs", "\\t"};
-    static const struct separator bars = {"bars", "|"};
-    static const struct separator blanks = {"blanks", " \\+"};
+    static const struct separator semicolons = {"semicolons", ";", ";"};
+    static const struct separator tabs = {"tabs", "\\t", "\\t"};
+    static const struct separator bars = {"bars", "[|]", "|"};
+    static const struct separator blanks = {"blanks", " +", " "};
     if (csv->field_count > 1) {
         return has_decimal_commas(csv) ? &semicolons : NULL;
     }
@@ -290,13 +291,18 @@ static enum tern_result check_separator(const struct tern_csv *csv)
             line, line[4] == '\0' ? "" : ", and separate fields by commas");
     }
     const struct separator *found = other_separator(csv, line);
-    return found == NULL
-               ? TERN_OK
-               : tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
-                                   "the first line has %s between its fields ('%.30s'): write "
-                                   "commas, and decimals with points (sed 's/,/./g; "
-                                   "s/%s/,/g' FILE > NEW)",
-                                   found->name, line, found->pattern);
+    if (found == NULL) {
+        return TERN_OK;
+    }
+    const char *one = found->pattern;
+    const char *no = found->character;
+    // The command changes decimals, quotes other fields with a comma, and then replaces the separators.
+    return tern_input_refuse(csv->input, TERN_ERR_CORRUPT,
+                             "the first line has %s between its fields ('%.30s'): write commas, "
+                             "and decimals with points (sed -E ':a;s/(^|%s)([-+]?[0-9]*),"
+                             "([0-9eE+-]+)(%s|\\r?$)/\\1\\2.\\3\\4/;ta;s/(^|%s)([^%s\"]*,[^%s\"]*)"
+                             "/\\1\"\\2\"/g;s/%s/,/g' FILE > NEW)",
+                             found->name, line, one, one, one, no, no, one);
 }
 
 // Assigns the columns of new data by the names in its header line; columns that are no features are skipped.

@@ -20,7 +20,19 @@ enum tern_csv_missing {
     TERN_CSV_MISSING_MEAN, // features get their column's mean; a missing label or target is an error
     TERN_CSV_MISSING_SKIP,   // rows that lack a feature, label or target are skipped
     TERN_CSV_MISSING_REFUSE, // any missing feature, label or target is an error
+    // rows that lack the label or target are skipped; features get their column's mean
+    TERN_CSV_MISSING_SKIP_UNLABELLED,
 };
+
+static inline bool tern_csv_fills_features(enum tern_csv_missing missing)
+{
+    return missing == TERN_CSV_MISSING_MEAN || missing == TERN_CSV_MISSING_SKIP_UNLABELLED;
+}
+
+static inline bool tern_csv_skips_unlabelled(enum tern_csv_missing missing)
+{
+    return missing == TERN_CSV_MISSING_SKIP || missing == TERN_CSV_MISSING_SKIP_UNLABELLED;
+}
 
 // The user's choice. A column is given by its name in the header line, or by a number: 0 is the first, -1 the last. Where
 // a column has that number as its name, the name decides.

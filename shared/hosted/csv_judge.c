@@ -304,9 +304,10 @@ static void report_absent(const struct tern_csv_judging *judging, uint32_t c, co
            : judging->choice->numeric ? "target"
                                       : "classes",
            "line %" PRIu64 ", column '%.60s': %s is missing%s%s%s (%" PRIu64 " of %" PRIu64
-           " rows): fill it in, or skip such rows with missing=skip in data.source",
+           " rows): fill it in, or skip such rows with missing=%s in data.source",
            found->line, profile->column[c].name, what, found->text[0] != '\0' ? " ('" : "",
-           found->text, found->text[0] != '\0' ? "')" : "", found->count, profile->rows);
+           found->text, found->text[0] != '\0' ? "')" : "", found->count, profile->rows,
+           label ? "skip-unlabelled" : "skip");
 }
 
 // Reports a column without any value, unless a scaling file has the mean that fills it.
@@ -327,7 +328,7 @@ static void report_feature(const struct tern_csv_judging *judging, uint32_t c)
     const bool time = column->suspect == TERN_CSV_TIME;
     if (judging->choice->missing == TERN_CSV_MISSING_REFUSE) {
         report_absent(judging, c, "the value");
-    } else if (judging->choice->missing == TERN_CSV_MISSING_MEAN) {
+    } else if (tern_csv_fills_features(judging->choice->missing)) {
         report_void(judging, c);
     }
     report_values(judging, c, &column->bad, "is not a finite number");
@@ -365,7 +366,7 @@ static uint64_t count_filled(const struct tern_csv_profile *profile,
 {
     uint64_t count = 0;
     *columns = 0;
-    for (uint32_t c = 0; choice->missing == TERN_CSV_MISSING_MEAN && c < profile->columns.count;
+    for (uint32_t c = 0; tern_csv_fills_features(choice->missing) && c < profile->columns.count;
          c++) {
         const struct tern_csv_column *column = &profile->column[c];
         if (column->feature && column->missing.count > 0) {
@@ -389,6 +390,20 @@ static const struct tern_csv_column *first_missing(const struct tern_csv_profile
     return first;
 }
 
+static void report_unlabelled(const struct tern_csv_judging *judging)
+{
+    const struct tern_csv_profile *profile = judging->profile;
+    const uint32_t c = profile->columns.label;
+    if (c != TERN_CSV_NO_COLUMN && profile->column[c].missing.count > 0) {
+        const struct tern_csv_found *found = &profile->column[c].missing;
+        report(judging, found->count < profile->rows ? TERN_OK : TERN_ERR_CORRUPT, "missing",
+               "%" PRIu64 " of %" PRIu64 " rows have no %s, the first in line %" PRIu64
+               ": they are skipped (missing=skip-unlabelled)",
+               found->count, profile->rows, judging->choice->numeric ? "target" : "label",
+               found->line);
+    }
+}
+
 static void report_missing(const struct tern_csv_judging *judging)
 {
     const struct tern_csv_profile *profile = judging->profile;
@@ -409,6 +424,9 @@ static void report_missing(const struct tern_csv_judging *judging)
                "%" PRIu64 " of %" PRIu64 " rows lack a value, the first in line %" PRIu64
                ": they are skipped (missing=skip)",
                profile->incomplete.count, profile->rows, profile->incomplete.line);
+    }
+    if (judging->choice->missing == TERN_CSV_MISSING_SKIP_UNLABELLED) {
+        report_unlabelled(judging);
     }
 }
 
@@ -530,7 +548,7 @@ static void report_labels(const struct tern_csv_judging *judging)
     const struct tern_csv_profile *profile = judging->profile;
     const struct tern_csv_choice *choice = judging->choice;
     const uint32_t c = profile->columns.label;
-    const bool required = !choice->features_only && choice->missing != TERN_CSV_MISSING_SKIP;
+    const bool required = !choice->features_only && !tern_csv_skips_unlabelled(choice->missing);
     if (c == TERN_CSV_NO_COLUMN) {
         return;
     }

@@ -183,12 +183,15 @@ enum tern_result tern_spec_done(const struct tern_data_spec *spec, const char *k
 
 // --- The options of tables
 
-// Reads an option that is one of three words; *chosen: the word's index, unchanged where the option was not given.
+#define WORDS 4 // most words of an option
+
+// Reads an option that is one of up to WORDS words; *chosen: the word's index, unchanged where the option was not given.
 static enum tern_result read_word(struct tern_data_spec *spec, const char *key,
-                                  const char *const words[3], const char *known, uint32_t *chosen)
+                                  const char *const words[WORDS], const char *known,
+                                  uint32_t *chosen)
 {
     const char *text = tern_spec_option(spec, key);
-    for (uint32_t i = 0; text != NULL && i < 3; i++) {
+    for (uint32_t i = 0; text != NULL && i < WORDS; i++) {
         if (words[i] != NULL && strcmp(text, words[i]) == 0) {
             *chosen = i;
             return TERN_OK;
@@ -201,15 +204,17 @@ static enum tern_result read_word(struct tern_data_spec *spec, const char *key,
 
 static enum tern_result read_words(struct tern_data_spec *spec, struct tern_csv_choice *choice)
 {
-    static const char *const headers[3] = {
+    static const char *const headers[WORDS] = {
         [TERN_CSV_HEADER_YES] = "yes", [TERN_CSV_HEADER_NO] = "no"};
-    static const char *const missing[3] = {[TERN_CSV_MISSING_MEAN] = "mean",
-                                           [TERN_CSV_MISSING_SKIP] = "skip",
-                                           [TERN_CSV_MISSING_REFUSE] = "refuse"};
+    static const char *const missing[WORDS] = {[TERN_CSV_MISSING_MEAN] = "mean",
+                                               [TERN_CSV_MISSING_SKIP] = "skip",
+                                               [TERN_CSV_MISSING_REFUSE] = "refuse",
+                                               [TERN_CSV_MISSING_SKIP_UNLABELLED] =
+                                                   "skip-unlabelled"};
     uint32_t header = choice->header;
     uint32_t what = choice->missing;
     TERN_TRY(read_word(spec, "header", headers, "yes and no", &header));
-    TERN_TRY(read_word(spec, "missing", missing, "mean, skip and refuse", &what));
+    TERN_TRY(read_word(spec, "missing", missing, "mean, skip, skip-unlabelled and refuse", &what));
     choice->header = (enum tern_csv_header)header;
     choice->missing = (enum tern_csv_missing)what;
     return TERN_OK;

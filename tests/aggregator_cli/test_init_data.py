@@ -438,8 +438,8 @@ def labels_that_may_be_none_are_asked_about():
     folder.run("init", *OPTIONS, code=USAGE, says=asked)
     assert folder.written() == []
     said = folder.run("init", *OPTIONS, "--classes", "good|worn|dry, hot", says="the label is missing ('unknown')").text
-    assert "Rows without a label or target: 1." in said and "add\n,missing=skip to data.source" in said, said
-    assert len(re.findall(r",missing=skip' --", said)) == 2, said  # the experiments of step 5 read the same file
+    assert "Rows without a label or target: 1." in said and "add\n,missing=skip-unlabelled to data.source" in said, said
+    assert len(re.findall(r",missing=skip-unlabelled' --", said)) == 2, said  # the experiments of step 5 read the same file
     assert 'classes="good|worn|dry, hot"' in (folder.root / "client.ini").read_text()
     folder = Folder(re.sub(r"(?m)^(1700000007,.*),\"[^\"]*\"$", r"\1,unknown", table()))
     assert folder.run("init", *OPTIONS, "--classes", "good|worn|dry, hot|unknown", "--json").json["data"]["classes"] == 4

@@ -132,7 +132,7 @@ class Check(unittest.TestCase):
             file.write("column,mean,deviation\nrpm,295.3,0.2\nflow,0.5,0.35\n")  # of another unit
         code, out, _ = run("check", "--data", os.path.join(self.folder, "pumps.csv"), "--set", source + statistics)
         self.assertEqual(code, 0)
-        self.assertRegex(out, r"1 of 2 columns are large even after scaling \(root mean square\): 'rpm' .*\n +What to do: compare their units")
+        self.assertRegex(out, r"1 of 2 columns is large even after scaling \(root mean square\): 'rpm' .*\n +What to do: compare their units")
         code, _, found = self.check_file(table(), "--set", "data.source=csv:other.csv,scal=standard")
         self.assertEqual(code, 1)
         self.assertIn("no option 'scal'; known: label, target", found["data", "problem"][0])
@@ -184,7 +184,7 @@ class Check(unittest.TestCase):
 
         self.assertEqual(scale("21.5,1", "18,10"), ([], True, True))
         (flat,), scales, targets = scale("2.5e6,5e7", "18,10")
-        self.assertIn("1 of 4 columns are almost constant once scaled (standard deviation; training expects about 1): 'a' (", flat)
+        self.assertIn("1 of 4 columns is almost constant once scaled (standard deviation; training expects about 1): 'a' (", flat)
         self.assertEqual((scales, targets), (False, True))
         (flat,), _, targets = scale("2.5e13,5e14", "18,1e6")
         self.assertRegex(flat, r"^2 of 4 .*: 'a' \(0\), the target \(1\.\de-05\)\. ")

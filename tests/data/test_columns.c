@@ -170,7 +170,7 @@ TEST(columns_that_are_too_large_to_train_on_are_counted)
 {
     char text[TERN_COLUMNS_TEXT_MAX];
     assert_true(tern_columns_are_unscaled(&data.train, "scale=a.csv", text));
-    assert_non_null(strstr(text, "1 of 2 columns are unscaled"));
+    assert_non_null(strstr(text, "1 of 2 columns is unscaled"));
     assert_non_null(strstr(text, ": set scale=a.csv"));
     for (int i = 0; i < ROWS; i++) {
         train_values[i * COLUMNS] = 1;

@@ -561,10 +561,13 @@ IN_FOLDER(missing_values_are_their_columns_means)
     assert_int_equal(open_spec("csv:@/table.csv,test=0,missing=skip"), TERN_OK);
     assert_int_equal(data.train.count, 3);
     assert_null(data.train.imputed);
+    assert_int_equal(open_spec("csv:@/table.csv,test=0,missing=skip-unlabelled"), TERN_OK);
+    assert_int_equal(data.train.count, 5); // all rows have a label
+    assert_true(value_of(1, 2.0f) == 40.0f);
     expect_refused("csv:@/table.csv,missing=refuse", TERN_ERR_CORRUPT,
                    "line 3, column 'v': the value is missing");
     expect_refused("csv:@/table.csv,missing=zero", TERN_ERR_CONFIG,
-                   "missing=zero is not one of mean, skip and refuse");
+                   "missing=zero is not one of mean, skip, skip-unlabelled and refuse");
     expect_refused("csv:@/table.csv,header=maybe", TERN_ERR_CONFIG,
                    "header=maybe is not one of yes and no");
     // New rows for predict are all kept, in their order.
@@ -591,6 +594,20 @@ IN_FOLDER(rows_without_a_label_are_no_class)
     assert_int_equal(open_spec("csv:@/table.csv,classes=NA|a|b,missing=skip,test=0"), TERN_OK);
     assert_int_equal(data.train.count, 3);
     assert_int_equal(class_of(4.0f), 0);
+    write_text("x,v,y\n1,10,a\n2,20,\n3,NA,b\n4,30,NA\n5,50,a\n");
+    assert_int_equal(open_spec("csv:@/table.csv,classes=a|b,missing=skip,test=0"), TERN_OK);
+    assert_int_equal(data.train.count, 2);
+    assert_int_equal(open_spec("csv:@/table.csv,classes=a|b,missing=skip-unlabelled,test=0"),
+                     TERN_OK);
+    assert_int_equal(data.train.count, 3);
+    assert_true(value_of(1, 3.0f) == 30.0f); // the mean of the rows that are used
+    assert_non_null(strstr(data.notes, "2 of 5 rows have no label, the first in line 3: they are "
+                                       "skipped (missing=skip-unlabelled)"));
+    assert_non_null(strstr(data.notes, "1 value in 1 column is missing"));
+    write_text("x,y\n1,\n2,NA\n");
+    expect_refused("csv:@/table.csv,classes=a|b,missing=skip-unlabelled", TERN_ERR_CORRUPT,
+                   "2 of 2 rows have no label");
+    write_text("x,y\n1,a\n2,\n3,b\n4,NA\n");
     // New rows for predict need no label.
     char spec[SPEC_SIZE];
     const struct tern_data_part whole = {.test = true, .new_rows = true};

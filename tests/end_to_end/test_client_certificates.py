@@ -133,6 +133,11 @@ def settings_are_checked(aggregator, device, certificate):
     check("go together" in said, said)
     said = device.run("once", certificate={**certificate, "client.key": "/no/key"}, code=2)
     check("/no/key cannot be read" in said, said)
+    for setting, other, what in (("key", "certificate", "private key"), ("certificate", "key", "certificate"),
+                                 ("ca", "key", "certificate")):
+        wrong = {**certificate, f"client.{setting}": certificate[f"client.{other}"]}
+        said = device.run("once", certificate=wrong, code=2)
+        check(f"client.{setting}: {wrong[f'client.{setting}']} has no {what} in PEM" in said, said)
 
 
 def test():

@@ -176,7 +176,7 @@ CASE(unscaled_columns_are_named_once_when_training_has_begun)
     assert_false(tern_shares_report(&shares, text));
     tern_shares_train(&shares);
     assert_true(tern_shares_report(&shares, text));
-    assert_non_null(strstr(text, "warning: 1 of 2 columns are unscaled"));
+    assert_non_null(strstr(text, "warning: 1 of 2 columns is unscaled"));
     assert_non_null(strstr(text, ": set scale=standard in data.source"));
     assert_false(tern_shares_report(&shares, text));
     struct tern_shares scaled = {

@@ -208,13 +208,68 @@ static void print_comparison(FILE *out)
     tern_fleet_results_clear(&plain);
 }
 
+static void print_equal(FILE *out)
+{
+    struct tern_fleet_results run = sample();
+    struct tern_fleet_results other = sample();
+    other.accuracy[1] = run.accuracy[1] + 1e-6;
+    tern_fleet_print_comparison(&run, "run.json", &other, "other.json", out);
+    tern_fleet_results_clear(&run);
+    tern_fleet_results_clear(&other);
+}
+
+// Compares a regression with its own JSON, whose r2 is changed.
+static void print_regressions(FILE *out)
+{
+    static const struct tern_evaluate_result found = {
+        .num_examples = 9,
+        .loss = 0.25F,
+        .no_accuracy = true,
+        .metric_count = 2,
+        .metrics = {{.name = "r2", .value = 0.75F}, {.name = "mae", .value = 2.0F}}};
+    char path[] = "/tmp/tern-results-XXXXXX";
+    char why[256];
+    struct tern_fleet_results run = sample();
+    struct tern_fleet_results other;
+    close(mkstemp(path));
+    run.accuracy[0] = run.accuracy[1] = NAN;
+    run.found = calloc(2, sizeof *run.found);
+    run.found[1] = found;
+    assert_int_equal(tern_fleet_results_write(&run, path), TERN_OK);
+    assert_int_equal(tern_fleet_results_read(path, &other, why), TERN_OK);
+    unlink(path);
+    run.found[1].metrics[0].value = 0.5F;
+    tern_fleet_print_comparison(&run, "run.json", &other, "other.json", out);
+    tern_fleet_results_clear(&run);
+    tern_fleet_results_clear(&other);
+}
+
+CASE(a_regressions_comparison_has_its_figures)
+{
+    char *text = printed(print_regressions);
+    assert_non_null(strstr(
+        text, "\nr2                          0.5                    0.75              -0.25"));
+    assert_non_null(strstr(text, "\nmae "));
+    assert_non_null(strstr(
+        text, "\nloss                       0.25                    0.25                 +0"));
+    assert_null(strstr(text, "points"));
+    free(text);
+}
+
+CASE(no_difference_has_no_minus_sign)
+{
+    char *text = printed(print_equal);
+    assert_non_null(strstr(text, "+0.00 points"));
+    free(text);
+}
+
 CASE(the_comparison_shows_points_and_ratios)
 {
     char *text = printed(print_comparison);
     assert_non_null(strstr(text, "-0.25 points"));
     assert_non_null(strstr(text, "600 B"));
     assert_non_null(strstr(text, "6.0 KB"));
-    assert_non_null(strstr(text, "10.0x"));
+    assert_non_null(strstr(text, "10.0x fewer"));
     assert_non_null(strstr(text, "40.0x more"));
     assert_non_null(strstr(text, " mine/run               other/run "));
     assert_non_null(strstr(text, "3lc:s=1                 float32"));

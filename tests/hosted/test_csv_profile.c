@@ -142,7 +142,11 @@ TABLE(other_layouts_are_refused_by_name)
     expect_refused("# a\n\n# b\na,b,state\n", "line 1 ('# a') has 1 field, line 4 has 3");
     expect_refused("# a\n# b\na,b,state\n", "(tail -n +3 FILE > NEW)");
     expect_refused("# 7,x,y,z\n", "line 2 has 3 fields, the first line 4");
-    expect_refused("a;b;state\n", "has semicolons between its fields");
+    expect_refused(
+        "a;b;state\n",
+        "has semicolons between its fields ('a;b;state'): write commas, and decimals "
+        "with points (sed -E ':a;s/(^|;)([-+]?[0-9]*),([0-9eE+-]+)(;|\\r?$)/\\1\\2.\\3\\4/;"
+        "ta;s/(^|;)([^;\"]*,[^;\"]*)/\\1\"\\2\"/g;s/;/,/g' FILE > NEW)");
     expect_refused("a\tb\tstate\n", "has tabs between its fields");
     expect_refused("1,5;2,5;ok\n", "has semicolons between its fields");
     expect_refused("a,state\n", "R's write.table");

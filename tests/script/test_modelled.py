@@ -227,6 +227,7 @@ class Rows(unittest.TestCase):
         self.assertEqual(cells["joined: down, mean / most"], "500 B / 600 B")
         self.assertEqual(cells["back: of the chain, mean / most"], "35 % / 50 %")
         self.assertEqual(cells["joined: points to the global model, mean / worst"], "-2.00 / -3.00")
+        self.assertEqual([tables.number(value, "%+.2f") for value in (-0.004, -0.006, 0, None)], ["+0.00", "-0.01", "+0.00", "-"])
 
     def test_arrivals_whose_global_models_were_not_measured(self):
         plan_ = self.plan("columns = arrivals", "run = a")

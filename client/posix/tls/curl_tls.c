@@ -137,6 +137,23 @@ static bool is_set(const char *path)
     return path != NULL && path[0] != '\0';
 }
 
+// Returns whether a file that can be read has a PEM block of this kind, such as "CERTIFICATE".
+static bool has_pem_block(const char *path, const char *kind)
+{
+    char end[32];
+    char line[128];
+    bool found = false;
+    FILE *file = fopen(path, "r");
+    snprintf(end, sizeof end, "%s-----", kind);
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        found = strncmp(line, "-----BEGIN ", 11) == 0 && strstr(line, end) != NULL;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
 // Returns the system's file of trusted certificates, at the paths of the supported distributions; NULL: there is none.
 static const char *system_bundle(void)
 {
@@ -161,6 +178,13 @@ static enum tern_result choose_ca(const struct tern_curl_tls_config *config, con
                      wanted);
             return TERN_ERR_CONFIG;
         }
+        if (!has_pem_block(wanted, "CERTIFICATE")) {
+            snprintf(why, WHY_SIZE,
+                     "%s.ca: %s has no certificate in PEM (-----BEGIN CERTIFICATE-----): name the "
+                     "file of the aggregator's certificate or its CA",
+                     config->section, wanted);
+            return TERN_ERR_CONFIG;
+        }
         return TERN_OK;
     }
     *chosen = system_bundle();
@@ -178,6 +202,7 @@ static enum tern_result check_client_certificate(const struct tern_curl_tls_conf
                                                  char *why)
 {
     const char *const files[] = {config->certificate, config->key};
+    static const char *const kinds[] = {"CERTIFICATE", "PRIVATE KEY"};
     if (is_set(config->certificate) != is_set(config->key)) {
         snprintf(why, WHY_SIZE, "%s.certificate and %s.key go together: one of them is missing",
                  config->section, config->section);
@@ -187,6 +212,12 @@ static enum tern_result check_client_certificate(const struct tern_curl_tls_conf
         if (access(files[i], R_OK) != 0) {
             snprintf(why, WHY_SIZE, "the client's %s %s cannot be read: %s",
                      i == 0 ? "certificate" : "key", files[i], strerror(errno));
+            return TERN_ERR_CONFIG;
+        }
+        if (!has_pem_block(files[i], kinds[i])) {
+            snprintf(why, WHY_SIZE, "%s.%s: %s has no %s in PEM (-----BEGIN %s-----)",
+                     config->section, i == 0 ? "certificate" : "key", files[i],
+                     i == 0 ? "certificate" : "private key", kinds[i]);
             return TERN_ERR_CONFIG;
         }
     }
