@@ -24,6 +24,7 @@
 
 #include "error_feedback/error_buffer.h"
 #include "ports.h"
+#include "secure/masked.h"
 #include "util/prng.h"
 #include "wire/wire.h"
 
@@ -44,6 +45,8 @@ extern "C" {
     X(TERN_EVENT_STATISTICS, "statistics")                                                         \
     X(TERN_EVENT_SCALED, "scaled")                                                                 \
     X(TERN_EVENT_OTHER_COLUMNS, "other-columns")                                                   \
+    X(TERN_EVENT_TICKET, "ticket")                                                                 \
+    X(TERN_EVENT_SETTLED, "settled")                                                               \
     X(TERN_EVENT_UPLOADED, "uploaded")                                                             \
     X(TERN_EVENT_EVALUATED, "evaluated")                                                           \
     X(TERN_EVENT_WAITING, "waiting")                                                               \
@@ -72,6 +75,8 @@ const char *tern_client_event_name(enum tern_client_event_kind kind);
 //   statistics    num_examples, bytes (of the message): the aggregator accepted the statistics of the columns
 //   scaled        bytes (of the Scaling message): the columns now have the federation's scaling
 //   other-columns this client's columns have other names, or another order, than those of most clients
+//   ticket        epoch: the client has sealed a secret for the helper, and sends it with the next check-in
+//   settled       round, sequence, counted: the model has this masked update; else its values are in the error buffer again
 //   uploaded      round, sequence, bytes, and the answer. result: TERN_OK the update was applied; TERN_ERR_LATE it came too
 //                 late; another error: it was rejected. Unless it was applied, its values are added to the error buffer
 //                 again. duplicate: the aggregator had already accepted it. round_bytes: bytes on the wire of the round, in
@@ -92,6 +97,7 @@ struct tern_client_event {
     uint32_t round;
     uint32_t version;
     uint32_t sequence;
+    uint32_t epoch;
     uint32_t local_steps;
     uint32_t num_examples;
     uint64_t bytes;
@@ -101,6 +107,7 @@ struct tern_client_event {
     float accuracy;
     const struct tern_evaluate_result *evaluation; // the complete result, with all metrics
     bool duplicate;
+    bool counted;
     bool global;
     int status;
     uint32_t wait_ms;
@@ -138,6 +145,14 @@ struct tern_client_config {
     // client starts no request that would exceed a budget, so at most one message exceeds it.
     uint64_t budget_per_round;
     uint64_t budget_per_month; // per calendar month in UTC; needs a clock that knows the date
+
+    // Secure rounds. With helper_key, nothing about this client's data leaves it but masked updates: tasks without a mask,
+    // statistics of columns and evaluations are refused.
+    // Verifies the helper's keys: TERN_P256_PUBLIC_SIZE bytes, which must outlive the client. NULL: no secure rounds.
+    const uint8_t *helper_key;
+    const char *helper_code; // join code of the helper, 1 to TERN_SECURE_CODE_MAX bytes
+    // Fewest updates of which the helper may reveal the sum; 0: TERN_SECURE_MIN_CLIENTS.
+    uint32_t secure_min_clients;
 
     // Called for each event, in the thread that calls the client; may be NULL.
     void (*on_event)(void *ctx, const struct tern_client_event *event);
@@ -244,6 +259,30 @@ struct tern_client_pending {
     uint32_t len;       // bytes of the update; 0: no update is pending
     uint32_t sent;      // bytes of its request body, which may omit indices that the aggregator has
     uint32_t container; // bytes of the encoded tensors in the request body
+    bool masked;        // of a secure round
+};
+
+// Whether struct tern_client has room for secure rounds. Only small builds without them omit it, so that other programs may
+// use a library that was built without them.
+#define TERN_CLIENT_HAS_MASKS (!TERN_SMALL || TERN_SECURE)
+
+// The facts about the client's last masked update. The upload record has them without the scales that the model lacks.
+struct tern_client_masked {
+    uint32_t round; // 0: the client has made none
+    uint32_t share;
+    uint32_t bits;
+    uint32_t scale_count;
+    uint64_t places_seed;
+    uint8_t key[TERN_SECRET_SIZE]; // of the update's mask
+    float scales[TERN_CLIENT_HAS_MASKS ? TERN_MASKED_TENSORS_MAX : 1];
+};
+
+// The client's secret of one epoch, and the ticket that gives it to the helper.
+struct tern_client_ticket {
+    uint32_t epoch; // 0: there is none
+    uint32_t size;  // bytes of `sealed`
+    uint8_t secret[TERN_SECRET_SIZE];
+    uint8_t sealed[TERN_CLIENT_HAS_MASKS ? TERN_SECURE_TICKET_MAX : 1];
 };
 
 // Owned by the caller; the fields belong to the core. Use the accessors. Small fields come first, so that microcontrollers
@@ -291,6 +330,10 @@ struct tern_client {
     size_t upload_received;       // bytes of the pending update that the aggregator reported
     const uint8_t *stored_update; // the pending update in the store; NULL: it is in the blob
 
+    // Secure rounds.
+    bool ticket_due;                      // the next check-in sends the ticket
+    struct tern_client_pending unsettled; // accepted, but its settlement is unknown; len 0: none
+
     // Training.
     bool training;           // the trainer has begun and is not done
     bool has_evaluation;     // `evaluation` is valid
@@ -332,6 +375,8 @@ struct tern_client {
     struct tern_request request;
     struct tern_response response;
     struct tern_client_identity identity;
+    struct tern_client_masked masked;
+    struct tern_client_ticket ticket;
     uint8_t replica[TERN_SHA256_SIZE];    // id of the replica
     uint8_t final_hash[TERN_SHA256_SIZE]; // SHA-256 of the global model's weights
     tern_Evaluation evaluation;           // an evaluator's, for the next check-in

@@ -20,7 +20,7 @@
 #define TERN_WHY(sentence) (TERN_FOR_PEOPLE ? (sentence) : "")
 
 // Calls have one direction: step.c calls the phases; the phases and assignment.c, which handles the aggregator's assignments
-// for them, call exchange.c, budget.c, partial.c, anchor.c and wait.c; those call records.c; and every file calls workspace.c
+// for them, call exchange.c, budget.c, partial.c, anchor.c, secure.c and wait.c; those call records.c; and every file calls workspace.c
 // and events.c. A phase never calls another phase: it sets client->phase.
 
 // --- Events and waiting (events.c, phases/wait.c)
@@ -172,6 +172,74 @@ void tern_anchor_subtract(struct tern_client *client);
 // Adds the anchor's step minus the change at the anchor to change[0..count), the local change of the task.
 void tern_anchor_add(const struct tern_client *client, float *change, uint32_t count);
 
+// --- Secure rounds (secure.c): only builds with TERN_SECURE call the functions that secure.c defines
+
+// Returns whether the client trains in secure rounds alone.
+static inline bool tern_secure_is_on(const struct tern_client *client)
+{
+    return TERN_SECURE && client->config.helper_key != NULL;
+}
+
+// Returns whether the task's update is masked.
+static inline bool tern_secure_has_task(const tern_Task *task)
+{
+#if TERN_SECURE
+    return task->has_secure;
+#else
+    (void)task;
+    return false;
+#endif
+}
+
+// Checks the configuration, and initialises the crypto library.
+// TERN_ERR_ARGUMENT  the helper's code is missing or too long, or the client is an evaluator
+TERN_MUST_USE enum tern_result tern_secure_init(const struct tern_client *client);
+
+// Loads the ticket from its record, if there is a valid one. Errors of the store.
+TERN_MUST_USE enum tern_result tern_secure_restore(struct tern_client *client);
+
+// Adds the ticket and the unsettled round to a check-in, and removes what it would reveal about the error buffer.
+void tern_secure_fill_checkin(const struct tern_client *client, tern_CheckinRequest *message);
+
+// Handles the settlement and the helper's key in an answer of the aggregator. TERN_AGAIN: the client must check in again before
+// it accepts a task; the next step is due then.
+TERN_MUST_USE enum tern_result tern_secure_handle_reply(struct tern_client *client,
+                                                        const tern_CheckinReply *reply);
+
+// Checks a task that was just received. *why: the reason of the refusal.
+TERN_MUST_USE enum tern_result tern_secure_check_task(const struct tern_client *client,
+                                                      const tern_Task *task, const char **why);
+
+// Checks the current task's scales, once the client has the task's replica: against those of the client's last masked update
+// or, before the first one, those that follow from the replica. *why: the reason of the refusal.
+TERN_MUST_USE enum tern_result tern_secure_check_scales(const struct tern_client *client,
+                                                        const char **why);
+
+// Returns the bytes of a packed vector with the share and bits of *masked.
+size_t tern_secure_packed_size(const struct tern_client *client,
+                               const struct tern_client_masked *masked);
+
+// Returns the bytes of the task's packed vector.
+size_t tern_secure_update_size(const struct tern_client *client, const tern_Task *task);
+
+// Multiplies change[0..count) by the weight of this client's examples.
+void tern_secure_weigh(const struct tern_client *client, float *change, uint32_t count);
+
+// Quantises client->trained into dst, tern_secure_update_size() bytes, and masks it for this generation and sequence. Leaves the
+// residual error in client->trained. *masked: the facts about the update, for client->masked once the update is saved.
+TERN_MUST_USE enum tern_result tern_secure_encode(struct tern_client *client, uint32_t generation,
+                                                  uint32_t sequence, uint8_t *dst,
+                                                  struct tern_client_masked *masked);
+
+// Removes the mask from packed[0..size), and adds its values to *buffer again.
+TERN_MUST_USE enum tern_result tern_secure_give_back(const struct tern_client *client,
+                                                     const struct tern_client_masked *masked,
+                                                     uint8_t *packed, size_t size,
+                                                     struct tern_error_buffer *buffer);
+
+// Copies the pending update to the blob, removes its mask, and adds its values to the error buffer again.
+TERN_MUST_USE enum tern_result tern_secure_give_back_pending(struct tern_client *client);
+
 // --- Records (records.c)
 
 // Each function returns the store's errors. A function that loads also returns TERN_ERR_NOT_FOUND (the record was never saved),
@@ -195,6 +263,8 @@ TERN_MUST_USE enum tern_result tern_record_load_anchor_step(const struct tern_cl
                                                             float *step);
 TERN_MUST_USE enum tern_result tern_record_save_replica(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_replica(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_save_ticket(struct tern_client *client);
+TERN_MUST_USE enum tern_result tern_record_load_ticket(struct tern_client *client);
 // The upload record: error buffer, velocity, generation, sequence, local values and, if pending.len > 0, the update in the
 // blob. Loading may overwrite the complete blob; tern_client_update() then returns the update.
 TERN_MUST_USE enum tern_result tern_record_save_upload(struct tern_client *client);
@@ -218,9 +288,15 @@ TERN_MUST_USE enum tern_result tern_record_finish_upload(struct tern_client *cli
 void tern_record_drop_upload(struct tern_client *client);
 // Loads the velocity from the upload record again, after a local change was discarded.
 TERN_MUST_USE enum tern_result tern_record_reload_velocity(struct tern_client *client);
-TERN_MUST_USE enum tern_result tern_record_save_settled(struct tern_client *client);
+// Loads the pending update from the upload record again, after the blob was used for something else.
+TERN_MUST_USE enum tern_result tern_record_reload_pending(struct tern_client *client);
+// Saves that the aggregator has answered the update of a sequence. settled: the client also knows what became of it, which an
+// answer to a masked update leaves open.
+TERN_MUST_USE enum tern_result tern_record_save_settled(struct tern_client *client,
+                                                        uint32_t sequence, bool settled);
 TERN_MUST_USE enum tern_result tern_record_load_settled(struct tern_client *client,
-                                                        uint32_t *generation, uint32_t *sequence);
+                                                        uint32_t *generation, uint32_t *sequence,
+                                                        bool *settled);
 TERN_MUST_USE enum tern_result tern_record_save_meter(struct tern_client *client);
 TERN_MUST_USE enum tern_result tern_record_load_meter(struct tern_client *client);
 

@@ -67,7 +67,7 @@ struct tern_transport {
     void (*collect)(void *ctx, struct tern_meter *meter);
 };
 
-// --- Store: up to eight numbered records, each replaced atomically
+// --- Store: up to nine numbered records, each replaced atomically
 
 enum tern_record {
     TERN_RECORD_IDENTITY = 0, // client id, token, model
@@ -78,10 +78,12 @@ enum tern_record {
     TERN_RECORD_MODEL = 5,    // manifest of a model that is not built in
     TERN_RECORD_SCALING = 6,  // the federation's scaling of the columns
     TERN_RECORD_ANCHOR = 7,   // base model of the last full gradient, for variance reduction
-    TERN_RECORD_COUNT = TERN_VARIANCE_REDUCTION ? 8
-                        : TERN_STATISTICS       ? 7
-                        : TERN_MANIFESTS        ? 6
-                                                : 5 // this build uses the records below this number
+    TERN_RECORD_SECURE = 8,   // secret of the epoch, and the ticket with it
+    TERN_RECORD_COUNT = !TERN_SMALL || TERN_SECURE ? 9
+                        : TERN_VARIANCE_REDUCTION  ? 8
+                        : TERN_STATISTICS          ? 7
+                        : TERN_MANIFESTS           ? 6
+                                         : 5 // this build uses the records below this number
 };
 
 struct tern_store_part {

@@ -18,6 +18,7 @@
 #define FORMAT_METER 0x31544d54u    // "TMT1"
 #define FORMAT_SCALING 0x31435354u  // "TSC1"
 #define FORMAT_ANCHOR 0x314e4154u   // "TAN1"
+#define FORMAT_TICKET 0x314b5454u   // "TTK1"
 
 #define OWNER_SIZE 8
 
@@ -66,14 +67,24 @@ struct upload_head {
     uint32_t len; // bytes of the pending update; 0: no update is pending
     uint32_t count;
     uint32_t storage;
-    uint32_t holds; // HOLDS_*
-    uint32_t room;  // unused bytes between the head and the update
+    uint32_t holds;  // HOLDS_*
+    uint32_t room;   // unused bytes between the head and the update
+    uint32_t masked; // bytes of the facts about the last masked update, which follow the update
+};
+
+struct ticket_record {
+    struct owned_head owned;
+    uint32_t epoch;
+    uint32_t size;
+    uint8_t secret[TERN_SECRET_SIZE];
+    uint8_t sealed[TERN_SECURE_TICKET_MAX]; // `size` bytes, then zeros
 };
 
 struct settled_record {
     struct owned_head owned;
     uint32_t generation;
     uint32_t sequence;
+    uint32_t settled; // 1: the client knows what became of the update
 };
 
 struct meter_head {
@@ -100,9 +111,10 @@ struct meter_time {
 };
 
 _Static_assert(sizeof(struct identity_record) == 152 && sizeof(struct replica_head) == 52 &&
-                   sizeof(struct upload_head) == 44 && sizeof(struct anchor_head) == 28 &&
-                   sizeof(struct settled_record) == 20 && sizeof(struct meter_head) == 48 &&
-                   sizeof(struct meter_entry) == 64 && sizeof(struct meter_time) == 16,
+                   sizeof(struct upload_head) == 48 && sizeof(struct anchor_head) == 28 &&
+                   sizeof(struct settled_record) == 24 && sizeof(struct meter_head) == 48 &&
+                   sizeof(struct ticket_record) == 196 && sizeof(struct meter_entry) == 64 &&
+                   sizeof(struct meter_time) == 16,
                "the sizes of heads on flash must not change");
 
 // Computes the tag of the current enrolment. Records with another tag are ignored, because nobody knows whether their pending
@@ -338,7 +350,61 @@ enum tern_result tern_record_load_anchor_step(const struct tern_client *client, 
     return all_finite(step, client->work.model->count) ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
+#if TERN_SECURE
+// --- Ticket of secure rounds
+
+enum tern_result tern_record_save_ticket(struct tern_client *client)
+{
+    const struct tern_client_ticket *ticket = &client->ticket;
+    struct ticket_record record = {
+        .owned = make_owned_head(client, FORMAT_TICKET),
+        .epoch = ticket->epoch,
+        .size = ticket->size,
+    };
+    memcpy(record.secret, ticket->secret, sizeof record.secret);
+    memcpy(record.sealed, ticket->sealed, ticket->size);
+    const struct tern_store_part part = {&record, sizeof record};
+    const enum tern_result result = save(client, TERN_RECORD_SECURE, &part, 1);
+    tern_secret_erase(&record, sizeof record);
+    return result;
+}
+
+enum tern_result tern_record_load_ticket(struct tern_client *client)
+{
+    struct ticket_record record;
+    struct tern_client_ticket *ticket = &client->ticket;
+    size_t len = 0;
+    TERN_TRY(load_owned(client, TERN_RECORD_SECURE, FORMAT_TICKET, &record, sizeof record, &len));
+    if (len != sizeof record || record.epoch == 0 || record.size > sizeof ticket->sealed) {
+        return TERN_ERR_CORRUPT;
+    }
+    ticket->epoch = record.epoch;
+    ticket->size = record.size;
+    memcpy(ticket->secret, record.secret, sizeof record.secret);
+    memcpy(ticket->sealed, record.sealed, record.size);
+    tern_secret_erase(&record, sizeof record);
+    return TERN_OK;
+}
+
+#endif
+
 // --- Upload
+
+// The bytes of struct tern_client_masked before its scales.
+#define MASKED_FIXED offsetof(struct tern_client_masked, scales)
+_Static_assert(MASKED_FIXED == 56, "the upload record has these bytes");
+
+// Returns the bytes that the upload record has of the facts about the last masked update.
+static size_t masked_bytes(const struct tern_client_masked *masked)
+{
+    return TERN_SECURE && masked->round != 0 ? MASKED_FIXED + masked->scale_count * sizeof(float)
+                                             : 0;
+}
+
+static struct tern_store_part masked_part(const struct tern_client *client)
+{
+    return (struct tern_store_part){&client->masked, masked_bytes(&client->masked)};
+}
 
 static struct upload_head upload_head(const struct tern_client *client, size_t room)
 {
@@ -353,11 +419,12 @@ static struct upload_head upload_head(const struct tern_client *client, size_t r
         .holds = (TERN_CLIENT_MOMENTUM && client->has_velocity ? HOLDS_VELOCITY : 0) |
                  (tern_client_has_local(client) ? HOLDS_LOCAL : 0),
         .room = (uint32_t)room,
+        .masked = (uint32_t)masked_bytes(&client->masked),
     };
 }
 
-// Returns the error buffer as a part of the upload record. The record's parts after the update are error buffer, velocity and
-// local values.
+// Returns the error buffer as a part of the upload record. The record's parts after the update are the facts about the last
+// masked update, error buffer, velocity and local values.
 static struct tern_store_part buffer_part(const struct tern_client *client)
 {
     const struct tern_client_workspace *work = &client->work;
@@ -388,9 +455,9 @@ enum tern_result tern_record_save_upload(struct tern_client *client)
 {
     const struct upload_head head = upload_head(client, 0);
     const struct tern_store_part parts[] = {
-        {&head, sizeof head}, {client->work.blob, client->pending.len},
-        buffer_part(client),  velocity_part(client),
-        local_part(client),
+        {&head, sizeof head},  {client->work.blob, client->pending.len},
+        masked_part(client),   buffer_part(client),
+        velocity_part(client), local_part(client),
     };
     if (TERN_PARTIALS) {
         client->stored_update = NULL;
@@ -403,6 +470,7 @@ struct upload {
     struct upload_head head;
     enum tern_error_storage storage;
     size_t pending_at;
+    size_t masked_at;
     size_t buffer_at;
     size_t velocity_at;
     size_t local_at;
@@ -432,7 +500,8 @@ static enum tern_result load_upload_head(const struct tern_client *client, struc
         (head->holds & HOLDS_VELOCITY) != 0 ? (size_t)count * sizeof(float) : 0;
     upload->storage = (enum tern_error_storage)head->storage;
     upload->pending_at = sizeof *head + unused_bytes(head);
-    upload->buffer_at = upload->pending_at + head->len;
+    upload->masked_at = upload->pending_at + head->len;
+    upload->buffer_at = upload->masked_at + head->masked;
     upload->velocity_at =
         upload->buffer_at + tern_error_storage_bytes(upload->storage, client->work.model->coded);
     upload->local_at = upload->velocity_at + velocity_len;
@@ -489,6 +558,27 @@ static enum tern_result load_buffer(struct tern_client *client, const struct upl
     TERN_TRY(load(client, TERN_RECORD_UPLOAD, upload->buffer_at, work->error_buffer,
                   upload->velocity_at - upload->buffer_at, &len));
     return tern_error_storage_check(work->error_storage, work->error_buffer, work->model->coded);
+}
+
+// Loads the facts about the last masked update. A build without secure rounds ignores them.
+static enum tern_result load_masked(struct tern_client *client, const struct upload *upload)
+{
+    struct tern_client_masked *masked = &client->masked;
+    size_t len = 0;
+    memset(masked, 0, sizeof *masked);
+    if (!TERN_SECURE || upload->head.masked == 0) {
+        return TERN_OK;
+    }
+    if (upload->head.masked > sizeof *masked) {
+        return TERN_ERR_CORRUPT;
+    }
+    TERN_TRY(
+        load(client, TERN_RECORD_UPLOAD, upload->masked_at, masked, upload->head.masked, &len));
+    const bool known = masked->round != 0 && masked_bytes(masked) == upload->head.masked &&
+                       masked->scale_count == tern_masked_tensors(client->work.model) &&
+                       masked->share != 0 && masked->bits > 1 &&
+                       masked->bits <= TERN_SECURE_BITS_MAX;
+    return known && all_finite(masked->scales, masked->scale_count) ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
 // Ignores a saved velocity if the workspace has no memory for it; codecs that need it are then not used either.
@@ -585,8 +675,8 @@ enum tern_result tern_record_view_container(const struct tern_client *client, si
 enum tern_result tern_record_finish_upload(struct tern_client *client, struct tern_span message)
 {
     const struct tern_store *store = &client->config.ports.store;
-    const struct tern_store_part behind[] = {buffer_part(client), velocity_part(client),
-                                             local_part(client)};
+    const struct tern_store_part behind[] = {masked_part(client), buffer_part(client),
+                                             velocity_part(client), local_part(client)};
     const struct upload_head head = upload_head(client, TERN_WIRE_OVERHEAD - message.len);
     uint8_t front[FRONT] = {0};
     memcpy(front, &head, sizeof head);
@@ -596,6 +686,28 @@ enum tern_result tern_record_finish_upload(struct tern_client *client, struct te
     }
     TERN_TRY(store->finish(store->ctx, front));
     return read_pending_update(client, FRONT - message.len);
+}
+
+// Checks that the tensors of the pending update can be added to the error buffer again.
+static enum tern_result check_container(struct tern_client *client, const tern_Update *update,
+                                        struct tern_span container)
+{
+    struct tern_codec_info info;
+#if TERN_SECURE
+    client->pending.masked = update->masked;
+    if (update->masked) {
+        return client->masked.round == client->pending.round &&
+                       container.len == tern_secure_packed_size(client, &client->masked)
+                   ? TERN_OK
+                   : TERN_ERR_CORRUPT;
+    }
+#else
+    (void)update;
+#endif
+    return tern_container_inspect(client->work.model, container.data, container.len, &info) ==
+                   TERN_OK
+               ? TERN_OK
+               : TERN_ERR_CORRUPT;
 }
 
 // Loads the pending update, and checks that it can be added to the error buffer again.
@@ -611,13 +723,11 @@ static enum tern_result load_pending(struct tern_client *client, size_t offset)
     TERN_TRY(read_pending_update(client, offset));
     tern_Update update;
     struct tern_span container;
-    struct tern_codec_info info;
     if (tern_wire_decode_update(tern_client_update(client), pending->len, &update, &container) !=
-            TERN_OK ||
-        tern_container_inspect(client->work.model, container.data, container.len, &info) !=
-            TERN_OK) {
+        TERN_OK) {
         return TERN_ERR_CORRUPT;
     }
+    TERN_TRY(check_container(client, &update, container));
     struct tern_span body;
     return tern_share_body(client, &body);
 }
@@ -634,32 +744,43 @@ enum tern_result tern_record_load_upload(struct tern_client *client)
         .len = upload.head.len,
     };
     TERN_TRY(load_buffer(client, &upload));
+    TERN_TRY(load_masked(client, &upload));
     TERN_TRY(load_velocity(client, &upload));
     TERN_TRY(load_local(client, &upload));
     return load_pending(client, upload.pending_at);
 }
 
+enum tern_result tern_record_reload_pending(struct tern_client *client)
+{
+    struct upload upload;
+    TERN_TRY(load_upload_head(client, &upload));
+    return read_pending_update(client, upload.pending_at);
+}
+
 // --- Settled
 
-enum tern_result tern_record_save_settled(struct tern_client *client)
+enum tern_result tern_record_save_settled(struct tern_client *client, uint32_t sequence,
+                                          bool settled)
 {
     const struct settled_record record = {
         .owned = make_owned_head(client, FORMAT_SETTLED),
         .generation = client->generation,
-        .sequence = client->pending.sequence,
+        .sequence = sequence,
+        .settled = settled,
     };
     const struct tern_store_part part = {&record, sizeof record};
     return save(client, TERN_RECORD_SETTLED, &part, 1);
 }
 
 enum tern_result tern_record_load_settled(struct tern_client *client, uint32_t *generation,
-                                          uint32_t *sequence)
+                                          uint32_t *sequence, bool *settled)
 {
     struct settled_record record;
     size_t len = 0;
     TERN_TRY(load_owned(client, TERN_RECORD_SETTLED, FORMAT_SETTLED, &record, sizeof record, &len));
     *generation = record.generation;
     *sequence = record.sequence;
+    *settled = record.settled != 0;
     return len == sizeof record ? TERN_OK : TERN_ERR_CORRUPT;
 }
 

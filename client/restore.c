@@ -12,6 +12,7 @@ static enum tern_result new_generation(struct tern_client *client)
     client->sequence = 0;
     client->pending = (struct tern_client_pending){0};
     client->has_velocity = false;
+    client->masked.round = 0;
     struct tern_error_buffer buffer = tern_client_error_buffer(client);
     tern_error_buffer_reset(&buffer);
     return TERN_OK;
@@ -67,17 +68,23 @@ enum tern_result tern_client_restore_replica(struct tern_client *client)
     return TERN_OK;
 }
 
-// Drops the pending update if the settled record shows that the aggregator has answered it.
+// Drops the pending update if the settled record shows that the aggregator has answered it. A masked one whose settlement is
+// unknown becomes the unsettled update.
 static enum tern_result drop_answered_update(struct tern_client *client)
 {
     uint32_t generation = 0;
     uint32_t sequence = 0;
-    const enum tern_result result = tern_record_load_settled(client, &generation, &sequence);
+    bool settled = false;
+    const enum tern_result result =
+        tern_record_load_settled(client, &generation, &sequence, &settled);
     if (result == TERN_ERR_NOT_FOUND || is_unusable(result)) {
         return TERN_OK; // the client sends the update again, and the aggregator answers "duplicate"
     }
     TERN_TRY(result);
     if (generation == client->generation && sequence >= client->pending.sequence) {
+        if (TERN_SECURE && client->pending.masked && !settled) {
+            client->unsettled = client->pending;
+        }
         client->pending.len = 0;
     }
     return TERN_OK;
@@ -86,6 +93,7 @@ static enum tern_result drop_answered_update(struct tern_client *client)
 static enum tern_result restore_upload(struct tern_client *client)
 {
     client->pending = (struct tern_client_pending){0};
+    client->unsettled = (struct tern_client_pending){0};
     client->has_velocity = false;
     const enum tern_result result = tern_record_load_upload(client);
     if (result == TERN_OK) {
@@ -168,6 +176,9 @@ enum tern_result tern_client_restore(struct tern_client *client,
     }
     TERN_TRY(tern_client_restore_replica(client));
     TERN_TRY(restore_upload(client));
+    if (tern_secure_is_on(client)) {
+        TERN_TRY(tern_secure_restore(client));
+    }
     if (TERN_VARIANCE_REDUCTION) {
         TERN_TRY(tern_anchor_restore(client));
     }

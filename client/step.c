@@ -52,6 +52,9 @@ enum tern_result tern_client_init(struct tern_client *client,
     if (strlen(client->config.name) >= text_max || strlen(client->config.platform) >= text_max) {
         return TERN_ERR_ARGUMENT;
     }
+    if (tern_secure_is_on(client)) {
+        TERN_TRY(tern_secure_init(client));
+    }
     uint64_t seed = 0;
     TERN_TRY(config->ports.entropy.fill(config->ports.entropy.ctx, &seed, sizeof seed));
     tern_prng_init(&client->jitter, seed, TERN_PRNG_BACKOFF, 0, 0);

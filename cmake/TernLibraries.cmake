@@ -10,7 +10,8 @@ set(TERN_ABI 0)
 
 set(TERN_INCLUDE ${PROJECT_BINARY_DIR}/include)
 set(TERN_CORE_HEADERS
-    build.h result.h codec/codec.h codec/list.h codec/container.h tensor/model.h
+    build.h result.h codec/codec.h codec/list.h
+    secure/masked.h secure/round.h secure/secret.h codec/container.h tensor/model.h
     tensor/manifest.h error_feedback/error_buffer.h error_feedback/error_storage.h wire/wire.h
     meter/meter.h util/arena.h util/bytes.h util/crc32c.h util/prng.h util/sha256.h util/spec.h)
 set(TERN_CLIENT_HEADERS
@@ -40,6 +41,11 @@ foreach(part ${client_parts})
   list(APPEND client_objects $<TARGET_OBJECTS:${part}>)
 endforeach()
 set(core_objects $<TARGET_OBJECTS:tern> $<TARGET_OBJECTS:tern_proto>)
+set(crypto)
+if(TERN_SECURE)
+  list(APPEND client_objects $<TARGET_OBJECTS:tern_secure>)
+  set(crypto mbedcrypto)
+endif()
 
 # tern_foreign_library(TARGET ALIAS OUTPUT_NAME): what all of them have in common.
 function(tern_foreign_library target alias output_name)
@@ -56,7 +62,7 @@ target_link_libraries(tern_archive INTERFACE protobuf-nanopb)
 tern_foreign_library(tern_archive tern tern)
 
 add_library(tern_client_archive STATIC ${client_objects})
-target_link_libraries(tern_client_archive INTERFACE tern_archive m $<TARGET_NAME_IF_EXISTS:tern_client_needs>)
+target_link_libraries(tern_client_archive INTERFACE tern_archive m $<TARGET_NAME_IF_EXISTS:tern_client_needs> ${crypto})
 tern_foreign_library(tern_client_archive client_static tern-client)
 
 if(NOT TERN_SHARED)
@@ -67,7 +73,7 @@ endif()
 # Exports what libtern-client.map lists: the functions of client.h and of what is needed to call them.
 set(map ${PROJECT_SOURCE_DIR}/cmake/libtern-client.map)
 add_library(tern_client_shared SHARED ${core_objects} ${client_objects})
-target_link_libraries(tern_client_shared PRIVATE protobuf-nanopb m $<TARGET_NAME_IF_EXISTS:tern_client_needs>)
+target_link_libraries(tern_client_shared PRIVATE protobuf-nanopb m $<TARGET_NAME_IF_EXISTS:tern_client_needs> ${crypto})
 target_link_options(tern_client_shared PRIVATE -Wl,--version-script=${map} -Wl,--no-undefined
                     -Wl,--as-needed -Wl,-Bsymbolic-functions)
 set_target_properties(tern_client_shared PROPERTIES SOVERSION ${TERN_ABI} LINK_DEPENDS ${map})

@@ -231,6 +231,8 @@ static void log_event(void *ctx, const struct tern_client_event *event)
     case TERN_EVENT_EVALUATED:
     case TERN_EVENT_PAUSED:
     case TERN_EVENT_RESUMED:
+    case TERN_EVENT_TICKET:
+    case TERN_EVENT_SETTLED:
     case TERN_EVENT_STATISTICS:
     case TERN_EVENT_SCALED:
     case TERN_EVENT_OTHER_COLUMNS:

@@ -7,6 +7,7 @@
 #include "hosted/log.h"
 #include "posix/transport.h"
 #include "tensor/manifest.h"
+#include "util/bytes.h"
 #include "version.h"
 
 #include <inttypes.h>
@@ -345,11 +346,46 @@ static enum tern_result read_conditions(struct session *session)
     return result == TERN_OK ? TERN_OK : explain(session, result, "%s", why);
 }
 
+// Decodes secure.helper_key, and checks the settings that it needs.
+static enum tern_result read_helper(struct session *session)
+{
+    const struct tern_client_settings *settings = session->settings;
+    const char *key = settings->secure_helper_key;
+    if (key[0] == '\0') {
+        return TERN_OK;
+    }
+    if (!TERN_SECURE) {
+        return explain(session, TERN_ERR_CONFIG,
+                       "secure.helper_key is set, and this program was built without secure rounds "
+                       "(TERN_SECURE)");
+    }
+    if (tern_base64url_decode(key, strlen(key), session->helper_key, sizeof session->helper_key) !=
+        TERN_OK) {
+        return explain(session, TERN_ERR_CONFIG,
+                       "secure.helper_key = %s is not a helper's public key: copy the 87 "
+                       "characters that tern-helper "
+                       "init prints",
+                       key);
+    }
+    if (settings->secure_code[0] == '\0') {
+        return explain(session, TERN_ERR_CONFIG,
+                       "secure.helper_key is set without secure.code: get a join code from the "
+                       "helper's operator "
+                       "(tern-helper code)");
+    }
+    return settings->client_evaluator ? explain(session, TERN_ERR_CONFIG,
+                                                "client.evaluator sends evaluations of this "
+                                                "device's data, which secure.helper_key forbids: "
+                                                "remove one of them")
+                                      : TERN_OK;
+}
+
 static enum tern_result init_client(struct session *session,
                                     const struct session_listener *listener)
 {
     const struct tern_client_settings *settings = session->settings;
     TERN_TRY(read_conditions(session));
+    TERN_TRY(read_helper(session));
     struct tern_client_config config = {
         .ports =
             {
@@ -373,6 +409,9 @@ static enum tern_result init_client(struct session *session,
         .look_again_ms = (uint32_t)settings->client_look_again,
         .builds_model = builds_spec,
         .takes_manifests = true,
+        .helper_key = settings->secure_helper_key[0] != '\0' ? session->helper_key : NULL,
+        .helper_code = settings->secure_code,
+        .secure_min_clients = settings->secure_min_clients,
     };
     if (session->curl != NULL) {
         config.ports.transport = tern_curl_port(session->curl);

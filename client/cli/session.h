@@ -67,6 +67,7 @@ struct session {
     float *anchor;
     uint8_t *blob;
     float *local;
+    uint8_t helper_key[TERN_P256_PUBLIC_SIZE]; // of secure.helper_key
     char device[TERN_DEVICE_NAME_MAX];
     char why[SESSION_WHY_MAX]; // after an error: what happened, and what to do
 };

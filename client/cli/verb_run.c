@@ -248,6 +248,13 @@ static void log_progress(const struct event_logger *logger, const struct tern_cl
         tern_log(TERN_LOG_INFO, name, "round=%u sequence=%u bytes=%" PRIu64, event->round,
                  event->sequence, event->bytes);
         break;
+    case TERN_EVENT_TICKET:
+        tern_log(TERN_LOG_INFO, name, "epoch=%u", event->epoch);
+        break;
+    case TERN_EVENT_SETTLED:
+        tern_log(TERN_LOG_INFO, name, "round=%u sequence=%u result=%s", event->round,
+                 event->sequence, event->counted ? "counted" : "given-back");
+        break;
     case TERN_EVENT_STATISTICS:
         tern_log(TERN_LOG_INFO, name, "num_examples=%u bytes=%" PRIu64, event->num_examples,
                  event->bytes);

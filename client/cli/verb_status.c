@@ -59,6 +59,7 @@ static int status_json(const struct tern_cli *cli, const struct session *session
     if (session->curl != NULL) {
         add_expiry(root, session->curl);
     }
+    cJSON_AddBoolToObject(root, "secure", session->settings->secure_helper_key[0] != '\0');
     cJSON_AddBoolToObject(root, "meter_estimated", !tern_curl_is_counted());
     if (pending->len > 0) {
         cJSON *update = cJSON_AddObjectToObject(root, "pending");
@@ -95,6 +96,20 @@ static void print_training_failure(const char *state_dir)
            failure.round, text, failure.why);
 }
 
+static void print_secure(const struct tern_client_settings *settings)
+{
+    if (settings->secure_helper_key[0] == '\0') {
+        printf("updates   the aggregator sees each update of this client (secure.helper_key is not "
+               "set)\n");
+    } else {
+        printf("updates   masked; the helper reveals sums of at least %" PRIu32 " clients%s\n",
+               settings->secure_min_clients,
+               settings->secure_min_clients < TERN_SECURE_MIN_CLIENTS
+                   ? ", which is weak: secure.min_clients is below 50"
+                   : "");
+    }
+}
+
 static const char *describe_model(const struct session *session)
 {
     if (tern_client_is_personal(&session->client)) {
@@ -120,6 +135,7 @@ static int status_text(const struct session *session)
     } else {
         printf("pending   nothing\n");
     }
+    print_secure(session->settings);
     print_training_failure(session->settings->client_state_dir);
     if (session->curl != NULL) {
         print_expiry(session->curl);

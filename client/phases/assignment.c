@@ -12,6 +12,9 @@ static enum tern_result check_training(const struct tern_client *client, const t
         *why = TERN_WHY("the task requires an evaluator to train");
         return TERN_ERR_ARGUMENT;
     }
+    if (TERN_SECURE && (tern_secure_is_on(client) || tern_secure_has_task(task))) {
+        return tern_secure_check_task(client, task, why);
+    }
     if (tern_codec_parse(task->codec, &codec, NULL) != TERN_OK) {
         *why = TERN_WHY("the task names a codec that this client does not have");
         return TERN_ERR_UNKNOWN;
@@ -105,6 +108,9 @@ static size_t estimate_first_update(const struct tern_codec *codec, const struct
 static uint64_t estimate_update(const struct tern_client *client, const tern_Task *task)
 {
     struct tern_codec codec;
+    if (TERN_SECURE && tern_secure_has_task(task)) {
+        return TERN_WIRE_OVERHEAD + tern_secure_update_size(client, task);
+    }
     if (task->kind != tern_TaskKind_TASK_TRAIN ||
         tern_codec_parse(task->codec, &codec, NULL) != TERN_OK) {
         return 0;
@@ -309,6 +315,12 @@ static void report_column_names(struct tern_client *client, const tern_CheckinRe
 // Starts the phase that sends the statistics or fetches the scaling. No task begins before that.
 static enum tern_result begin_statistics(struct tern_client *client, const tern_CheckinReply *reply)
 {
+    if (tern_secure_is_on(client) && !reply->has_scaling) {
+        return tern_client_retry_later(
+            client, TERN_ERR_CONFIG,
+            TERN_WHY("the federation asks for statistics of this client's columns, which "
+                     "secure.helper_key forbids"));
+    }
     if (client->work.columns.scale == NULL || client->work.columns.measure == NULL) {
         return tern_client_retry_later(
             client, TERN_ERR_CONFIG,
@@ -328,6 +340,9 @@ enum tern_result tern_client_handle_assignment(struct tern_client *client,
                                                struct tern_span downloads)
 {
     client->phase = TERN_PHASE_CHECKIN;
+    if (tern_secure_is_on(client)) {
+        TERN_TRY(tern_secure_handle_reply(client, reply));
+    }
     if (TERN_STATISTICS) {
         report_column_names(client, reply);
         if (needs_statistics_phase(client, reply)) {

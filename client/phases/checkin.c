@@ -98,6 +98,9 @@ static tern_CheckinRequest make_checkin_request(struct tern_client *client, uint
         message.anchor = client->anchor_round;
         message.anchor_step = client->anchor_has_step;
     }
+    if (tern_secure_is_on(client)) {
+        tern_secure_fill_checkin(client, &message);
+    }
     if (TERN_STATISTICS) {
         message.scaling = client->scaling;
         message.column_names = client->column_names_sent ? 0 : client->work.columns.names;

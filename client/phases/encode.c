@@ -15,6 +15,8 @@ struct outcome {
     struct tern_error_next next; // the next error buffer
     struct tern_client_pending pending;
     struct tern_span container; // in the blob; data NULL: in the record that is in progress
+    bool is_masked;
+    struct tern_client_masked masked; // of a masked update
     struct tern_client *client;
     enum tern_result stored; // result of the store for the record in progress
     // the message before the container in the record in progress
@@ -115,6 +117,9 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
         tern_anchor_add(client, sum, trained);
     }
     tern_model_freeze(client->work.model, sum);
+    if (TERN_SECURE && outcome->is_masked) {
+        tern_secure_weigh(client, sum, buffer.count);
+    }
     TERN_TRY(read_directive(client, &buffer, outcome));
     if (TERN_CLIENT_MOMENTUM && outcome->has_velocity) {
         TERN_TRY(move_velocity(client, codec, outcome->next.decay));
@@ -173,6 +178,36 @@ static enum tern_result encode(struct tern_client *client, const struct tern_cod
                                  &outcome->container.len);
 }
 
+// Quantises and masks the sum at the end of the blob, and copies it to the record in progress if there is one.
+static enum tern_result encode_masked(struct tern_client *client, struct outcome *outcome)
+{
+    const struct tern_client_workspace *work = &client->work;
+    const size_t len = tern_secure_update_size(client, &client->task);
+    uint8_t *dst = work->blob + work->blob_size - len; // accept_task() has checked the size
+    outcome->container = (struct tern_span){dst, len};
+    TERN_TRY(tern_secure_encode(client, outcome->generation, outcome->sequence + 1, dst,
+                                &outcome->masked));
+    if (!tern_record_is_streamed(client)) {
+        return TERN_OK;
+    }
+    outcome->stored = tern_record_begin_upload(client);
+    TERN_TRY(outcome->stored);
+    outcome->stored = tern_record_append_upload(client, dst, len);
+    return outcome->stored;
+}
+
+// Removes from the message what the mask hides.
+static void hide_facts(tern_Update *message)
+{
+#if TERN_SECURE
+    message->masked = true;
+#endif
+    message->num_examples = 1;
+    message->loss = 0;
+    message->error.norm = 0;
+    message->error.maximum = 0;
+}
+
 static tern_Update make_update_message(const struct tern_client *client,
                                        const struct outcome *outcome)
 {
@@ -199,6 +234,9 @@ static tern_Update make_update_message(const struct tern_client *client,
         message.has_evaluation = client->has_held_out;
         message.evaluation = client->held_out;
     }
+    if (TERN_SECURE && outcome->is_masked) {
+        hide_facts(&message);
+    }
     return message;
 }
 
@@ -216,16 +254,25 @@ static enum tern_result encode_message(struct tern_client *client, struct outcom
     return tern_wire_encode_update(message, outcome->container, client->work.blob, room, len);
 }
 
-static enum tern_result build_update(struct tern_client *client, struct outcome *outcome)
+static enum tern_result build_container(struct tern_client *client, struct outcome *outcome)
 {
     struct tern_codec codec;
+    if (TERN_SECURE && outcome->is_masked) {
+        TERN_TRY(build_sum(client, NULL, outcome));
+        return encode_masked(client, outcome);
+    }
     TERN_TRY(tern_codec_parse(client->task.codec, &codec, NULL));
     const enum tern_feedback feedback = tern_codec_entry(codec.id)->feedback;
     outcome->has_velocity = TERN_CLIENT_MOMENTUM && feedback == TERN_FEEDBACK_MOMENTUM;
     outcome->next.filter =
         TERN_CLIENT_SHARING && feedback == TERN_FEEDBACK_FILTERED ? codec.filter : 1;
     TERN_TRY(build_sum(client, &codec, outcome));
-    TERN_TRY(encode(client, &codec, outcome));
+    return encode(client, &codec, outcome);
+}
+
+static enum tern_result build_update(struct tern_client *client, struct outcome *outcome)
+{
+    TERN_TRY(build_container(client, outcome));
     outcome->sequence++;
     const tern_Update message = make_update_message(client, outcome);
     size_t len = 0;
@@ -235,6 +282,7 @@ static enum tern_result build_update(struct tern_client *client, struct outcome 
         .sequence = outcome->sequence,
         .len = (uint32_t)len,
         .container = (uint32_t)outcome->container.len,
+        .masked = outcome->is_masked,
     };
     return TERN_OK;
 }
@@ -250,6 +298,9 @@ static enum tern_result save(struct tern_client *client, const struct outcome *o
     client->generation = outcome->generation;
     client->sequence = outcome->sequence;
     client->pending = outcome->pending;
+    if (TERN_SECURE && client->pending.masked) {
+        client->masked = outcome->masked;
+    }
     if (client->pending.len > 0 && tern_record_is_streamed(client)) {
         const struct tern_span message = {outcome->message, outcome->message_len};
         return tern_record_finish_upload(client, message);
@@ -282,19 +333,31 @@ static enum tern_result commit(struct tern_client *client, const struct outcome 
     return TERN_OK;
 }
 
-// Adds the values of the update to the residual error again, and saves the sum in the error buffer. This rounds these values
-// again, and their velocity remains zero.
+// Adds the values of the update to the residual error in client->trained again.
+static enum tern_result give_back_unsent(struct tern_client *client, const struct outcome *outcome)
+{
+    struct tern_span container = outcome->container;
+    struct tern_error_buffer residual = {TERN_ERROR_FLOAT32, client->trained,
+                                         client->work.model->coded};
+    if (TERN_SECURE && outcome->is_masked) {
+        uint8_t *packed = client->work.blob + client->work.blob_size - container.len;
+        return tern_secure_give_back(client, &outcome->masked, packed, container.len, &residual);
+    }
+    if (tern_record_is_streamed(client)) {
+        TERN_TRY(tern_record_view_container(client, container.len, &container.data));
+    }
+    return tern_container_give_back(client->work.model, container.data, container.len,
+                                    client->trained);
+}
+
+// Saves the change of an update that is not sent in the error buffer. This rounds its values again, and their velocity remains
+// zero.
 static enum tern_result save_unsent_change(struct tern_client *client, struct outcome *outcome)
 {
     if (change_is_in_buffer(client)) {
         return tern_record_reload_velocity(client);
     }
-    struct tern_span container = outcome->container;
-    if (tern_record_is_streamed(client)) {
-        TERN_TRY(tern_record_view_container(client, container.len, &container.data));
-    }
-    TERN_TRY(tern_container_give_back(client->work.model, container.data, container.len,
-                                      client->trained));
+    TERN_TRY(give_back_unsent(client, outcome));
     outcome->next.filter = 1;
     outcome->pending = client->pending; // no update is pending
     outcome->sequence--;
@@ -328,6 +391,7 @@ enum tern_result tern_phase_encode(struct tern_client *client)
         .generation = client->generation,
         .sequence = client->sequence,
         .next = {.work = client->trained, .filter = 1, .decay = 1},
+        .is_masked = TERN_SECURE && tern_secure_has_task(&client->task),
     };
     enum tern_result result = build_update(client, &outcome);
     if (result != TERN_OK) {

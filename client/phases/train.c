@@ -216,6 +216,13 @@ enum tern_result tern_phase_train(struct tern_client *client)
             TERN_PHASE_ENCODE; // the error buffer already has this round's change: train only once
         return TERN_OK;
     }
+    if (TERN_SECURE && tern_secure_has_task(&client->task) && !client->training) {
+        const char *why = NULL;
+        result = tern_secure_check_scales(client, &why);
+        if (result != TERN_OK) {
+            return tern_client_drop_task(client, result, why);
+        }
+    }
     if (TERN_HELD_OUT && client->task.evaluate && !client->base_evaluated) {
         result = evaluate_base(client);
         return result == TERN_AGAIN ? TERN_OK : result;

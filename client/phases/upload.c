@@ -74,8 +74,11 @@ static enum tern_result handle_next_assignment(struct tern_client *client,
 
 static enum tern_result settle_applied(struct tern_client *client, const tern_UpdateReply *reply)
 {
-    TERN_TRY(tern_record_save_settled(client));
     const struct tern_client_pending pending = client->pending;
+    TERN_TRY(tern_record_save_settled(client, pending.sequence, !pending.masked));
+    if (TERN_SECURE && pending.masked) {
+        client->unsettled = pending;
+    }
     client->pending.len = 0;
     client->error_reported = true; // the update contains the facts about the error buffer
     client->failures = 0;
@@ -86,16 +89,25 @@ static enum tern_result settle_applied(struct tern_client *client, const tern_Up
     return handle_next_assignment(client, reply);
 }
 
-static enum tern_result give_back(struct tern_client *client, enum tern_result reason)
+// Adds the values of the pending update to the error buffer again.
+static enum tern_result give_back_values(struct tern_client *client)
 {
     struct tern_error_buffer buffer = tern_client_error_buffer(client);
-    const struct tern_client_pending pending = client->pending;
     tern_Update message;
     struct tern_span container;
-    TERN_TRY(
-        tern_wire_decode_update(tern_client_update(client), pending.len, &message, &container));
-    TERN_TRY(tern_error_buffer_give_back(&buffer, client->work.model, container.data, container.len,
-                                         tern_client_give_back_work(client)));
+    if (TERN_SECURE && client->pending.masked) {
+        return tern_secure_give_back_pending(client);
+    }
+    TERN_TRY(tern_wire_decode_update(tern_client_update(client), client->pending.len, &message,
+                                     &container));
+    return tern_error_buffer_give_back(&buffer, client->work.model, container.data, container.len,
+                                       tern_client_give_back_work(client));
+}
+
+static enum tern_result give_back(struct tern_client *client, enum tern_result reason)
+{
+    const struct tern_client_pending pending = client->pending;
+    TERN_TRY(give_back_values(client));
     client->pending.len = 0;
     reset_progress(client, false);
     TERN_TRY(tern_record_save_upload(client));

@@ -44,6 +44,7 @@ static const char *const names[TERN_RECORD_COUNT] = {
     [TERN_RECORD_UPLOAD] = "upload",     [TERN_RECORD_SETTLED] = "settled",
     [TERN_RECORD_METER] = "meter",       [TERN_RECORD_MODEL] = "model",
     [TERN_RECORD_SCALING] = "scaling",   [TERN_RECORD_ANCHOR] = "anchor",
+    [TERN_RECORD_SECURE] = "secure",
 };
 
 // --- Saving

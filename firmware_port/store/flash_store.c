@@ -9,8 +9,9 @@
 // The order of the slots on the chip. Records that grow with the model come last, so that a program for a larger model still
 // finds the identity and the meter.
 static const uint8_t layout[] = {
-    TERN_RECORD_IDENTITY, TERN_RECORD_SETTLED, TERN_RECORD_METER,   TERN_RECORD_REPLICA,
-    TERN_RECORD_UPLOAD,   TERN_RECORD_MODEL,   TERN_RECORD_SCALING, TERN_RECORD_ANCHOR,
+    TERN_RECORD_IDENTITY, TERN_RECORD_SETTLED, TERN_RECORD_METER,
+    TERN_RECORD_REPLICA,  TERN_RECORD_UPLOAD,  TERN_RECORD_MODEL,
+    TERN_RECORD_SCALING,  TERN_RECORD_ANCHOR,  TERN_RECORD_SECURE,
 };
 
 // The header before each copy of a record, in the device's byte order.

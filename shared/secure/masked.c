@@ -260,14 +260,35 @@ enum tern_result tern_masked_quantise(const struct tern_model *model,
     return TERN_OK;
 }
 
+static float limited(float value)
+{
+    return value > FLT_MAX ? FLT_MAX : value < -FLT_MAX ? -FLT_MAX : value;
+}
+
 void tern_masked_give_back(const struct tern_model *model, const struct tern_secure_round *round,
-                           const uint8_t *packed, float *work)
+                           const uint8_t *packed, struct tern_error_buffer *buffer)
 {
     const struct tern_masked_shape shape = tern_masked_shape_of(model, round);
     struct sent_walk walk;
     start_walk(&walk, model, round);
-    for (uint32_t i = 0; next_sent(&walk); i++) {
-        work[walk.index] += walk.scale * (float)tern_masked_value(&shape, packed, i);
+    uint32_t order = 0;
+    bool more = next_sent(&walk);
+    for (uint32_t first = 0; first < buffer->count; first += TERN_ERROR_BLOCK) {
+        const uint32_t left = buffer->count - first;
+        const uint32_t count = left < TERN_ERROR_BLOCK ? left : TERN_ERROR_BLOCK;
+        float values[TERN_ERROR_BLOCK];
+        bool changes = false;
+        tern_error_storage_get(buffer->storage, buffer->bytes, first, values, count);
+        while (more && walk.index < first + count) {
+            const int32_t value = tern_masked_value(&shape, packed, order++);
+            float *e = &values[walk.index - first];
+            *e = limited(*e + walk.scale * (float)value);
+            changes = changes || value != 0;
+            more = next_sent(&walk);
+        }
+        if (changes) {
+            tern_error_storage_put(buffer->storage, values, first, buffer->bytes, count);
+        }
     }
 }
 

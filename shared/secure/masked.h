@@ -8,6 +8,7 @@
 #ifndef TERN_SECURE_MASKED_H
 #define TERN_SECURE_MASKED_H
 
+#include "error_feedback/error_buffer.h"
 #include "secure/round.h"
 #include "tensor/model.h"
 
@@ -65,9 +66,10 @@ TERN_MUST_USE enum tern_result tern_masked_quantise(const struct tern_model *mod
                                                     const struct tern_masked_training *training,
                                                     float *work, uint8_t *packed);
 
-// Adds the quantised values of an unmasked packed vector to work[0..model->count) again: work[i] + scale * q.
+// Adds the quantised values of an unmasked packed vector to the error buffer again: e[i] + scale * q, limited to the largest
+// float32 and rounded to the storage. Blocks of the storage without such a value keep their bytes. buffer->count: model->coded.
 void tern_masked_give_back(const struct tern_model *model, const struct tern_secure_round *round,
-                           const uint8_t *packed, float *work);
+                           const uint8_t *packed, struct tern_error_buffer *buffer);
 
 // --- Masks
 

@@ -12,7 +12,7 @@
 #define UPDATE_LEN_AT 24
 #define STORAGE_AT 32
 #define ROOM_AT 40
-#define HEAD 44
+#define HEAD 48
 
 // Behind the head, what nobody reads, and the update.
 static size_t buffer_at(const struct fake_record *record)

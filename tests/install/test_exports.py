@@ -33,7 +33,7 @@ def test():
         dynamic = run("readelf", "-dW", library)
         check("soname: [libtern-client.so.0]" in dynamic, dynamic)
         needed = set(re.findall(r"NEEDED.*\[(\w+)", dynamic))
-        check(needed <= {"libcurl", "libc", "libm", "ld"}, f"the library needs {needed}")
+        check(needed <= {"libcurl", "libmbedcrypto", "libc", "libm", "ld"}, f"the library needs {needed}")
 
 
 main(test)

@@ -168,7 +168,8 @@ CASE_WITH(give_back_returns_what_was_quantised, start, NULL)
     draw_work(work);
     memcpy(before, work, sizeof before);
     quantise(work, packed);
-    tern_masked_give_back(&model, &round_facts, packed, work);
+    struct tern_error_buffer buffer = {TERN_ERROR_FLOAT32, work, model.coded};
+    tern_masked_give_back(&model, &round_facts, packed, &buffer);
     for (uint32_t i = 0; i < model.count; i++) {
         assert_true(fabsf(work[i] - before[i]) <=
                     FLT_EPSILON * 4); // one rounding of values below 4

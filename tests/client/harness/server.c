@@ -240,6 +240,9 @@ static void instruct(struct fake_server *server, tern_CheckinReply *reply, uint3
     } else {
         give_task(server, reply, held);
     }
+    if (server->adapt != NULL) {
+        server->adapt(server, reply);
+    }
 }
 
 // --- Requests
@@ -420,6 +423,10 @@ static void accept_update(struct fake_server *server, uint32_t round, uint32_t s
     accepted->round = round;
     accepted->sequence = sequence;
     tern_sha256(request->body, request->body_len, accepted->sha256);
+    if (server->last_update.masked) {
+        server->take_masked(server, round, container);
+        return;
+    }
     assert_int_equal(tern_container_accumulate(server->model, container.data, container.len, 1.0f,
                                                server->applied),
                      TERN_OK);

@@ -95,6 +95,10 @@ struct fake_server {
     bool other_column_names;         // of all answers to check-ins
     struct fake_download scaling;    // len > 0: that clients must have before a task
     bool strips;                     // the last update came without its indices
+    // Changes each instruction before it is sent; NULL: nothing changes.
+    void (*adapt)(struct fake_server *server, tern_CheckinReply *reply);
+    // Takes an accepted masked update, which then counts only by fake_server_commit().
+    void (*take_masked)(struct fake_server *server, uint32_t round, struct tern_span packed);
 
     // What it was told.
     tern_CheckinRequest last_checkin;
