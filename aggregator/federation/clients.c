@@ -4,6 +4,7 @@
 #include "rounds/reliability.h"
 #include "rounds/selection.h"
 #include "util/bytes.h"
+#include "util/crc32c.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,15 +115,46 @@ static enum tern_result load_evaluations(struct tern_federation *federation)
     return tern_db_end(rows);
 }
 
+// Returns a checksum of the schedule without its time.
+static uint32_t sum_schedule(const struct tern_db_schedule *row)
+{
+    const uint64_t numbers[] = {row->local_steps, row->bytes, row->least_bytes};
+    uint32_t sum = tern_crc32c(1, numbers, sizeof numbers);
+    sum = tern_crc32c(sum, row->reason, strlen(row->reason) + 1);
+    sum = tern_crc32c(sum, row->codec, strlen(row->codec) + 1);
+    return tern_crc32c(sum, row->policy, strlen(row->policy) + 1);
+}
+
+static void note_schedule(struct client *client, const struct tern_db_schedule *row)
+{
+    client->least_bytes = row->least_bytes;
+    client->round_bytes = row->bytes;
+    client->schedule = sum_schedule(row);
+}
+
+// Most tasks repeat the client's schedule, so that nothing is written.
+enum tern_result tern_clients_store_schedule(struct tern_federation *federation,
+                                             const struct tern_db_schedule *row)
+{
+    struct client *client = client_of(federation, row->client);
+    if (client->schedule == sum_schedule(row)) {
+        return TERN_OK;
+    }
+    note_schedule(client, row);
+    return tern_db_schedule_put(federation->db, row);
+}
+
 static enum tern_result load_schedules(struct tern_federation *federation)
 {
     struct tern_db_schedule row;
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        federation->clients.list[i].schedule = 0; // the stored row of a failed transaction is gone
+    }
     struct tern_db_rows *rows = tern_db_schedules(federation->db);
     while (tern_db_next(rows, &row)) {
         struct client *client = client_of(federation, row.client);
         if (client != NULL) {
-            client->least_bytes = row.least_bytes;
-            client->round_bytes = row.bytes;
+            note_schedule(client, &row);
         }
     }
     return tern_db_end(rows);

@@ -462,10 +462,8 @@ static enum tern_result assign_steps(struct tern_federation *federation, struct 
         tern_codec_format(&plan.codec, member->codec);
         memcpy(row.codec, member->codec, sizeof member->codec);
     }
-    client->least_bytes = row.least_bytes;
-    client->round_bytes = row.bytes;
     tern_round_assign_task(member, row.local_steps, now);
-    TERN_TRY(tern_db_schedule_put(federation->db, &row));
+    TERN_TRY(tern_clients_store_schedule(federation, &row));
     return tern_members_store(federation, member);
 }
 

@@ -748,12 +748,10 @@ struct tern_db_meter {
     struct tern_bytes down;
     uint64_t exchanges;
 };
-// Adds to the row (client, round, purpose). When the round's rows were dropped, only the sums grow.
+// Adds to the row (client, round) and to all sums. When the round's rows were dropped, only the sums grow.
 TERN_MUST_USE enum tern_result tern_db_meter_add(struct tern_db *db,
                                                  const struct tern_db_meter *meter);
-// Lists all rows of the meter by round, client and purpose.
-struct tern_db_rows *tern_db_meters(struct tern_db *db);
-// Sums over the rows (client, round, any purpose), with purpose 0. Zeros without rows.
+// Reads the row (client, round), with purpose 0. Zeros without a row.
 TERN_MUST_USE enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t round,
                                                 struct tern_db_meter *out);
 

@@ -91,21 +91,22 @@ enum tern_result tern_db_meter_add(struct tern_db *db, const struct tern_db_mete
     return add_to_sums(db, meter);
 }
 
-struct tern_db_rows *tern_db_meters(struct tern_db *db)
-{
-    return tern_table_list(db, METER, "ORDER BY round, client, purpose", NULL);
-}
-
 enum tern_result tern_db_meter_of(struct tern_db *db, uint64_t client, uint32_t round,
                                   struct tern_db_meter *out)
 {
-    struct tern_query query = tern_table_sums(
-        db, METER, NULL, "FROM meter WHERE round = ? AND client = ?", TERN_BIND(round, client));
-    TERN_TRY(tern_table_one(&query, METER, out));
-    out->client = client;
-    out->round = round;
-    return TERN_OK;
+    *out = (struct tern_db_meter){.client = client, .round = round};
+    return tern_db_may_miss(
+        tern_table_get(db, METER, "WHERE round = ? AND client = ?", TERN_BIND(round, client), out));
 }
+
+// Columns of a sum over any of the tables of byte counts.
+static const struct tern_column sum_columns[] = {
+    TERN_TABLE_COLUMN(tern_db_meter, ENUM, purpose, purpose, KEY, , )
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_meter, __VA_ARGS__)
+#include "store/tables/meter.def"
+};
+static const struct tern_table sums = {"meter", sum_columns,
+                                       sizeof sum_columns / sizeof sum_columns[0]};
 
 struct tern_db_rows *tern_db_meter_sums(struct tern_db *db, enum tern_db_meter_group group)
 {
@@ -118,13 +119,13 @@ struct tern_db_rows *tern_db_meter_sums(struct tern_db *db, enum tern_db_meter_g
                                  " GROUP BY client ORDER BY client",
         [TERN_METER_BY_ROUND] = "FROM round_totals WHERE up_wire + down_wire > 0"
                                 " GROUP BY round ORDER BY round"};
-    return tern_table_rows(tern_table_sums(db, METER, columns[group], tails[group], NULL), METER);
+    return tern_table_rows(tern_table_sums(db, &sums, columns[group], tails[group], NULL), &sums);
 }
 
 static enum tern_result sum_of(struct tern_db *db, const char *tail, struct tern_db_meter *out)
 {
-    struct tern_query query = tern_table_sums(db, METER, NULL, tail, NULL);
-    return tern_table_one(&query, METER, out);
+    struct tern_query query = tern_table_sums(db, &sums, NULL, tail, NULL);
+    return tern_table_one(&query, &sums, out);
 }
 
 enum tern_result tern_db_meter_training(struct tern_db *db, struct tern_db_meter *all,

@@ -325,7 +325,7 @@ static const char *const drops_of_round[] = {
     "DELETE FROM metrics WHERE (version, name, client) IN (SELECT version, name, client FROM "
     "metrics"
     " WHERE version <= (SELECT base_version FROM rounds WHERE round = ?1) LIMIT " ROWS_AT_ONCE ")",
-    "DELETE FROM meter WHERE (round, client, purpose) IN (SELECT round, client, purpose FROM meter"
+    "DELETE FROM meter WHERE (round, client) IN (SELECT round, client FROM meter"
     " WHERE round = ?1 AND NOT " IS_LAST("meter") " LIMIT " ROWS_AT_ONCE ")",
     "DELETE FROM assignments WHERE (round, client) IN (SELECT round, client FROM assignments"
     " WHERE round = ?1 AND NOT " IS_LAST("assignments") " LIMIT " ROWS_AT_ONCE ")",

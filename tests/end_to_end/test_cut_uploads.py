@@ -35,9 +35,9 @@ def measured(proxy, step):
             UPDATE + 4_000 + (proxy.cuts - cuts) * WASTE + (proxy.connections - connections) * BESIDE)
 
 
-def metered(aggregator, where):
+def metered(aggregator, where, table="meter"):
     with sqlite3.connect(f"file:{aggregator.state}/tern.db?mode=ro", uri=True) as database:
-        return database.execute(f"select sum(up_tls), sum(up_payload) from meter where {where}").fetchone()
+        return database.execute(f"select sum(up_tls), sum(up_payload) from {table} where {where}").fetchone()
 
 
 def test():
@@ -63,7 +63,7 @@ def test():
             time.sleep(0.01)
         aggregator.kill(signal.SIGTERM)
         whole, payload = metered(aggregator, "client = 1")
-        uploads, _ = metered(aggregator, f"client = 1 and purpose = {UPLOAD}")
+        uploads, _ = metered(aggregator, f"trains = 1 and purpose = {UPLOAD}", "purpose_totals")
         everybody, _ = metered(aggregator, "true")
         check(everybody == proxy.passed, f"{proxy.passed} bytes went up, {everybody} were metered")
         check(everybody - whole < BESIDE, f"{everybody - whole} bytes are counted for nobody")

@@ -100,6 +100,32 @@ TEST(test_a_straggler_does_not_hold_the_round)
     assert_int_equal(task_of(clients[2]).round, 2);
 }
 
+// A task that repeats the client's schedule writes nothing: the stored row keeps the time of its last change.
+TEST(test_an_unchanged_schedule_is_not_written_again)
+{
+    harness_start(&harness);
+    uint64_t one = enroll(&harness, false);
+    uint64_t two = enroll(&harness, false);
+    const uint64_t first_ms = test_now();
+    task_of(one);
+    for (uint32_t round = 1; round <= 3; round++) {
+        tern_Task task = task_of(one);
+        tern_Task other = task_of(two);
+        assert_int_equal(task.round, round);
+        assert_int_equal(schedule_of(one).updated_ms, first_ms);
+        assert_int_equal(report(one, &task, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+        assert_int_equal(report(two, &other, &(struct report){0.1F, 1.0F, 10, 0, 100}), 200);
+        test_advance(1000);
+        if (round == 2) {
+            harness_restart(&harness);
+        }
+    }
+    set_policy("deadline");
+    harness_restart(&harness);
+    task_of(one);
+    assert_int_equal(schedule_of(one).updated_ms, test_now());
+}
+
 // --- Adaptive, and what rounds come to
 
 // Runs rounds whose losses fall and returns each one's local steps; restarts where the bit is set.

@@ -359,7 +359,7 @@ static void read_everything(struct tern_db *db)
     }
     assert_true(is_named(tern_db_end(rows)));
     struct tern_db_meter meter;
-    rows = tern_db_meters(db);
+    rows = tern_db_meter_sums(db, TERN_METER_BY_PURPOSE);
     while (tern_db_next(rows, &meter)) {
         assert_in_range(meter.purpose, 0, TERN_PURPOSE_COUNT - 1);
     }
