@@ -26,9 +26,9 @@ struct sqlite {
     int64_t data_version;
     uint64_t log_frames;   // pages in the log at this connection's last commit
     uint64_t growth_bytes; // of the file, if the log was written back after the last commit
-    uint64_t pages;        // pages of the database when the transaction began
-    bool is_service;       // this connection is a service's, which makes the reserve
-    bool disk_was_full;    // an operation failed because the disk is full
+    uint64_t pages;     // pages of the database after this connection's last commit; 0 = not known
+    bool is_service;    // this connection is a service's, which makes the reserve
+    bool disk_was_full; // an operation failed because the disk is full
 };
 
 static sqlite3 *handle_of(const struct tern_sql *sql)
@@ -559,11 +559,6 @@ static enum tern_result count_pages(struct tern_sql *sql, uint64_t *pages)
     return tern_query_get(tern_query_read(sql, "PRAGMA page_count", NULL), pages);
 }
 
-static enum tern_result note_pages(struct tern_sql *sql)
-{
-    return count_pages(sql, &((struct sqlite *)sql)->pages);
-}
-
 // Refuses a transaction that adds pages if the disk lacks room to write the log back.
 static enum tern_result check_room(struct tern_sql *sql)
 {
@@ -575,8 +570,10 @@ static enum tern_result check_room(struct tern_sql *sql)
     const uint64_t file = size_of(sql->path);
     const uint64_t bytes = pages * PAGE_BYTES;
     const uint64_t reserve = reserve_path(sql, path) ? size_of(path) : 0;
+    const bool adds = pages > lite->pages;
     lite->growth_bytes = bytes > file ? bytes - file : 0;
-    if (pages <= lite->pages || lite->growth_bytes <= reserve || !read_disk(sql, &disk) ||
+    lite->pages = pages;
+    if (!adds || lite->growth_bytes <= reserve || !read_disk(sql, &disk) ||
         2 * lite->growth_bytes <= free_of(&disk) + reserve) {
         return TERN_OK;
     }
@@ -1246,7 +1243,8 @@ static enum tern_result begin(struct tern_sql *sql, enum tern_sql_begin kind)
     }
     free_reserve_if_full(sql);
     TERN_TRY(run_kept(sql, "BEGIN IMMEDIATE"));
-    const enum tern_result result = note_pages(sql);
+    struct sqlite *lite = (struct sqlite *)sql;
+    const enum tern_result result = lite->pages == 0 ? count_pages(sql, &lite->pages) : TERN_OK;
     if (result != TERN_OK) {
         give_up_transaction(sql);
     }
@@ -1272,6 +1270,7 @@ static void rollback(struct tern_sql *sql)
     if (state(sql) != TERN_SQL_IDLE) {
         give_up_transaction(sql);
     }
+    ((struct sqlite *)sql)->pages = 0;
     recover_from_full_disk(sql);
 }
 

@@ -788,7 +788,7 @@ struct tern_db_client_total {
     struct tern_bytes down;
     uint64_t exchanges;
 };
-// In client order from `first` on: clients that were invited or sent bytes, and client 0, which stands for peers that never
+// In client order from `first` on: clients whose bytes were stored, and client 0, which stands for peers that never
 // authenticated.
 struct tern_db_rows *tern_db_client_totals_from(struct tern_db *db, uint64_t first);
 

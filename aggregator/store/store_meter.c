@@ -137,18 +137,33 @@ enum tern_result tern_db_meter_training(struct tern_db *db, struct tern_db_meter
 
 // --- Totals
 
+// The commit of a round adds its assignments to the sums (store_rounds.c). Until then, readers add them.
+#define BYTES                                                                                      \
+    " up_payload, up_http, up_tls, up_wire, down_payload, down_http, down_tls, down_wire,"         \
+    " exchanges "
+#define UNCOUNTED " FROM assignments WHERE round > (SELECT counted_round FROM totals)"
+
 struct tern_db_rows *tern_db_round_totals_after(struct tern_db *db, uint32_t after)
 {
-    return tern_table_list(db, &tern_table_round_totals,
-                           "WHERE trains = 1 AND round > ? AND participants + "
-                           "up_wire + down_wire > 0 ORDER BY round",
-                           TERN_BIND(after));
+    static const char text[] =
+        "SELECT sums.round, trains, sums.participants + coalesce(recent.participants, 0)," BYTES
+        "FROM round_totals AS sums LEFT JOIN (SELECT round, count(*) AS participants" UNCOUNTED
+        " AND state = 2 GROUP BY round) AS recent ON recent.round = sums.round"
+        " WHERE trains = 1 AND sums.round > ? AND sums.participants"
+        " + coalesce(recent.participants, 0) + up_wire + down_wire > 0 ORDER BY sums.round";
+    return tern_table_rows(tern_db_read(db, text, TERN_BIND(after)), &tern_table_round_totals);
 }
 
 struct tern_db_rows *tern_db_client_totals_from(struct tern_db *db, uint64_t first)
 {
-    return tern_table_list(db, &tern_table_client_totals, "WHERE client >= ? ORDER BY client",
-                           TERN_BIND(first));
+    static const char text[] =
+        "SELECT sums.client, sums.invited + coalesce(recent.invited, 0),"
+        " sums.reported + coalesce(recent.reported, 0)," BYTES
+        "FROM client_totals AS sums LEFT JOIN (SELECT client, count(*) AS invited,"
+        " sum(CASE state WHEN 2 THEN 1 ELSE 0 END) AS reported" UNCOUNTED
+        " GROUP BY client) AS recent ON recent.client = sums.client"
+        " WHERE sums.client >= ? ORDER BY sums.client";
+    return tern_table_rows(tern_db_read(db, text, TERN_BIND(first)), &tern_table_client_totals);
 }
 
 static_assert(TERN_ROUND_OPEN == 0, "counts.def says so");

@@ -10,8 +10,58 @@ static_assert(TERN_ROUND_COMMITTED == 1,
               "SQL of tern_db_round_put() and tern_db_round_committed() has 1 for COMMITTED");
 static_assert(TERN_ASSIGNMENT_REPORTED == 2, "SQL of store_assignment() has 2 for REPORTED");
 
+// --- Sums over history
+//
+// The commit of a round adds its assignments and updates to the sums, by one statement for each table: counting them one by one
+// would write the sums' rows in each transaction. What comes for a round that was counted is counted at once.
+
+// Statements with the number of a committed round that was not counted yet.
+static const char *const counts_of_round[] = {
+    "INSERT INTO client_totals (client, invited, reported)"
+    " SELECT client, 1, CASE state WHEN 2 THEN 1 ELSE 0 END FROM assignments WHERE round = ?"
+    " ON CONFLICT (client) DO UPDATE SET invited = client_totals.invited + excluded.invited,"
+    " reported = client_totals.reported + excluded.reported",
+    "INSERT INTO round_totals (round, trains, participants)"
+    " SELECT round, 1, count(*) FROM assignments WHERE round = ? AND state = 2 GROUP BY round"
+    " ON CONFLICT (round, trains) DO UPDATE SET"
+    " participants = round_totals.participants + excluded.participants",
+    "UPDATE totals SET counted_round = ?1, participants = participants"
+    " + (SELECT count(*) FROM assignments WHERE round = ?1 AND state = 2),"
+    " updates = updates + (SELECT count(*) FROM updates WHERE id > counted_update),"
+    " update_bytes = update_bytes"
+    " + (SELECT " TERN_SUM_OF("body_len") " FROM updates WHERE id > counted_update),"
+                                          " counted_update = coalesce((SELECT max(id) FROM updates "
+                                          "WHERE id > counted_update), counted_update)",
+};
+
+static enum tern_result is_counted(struct tern_db *db, uint32_t round, bool *counted)
+{
+    tern_db_refresh(db);
+    if (!db->knows_counted) {
+        TERN_TRY(tern_query_get_u32(tern_db_read(db, "SELECT counted_round FROM totals", NULL),
+                                    &db->counted));
+        db->knows_counted = true;
+    }
+    *counted = round <= db->counted;
+    return TERN_OK;
+}
+
+static enum tern_result count_round(struct tern_db *db, uint32_t round)
+{
+    bool counted = false;
+    TERN_TRY(is_counted(db, round, &counted));
+    for (size_t i = 0; !counted && i < sizeof counts_of_round / sizeof counts_of_round[0]; i++) {
+        TERN_TRY(tern_query_post(tern_db_write(db, counts_of_round[i], TERN_BIND(round))));
+    }
+    db->counted = counted ? db->counted : round;
+    return TERN_OK;
+}
+
+// --- Rounds
+
 enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_round *round)
 {
+    TERN_TRY(round->state == TERN_ROUND_COMMITTED ? count_round(db, round->round) : TERN_OK);
     enum tern_result result = tern_table_put_where(db, &tern_table_rounds, round,
                                                    "WHERE rounds.state <> 1 OR excluded.state = 1");
     return result == TERN_ERR_NOT_FOUND ? TERN_ERR_CONFLICT : result;
@@ -57,6 +107,11 @@ static enum tern_result count_client(struct tern_db *db, uint64_t client, uint32
 static enum tern_result count_report(struct tern_db *db, uint32_t round, uint64_t client)
 {
     const struct tern_db_round_total row = {.round = round, .trains = true, .participants = 1};
+    bool counted = false;
+    TERN_TRY(is_counted(db, round, &counted));
+    if (!counted) {
+        return TERN_OK;
+    }
     TERN_TRY(count_client(db, client, 0, 1));
     TERN_TRY(tern_table_put(db, &tern_table_round_totals, &row));
     return tern_table_put(db, TOTALS, &(struct tern_totals_row){.id = 1, .participants = 1});
@@ -66,8 +121,10 @@ static enum tern_result store_assignment(struct tern_db *db, const struct tern_d
                                          const enum tern_db_assignment_state *before)
 {
     if (before == NULL) {
+        bool counted = false;
+        TERN_TRY(is_counted(db, row->round, &counted));
         TERN_TRY(tern_table_add(db, &tern_table_assignments, row));
-        return count_client(db, row->client, 1, 0);
+        return counted ? count_client(db, row->client, 1, 0) : TERN_OK;
     }
     return tern_table_update(db, &tern_table_assignments, row,
                              *before == TERN_ASSIGNMENT_REPORTED ? ""
@@ -123,11 +180,8 @@ enum tern_result tern_db_update_put(struct tern_db *db, const struct tern_db_upd
     struct tern_db_update row = *update;
     TERN_TRY(next_update_id(db, &row.id));
     const struct tern_body_row body = {row.id, {update->body, update->body_len}};
-    const struct tern_totals_row count = {
-        .id = 1, .updates = 1, .update_bodies = 1, .update_bytes = update->body_len};
     TERN_TRY(tern_table_add(db, &tern_table_updates, &row));
-    TERN_TRY(tern_table_add(db, &tern_table_update_bodies, &body));
-    return tern_table_put(db, TOTALS, &count);
+    return tern_table_add(db, &tern_table_update_bodies, &body);
 }
 
 enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round, uint64_t client,
@@ -219,7 +273,12 @@ enum tern_result tern_db_update_show(struct tern_db *db, uint32_t round, uint64_
 
 enum tern_result tern_db_received_bytes(struct tern_db *db, uint64_t *bytes)
 {
-    return tern_query_get(tern_db_read(db, "SELECT update_bytes FROM totals", NULL), bytes);
+    return tern_query_get(tern_db_read(db,
+                                       "SELECT update_bytes + (SELECT " TERN_SUM_OF(
+                                           "body_len") " FROM updates"
+                                                       " WHERE id > counted_update) FROM totals",
+                                       NULL),
+                          bytes);
 }
 
 static enum tern_result rounds_pruned(struct tern_db *db, uint32_t *last)

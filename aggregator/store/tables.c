@@ -1199,7 +1199,7 @@ static const char indexes[] =
     "CREATE INDEX replicas_suspect ON replicas (version) WHERE suspect = 1;";
 
 // Sums over history are kept up to date as rows are written, so that nobody counts rows that only become more. Triggers do
-// that for rows that change a few times in a round. Updates and exchanges are added once in a transaction (store.c), because
+// that for rows that change a few times in a round. The commit of a round adds its updates (store_rounds.c), because
 // a statement with a trigger costs three times as much: SQLite copies each page that it changes. A round's states are those
 // of store.h.
 static_assert(TERN_ROUND_COMMITTED == 1, "SQL of the triggers has 1 for COMMITTED");
@@ -1221,8 +1221,6 @@ static const struct {
                                           "OLD.applied,"
                                           " updates_scaled_down = updates_scaled_down + "
                                           "NEW.scaled_down - OLD.scaled_down"},
-    {"totals_of_dropped_bodies", "DELETE ON update_bodies",
-     "UPDATE totals SET update_bodies = update_bodies - 1"},
     {"totals_of_new_downloads", "INSERT ON downloads",
      "UPDATE totals SET downloads = downloads + 1"},
     {"totals_of_dropped_downloads", "DELETE ON downloads",

@@ -103,6 +103,8 @@ struct tern_db {
     bool is_current;
     bool knows_dropped;    // `dropped` was read
     uint32_t dropped;      // the last round whose rows were dropped
+    bool knows_counted;    // `counted` was read
+    uint32_t counted;      // the last round whose assignments the sums have
     bool knows_evaluators; // `evaluators` were read
     uint64_t *evaluators;  // their ids, ascending
     size_t evaluator_count;

@@ -158,6 +158,56 @@ TEST(sums_over_history_tell_who_trains)
     assert_ok(f, tern_db_end(rows));
 }
 
+static void expect_sums(struct fixture *f, uint64_t participants, uint32_t in_round_1,
+                        uint32_t invited, uint32_t reported)
+{
+    struct tern_db_counts counts;
+    struct tern_db_round_total round;
+    struct tern_db_client_total client;
+    assert_ok(f, tern_db_counts(f->db, 0, &counts));
+    assert_int_equal(counts.participants, participants);
+    struct tern_db_rows *rows = tern_db_round_totals_after(f->db, 0);
+    assert_true(tern_db_next(rows, &round));
+    assert_ok(f, tern_db_end(rows));
+    assert_int_equal(round.participants, in_round_1);
+    rows = tern_db_client_totals_from(f->db, 1);
+    assert_true(tern_db_next(rows, &client));
+    assert_ok(f, tern_db_end(rows));
+    assert_int_equal(client.invited, invited);
+    assert_int_equal(client.reported, reported);
+}
+
+// The commit adds the round to the sums; until then, and of what comes later, they are the same.
+TEST(a_commit_adds_its_round_to_the_sums_once)
+{
+    struct fixture *f = *state;
+    const struct tern_db_round round = {.round = 1, .state = TERN_ROUND_COMMITTED};
+    make_history(f);
+    expect_sums(f, 1, 1, 2, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(f, tern_db_begin(f->db));
+        assert_ok(f, tern_db_round_put(f->db, &round));
+        assert_ok(f, tern_db_commit(f->db));
+        expect_sums(f, 1, 1, 2, 1);
+        fixture_reopen(f);
+    }
+    put_assignment(f, 1, 2, TERN_ASSIGNMENT_TASKED); // of the committed round
+    put_assignment(f, 1, 2, TERN_ASSIGNMENT_REPORTED);
+    expect_sums(f, 2, 2, 2, 1);
+    put_assignment(f, 2, 1, TERN_ASSIGNMENT_REPORTED);
+    expect_sums(f, 3, 2, 2, 2);
+    assert_ok(f, tern_db_begin(f->db)); // a commit that fails adds nothing
+    assert_ok(f, tern_db_round_put(
+                     f->db, &(struct tern_db_round){.round = 2, .state = TERN_ROUND_COMMITTED}));
+    tern_db_rollback(f->db);
+    expect_sums(f, 3, 2, 2, 2);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_round_put(
+                     f->db, &(struct tern_db_round){.round = 2, .state = TERN_ROUND_COMMITTED}));
+    assert_ok(f, tern_db_commit(f->db));
+    expect_sums(f, 3, 2, 2, 2);
+}
+
 TEST(sums_over_history_tell_of_each_client)
 {
     struct fixture *f = *state;
