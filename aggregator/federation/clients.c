@@ -4,7 +4,6 @@
 #include "rounds/reliability.h"
 #include "rounds/selection.h"
 #include "util/bytes.h"
-#include "util/crc32c.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,35 +114,6 @@ static enum tern_result load_evaluations(struct tern_federation *federation)
     return tern_db_end(rows);
 }
 
-// Returns a checksum of the schedule without its time.
-static uint32_t sum_schedule(const struct tern_db_schedule *row)
-{
-    const uint64_t numbers[] = {row->local_steps, row->bytes, row->least_bytes};
-    uint32_t sum = tern_crc32c(1, numbers, sizeof numbers);
-    sum = tern_crc32c(sum, row->reason, strlen(row->reason) + 1);
-    sum = tern_crc32c(sum, row->codec, strlen(row->codec) + 1);
-    return tern_crc32c(sum, row->policy, strlen(row->policy) + 1);
-}
-
-static void note_schedule(struct client *client, const struct tern_db_schedule *row)
-{
-    client->least_bytes = row->least_bytes;
-    client->round_bytes = row->bytes;
-    client->schedule = sum_schedule(row);
-}
-
-// Most tasks repeat the client's schedule, so that nothing is written.
-enum tern_result tern_clients_store_schedule(struct tern_federation *federation,
-                                             const struct tern_db_schedule *row)
-{
-    struct client *client = client_of(federation, row->client);
-    if (client->schedule == sum_schedule(row)) {
-        return TERN_OK;
-    }
-    note_schedule(client, row);
-    return tern_db_schedule_put(federation->db, row);
-}
-
 static enum tern_result load_schedules(struct tern_federation *federation)
 {
     struct tern_db_schedule row;
@@ -154,7 +124,8 @@ static enum tern_result load_schedules(struct tern_federation *federation)
     while (tern_db_next(rows, &row)) {
         struct client *client = client_of(federation, row.client);
         if (client != NULL) {
-            note_schedule(client, &row);
+            client->least_bytes = row.least_bytes;
+            client->round_bytes = row.bytes;
         }
     }
     return tern_db_end(rows);

@@ -16,9 +16,6 @@
 TERN_MUST_USE enum tern_result tern_clients_load(struct tern_federation *federation);
 // Writes a client's row. After an error the row no longer counts as newer than the store's.
 TERN_MUST_USE enum tern_result tern_clients_store(struct tern_federation *federation, uint64_t id);
-// Writes a client's schedule unless the stored one differs in its time only.
-TERN_MUST_USE enum tern_result tern_clients_store_schedule(struct tern_federation *federation,
-                                                           const struct tern_db_schedule *row);
 
 // --- Which clients may be selected
 

@@ -64,7 +64,7 @@ struct client {
     uint32_t requested[TERN_LAST_evaluated + 1];
     uint64_t round_bytes; // bytes that the client's schedule expects a round to take
     uint64_t least_bytes; // the fewest bytes that a round can take for this client
-    uint32_t schedule;    // checksum of the stored schedule, without its time; 0 = none is stored
+    uint32_t schedule;    // checksum of the stored schedule without its time; 0 = not known
     struct reported_update reported;
     struct tern_error_suspicion suspicion; // suspected anomaly of the client's error buffer
     // When the check-in became overdue: rounds do not count on the client; 0 = not overdue.

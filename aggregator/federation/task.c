@@ -8,6 +8,7 @@
 #include "merge/merge.h"
 #include "meter/meter.h"
 #include "rounds/machine.h"
+#include "util/crc32c.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -437,6 +438,24 @@ static enum tern_result count_try(struct tern_federation *federation, struct ter
     return tern_reliability_count_missed(federation, member->client);
 }
 
+// Most tasks repeat the client's schedule. Then nothing is written, and the stored row keeps its time.
+static enum tern_result store_schedule(struct tern_federation *federation, struct client *client,
+                                       const struct tern_db_schedule *row)
+{
+    const uint64_t numbers[] = {row->local_steps, row->bytes, row->least_bytes};
+    uint32_t sum = tern_crc32c(1, numbers, sizeof numbers);
+    sum = tern_crc32c(sum, row->reason, strlen(row->reason) + 1);
+    sum = tern_crc32c(sum, row->codec, strlen(row->codec) + 1);
+    sum = tern_crc32c(sum, row->policy, strlen(row->policy) + 1);
+    client->least_bytes = row->least_bytes;
+    client->round_bytes = row->bytes;
+    if (client->schedule == sum) {
+        return TERN_OK;
+    }
+    client->schedule = sum;
+    return tern_db_schedule_put(federation->db, row);
+}
+
 // Decides the member's local steps and codec when the member first fetches its task, and stores both with the reason. A
 // repeated task has the same steps and codec, and counts as another try.
 static enum tern_result assign_steps(struct tern_federation *federation, struct tern_member *member,
@@ -463,7 +482,7 @@ static enum tern_result assign_steps(struct tern_federation *federation, struct 
         memcpy(row.codec, member->codec, sizeof member->codec);
     }
     tern_round_assign_task(member, row.local_steps, now);
-    TERN_TRY(tern_clients_store_schedule(federation, &row));
+    TERN_TRY(store_schedule(federation, client, &row));
     return tern_members_store(federation, member);
 }
 

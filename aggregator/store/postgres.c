@@ -1792,8 +1792,10 @@ static enum tern_result fill_new(struct postgres *pg, tern_sql_filler fill, void
     return tern_sql_commit(sql);
 }
 
-static enum tern_result create(const char *path, tern_sql_filler fill, void *ctx, char why[256])
+static enum tern_result create(const char *path, uint64_t values, tern_sql_filler fill, void *ctx,
+                               char why[256])
 {
+    (void)values;
     struct postgres *pg = NULL;
     TERN_TRY(connect_to_server(path, false, &pg, why));
     const enum tern_result result = fill_new(pg, fill, ctx);

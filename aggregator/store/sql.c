@@ -58,11 +58,12 @@ static enum tern_result driver_of(const char *path, const struct tern_sql_driver
 #endif
 }
 
-enum tern_result tern_sql_create(const char *path, tern_sql_filler fill, void *ctx, char why[256])
+enum tern_result tern_sql_create(const char *path, uint64_t values, tern_sql_filler fill, void *ctx,
+                                 char why[256])
 {
     const struct tern_sql_driver *driver;
     TERN_TRY(driver_of(path, &driver, why));
-    return driver->create(path, fill, ctx, why);
+    return driver->create(path, values, fill, ctx, why);
 }
 
 enum tern_result tern_sql_open(const char *path, unsigned flags, struct tern_sql **out,

