@@ -753,6 +753,7 @@ def prune_drops_old_updates_only():
     with sqlite3.connect(state.path / "tern.db") as db:
         db.execute("CREATE TABLE much AS SELECT zeroblob(100000)")
         db.execute("DROP TABLE much")
+    db.close()
     compacted = state.json("compact")
     assert compacted["before_bytes"] >= compacted["after_bytes"] + 100000
     assert compacted["after_bytes"] == (state.path / "tern.db").stat().st_size <= before + 8192
