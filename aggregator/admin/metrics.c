@@ -228,6 +228,10 @@ static void storage(FILE *text, const struct tern_service_facts *facts)
     real(text, "service_worked_seconds_total", "counter",
          "Time for which the service thread has worked; its rate is the thread's share.",
          (double)facts->worked_us / 1e6);
+    real(text, "service_longest_seconds", "gauge",
+         "Longest time of one batch on the service thread, over the last one to two minutes. Other "
+         "requests wait as long.",
+         (double)facts->longest_us / 1e6);
     const struct tern_db_round *committed = &facts->federation.committed;
     if (committed->round > 0) {
         real(text, "round_service_share", "gauge",

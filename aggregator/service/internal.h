@@ -52,6 +52,14 @@ struct work {
     enum tern_result result;
 };
 
+// The longest iterations of the service thread in the present minute and in the minute before. Initialize all members with
+// zeros.
+struct tern_longest {
+    uint64_t minute;
+    uint64_t us;
+    uint64_t us_before;
+};
+
 struct tern_service {
     // Constant, except for `limits` and `federation`, which only the service thread uses. Any thread reads the constant
     // members.
@@ -75,12 +83,13 @@ struct tern_service {
     struct tern_service_clock clock; // reading to which the times in memory and in the store refer
     bool clock_is_stored;            // false: the next batch stores `clock`
     uint64_t batch_ms;               // tern_service_monotonic() when the present batch began
-    uint64_t worked_us;    // for which the service thread has worked, in earlier iterations
-    uint64_t iteration_us; // when the present iteration began, in monotonic_us()
-    bool quiescing;        // copy of queue.quiesce
-    bool broken;           // memory differs from the store; the next batch loads the store
-    char halt_why[256];    // set before `halted`, constant afterwards; "" = none
-    uint64_t flushed_ms;   // last write of clients and meter, in tern_service_monotonic()
+    uint64_t worked_us;          // for which the service thread has worked, in earlier iterations
+    uint64_t iteration_us;       // when the present iteration began, in monotonic_us()
+    struct tern_longest longest; // iteration of the last two minutes
+    bool quiescing;              // copy of queue.quiesce
+    bool broken;                 // memory differs from the store; the next batch loads the store
+    char halt_why[256];          // set before `halted`, constant afterwards; "" = none
+    uint64_t flushed_ms;         // last write of clients and meter, in tern_service_monotonic()
 
     // Counters, which the listeners' threads increase, too.
     atomic_uint_least64_t unauthorized;
@@ -133,6 +142,11 @@ TERN_MUST_USE enum tern_result tern_metering_flush(struct tern_metering *meterin
 
 // Drops the flushed rows after a commit; otherwise the next flush writes these rows.
 void tern_metering_end_flush(struct tern_metering *metering, bool committed);
+
+// --- The longest iteration (facts.c)
+
+// Adds an iteration of so many microseconds. Returns the longest one of the two minutes.
+uint64_t tern_longest_add(struct tern_longest *longest, uint64_t now_us, uint64_t us);
 
 // --- Facts for any thread (facts.c)
 

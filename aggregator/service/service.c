@@ -94,6 +94,13 @@ static uint64_t worked_us(const struct tern_service *service)
     return service->worked_us + (monotonic_us() - service->iteration_us);
 }
 
+static void measure_iteration(struct tern_service *service)
+{
+    const uint64_t now_us = monotonic_us();
+    service->counters.longest_us =
+        tern_longest_add(&service->longest, now_us, now_us - service->iteration_us);
+}
+
 // --- Work of other threads
 
 enum tern_result tern_service_run_work(struct tern_service *service, tern_service_work work,
@@ -522,6 +529,7 @@ static void publish(struct tern_service *service)
 {
     const bool is_stored = !service->broken && !tern_service_is_halted(service);
     service->counters.worked_us = worked_us(service);
+    measure_iteration(service);
     tern_service_snapshot_update(service, is_stored);
     if (is_stored) {
         tern_federation_publish(service->federation);
@@ -699,6 +707,7 @@ static void end_iteration(struct tern_service *service)
 {
     tern_access_log_report_dropped(&service->access, tern_service_monotonic(service));
     service->worked_us = worked_us(service);
+    measure_iteration(service);
     atomic_store(&service->iteration_service_ms, 0);
     atomic_store(&service->iteration_ms, 0);
 }

@@ -635,6 +635,11 @@ TEST(test_metrics_before_the_first_round)
                             " tern_service_worked_seconds_total %lf", &worked_s),
                      1);
     assert_true(worked_s > 0 && worked_s < 60);
+    double longest_s = 0;
+    assert_int_equal(sscanf(strstr(text, "\ntern_service_longest_seconds "),
+                            " tern_service_longest_seconds %lf", &longest_s),
+                     1);
+    assert_true(longest_s > 0 && longest_s <= worked_s);
     assert_null(strstr(text, "\ntern_evaluated{"));
     assert_non_null(strstr(text, "\n# TYPE tern_evaluated gauge\n"));
     assert_non_null(strstr(text, "\ntern_waiting{reason=\"clients\"} 1\n"));

@@ -1,5 +1,6 @@
 // The time of day is set while a service runs and while it does not: what was to happen in a minute does.
 #include "harness.h"
+#include "service/internal.h"
 
 #include <string.h>
 #include <time.h>
@@ -14,6 +15,19 @@
 // --- While it runs
 
 #define TEST(name) CASE_WITH(name, setup, teardown)
+
+// An iteration counts in its minute and in the next.
+CASE(test_longest_iteration)
+{
+    const uint64_t minute = 60000000;
+    struct tern_longest longest = {.us = 0};
+    assert_int_equal(tern_longest_add(&longest, 5 * minute, 30), 30);
+    assert_int_equal(tern_longest_add(&longest, 5 * minute + 1, 20), 30);
+    assert_int_equal(tern_longest_add(&longest, 6 * minute, 10), 30);
+    assert_int_equal(tern_longest_add(&longest, 7 * minute, 5), 10);
+    assert_int_equal(tern_longest_add(&longest, 7 * minute + 1, 40), 40);
+    assert_int_equal(tern_longest_add(&longest, 9 * minute, 1), 1);
+}
 
 // When the time of day is set back, what waits for an interval does not wait for longer.
 TEST(test_intervals_go_on)
