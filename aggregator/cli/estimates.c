@@ -276,8 +276,8 @@ void tern_round_time_json(cJSON *object, const struct tern_round_time *time)
 #define ROUND_BYTES 600.0          // bytes of a round's rows that pruning keeps
 #define ROW_BYTES 400.0            // bytes of the rows of an update and its task, without tensors
 #define ROW_ROUNDS 16.0            // rounds for which rows of updates and tasks are kept
-// Bytes stored of a client's replica and its downloads, for each byte of the model (docs/OPERATIONS.md, "Sizing").
-#define REPLICA_SHARE 1.125
+#define CHAIN_DOWNLOADS                                                                            \
+    8.0 // downloads of a client that the store keeps beside whole weights (downloads/replicas.c)
 #define LOG_FACTOR 1.25       // the log and the reserve take at most a fifth of the total
 #define ENDLESS_ROUNDS 1000.0 // assumed if no setting limits the rounds
 
@@ -311,8 +311,18 @@ static double stored_download_bytes(const struct tern_aggregator_settings *s, do
                                     double clients, double download_bytes, double model_bytes)
 {
     const double trunk = least(rounds, s->limits_keep_versions) * download_bytes;
-    const double own = clients * REPLICA_SHARE * model_bytes;
+    const double chain = most(CHAIN_DOWNLOADS * download_bytes, model_bytes / 8);
+    const double own = clients * (model_bytes + least(chain, model_bytes));
     return least(trunk + own, (double)tern_derived_limits(s).replica_bytes);
+}
+
+// Returns the bytes of the files with replicas for which the cache in memory has no room.
+static double replica_file_bytes(const struct tern_aggregator_settings *s, double clients,
+                                 double model_bytes)
+{
+    const struct tern_derived_limits derived = tern_derived_limits(s);
+    const double beyond = clients * model_bytes - (double)derived.replica_cache;
+    return least(most(beyond, 0), (double)derived.replica_files);
 }
 
 static enum tern_result measure_disk(struct tern_db *db, uint64_t *has)
@@ -338,7 +348,8 @@ uint64_t tern_disk_need_bytes(const struct tern_aggregator_settings *s,
         EMPTY_BYTES + rounds * ROUND_BYTES + ROW_ROUNDS * cohort * ROW_BYTES +
         checkpoint_bytes(config, model_bytes) +
         stored_update_bytes(s, config, spending.update_bytes + ROW_BYTES, clients) +
-        stored_download_bytes(s, rounds, clients, spending.download_bytes, model_bytes);
+        stored_download_bytes(s, rounds, clients, spending.download_bytes, model_bytes) +
+        replica_file_bytes(s, clients, model_bytes);
     return (uint64_t)least(bytes * LOG_FACTOR, 9e18);
 }
 

@@ -47,6 +47,7 @@ static void fill_downloads(const struct tern_aggregator_settings *s,
     config->keep_versions = s->limits_keep_versions;
     config->replica_bytes = derived.replica_bytes;
     config->replica_cache = derived.replica_cache;
+    config->replica_files = derived.replica_files;
     config->inline_values = TERN_CATCHUP_INLINE_VALUES;
     config->download_cache = derived.download_cache;
     config->spool_folder = s->federation_state;

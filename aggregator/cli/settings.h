@@ -34,7 +34,9 @@ extern const struct tern_settings tern_aggregator_settings_table;
     X(body_disk, disk, 2,                                                                          \
       "bodies above 64KiB, in files of the state directory; beyond it, status 503")                \
     X(replica_bytes, disk, 4,                                                                      \
-      "downloads and replicas in the database; beyond it, the least recently used are dropped")
+      "downloads and replicas in the database; beyond it, the least recently used are dropped")    \
+    X(replica_files, disk, 8,                                                                      \
+      "files with further replicas that clients hold, until the end of the run")
 
 struct tern_derived_limits {
 #define X(field, limit, divisor, what) uint64_t field;

@@ -765,7 +765,7 @@ static enum tern_result make(struct tern_catchup *catchup)
                              .reader = catchup->reader != NULL ? catchup->reader : catchup->db,
                              .spool_folder = config->spool_folder,
                              .codec = config->codec};
-    return tern_search_init(&catchup->search, config->replica_cache);
+    return tern_search_init(&catchup->search, config->replica_cache, config->replica_files);
 }
 
 enum tern_result tern_catchup_new(const struct tern_catchup_config *config, struct tern_db *db,

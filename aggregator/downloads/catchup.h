@@ -30,6 +30,7 @@ struct tern_catchup_config {
     uint32_t keep_versions;   // versions whose deltas stay in the store
     uint64_t replica_bytes;   // limit of downloads and replicas in the store; 0 = none
     uint64_t replica_cache;   // bytes of replicas cached in memory
+    uint64_t replica_files;   // bytes of further replicas cached in files
     uint64_t download_cache;  // bytes of blobs cached in memory
     const char *spool_folder; // for unnamed files with large blobs; NULL = in memory
     // For models of at most so many values, searches run on the caller's thread.

@@ -4,15 +4,16 @@
 #include "wire/wire.h"
 #include <string.h>
 
-// A version's weights are stored whole at most every 8 versions. The trunk's downloads stay stored for its clients anyway, so
-// whole weights save no bytes there; they only limit how many downloads a rebuild adds.
-#define TRUNK_DEPTH_MIN 8
+// Fewest downloads between two whole forms, unless they take more bytes than whole weights. A search keeps its client's
+// weights in a slot, so that it decodes these downloads only after a restart.
+#define WHOLE_DEPTH_MIN 8
 
 // Most downloads of one path (TERN_PLAN_PASSES_MAX). Only the weights of the path's last replica are available to be stored
 // whole, so depths stay this far below TERN_REPLICA_DEPTH_MAX.
 #define DEPTH_MARGIN 8
 
-// A client's weights are stored whole once the downloads since the last whole form take 1/CHAIN_SHARE of the weights' bytes.
+// A client's weights are stored whole once the downloads since the last whole form take 1/CHAIN_SHARE of the weights' bytes,
+// a version's once they take as many: the trunk's downloads stay stored for its clients anyway.
 #define CHAIN_SHARE 8
 
 // Replicas that one query examines for deletion (suspects), and that one query evicts.
@@ -49,9 +50,10 @@ static bool must_store_weights(const struct tern_replica_book *book,
     if (row->form != TERN_REPLICA_STEP) {
         return row->form == TERN_REPLICA_WHOLE;
     }
+    const bool is_long = row->depth >= WHOLE_DEPTH_MIN;
     return row->depth >= TERN_REPLICA_DEPTH_MAX - DEPTH_MARGIN ||
-           (row->trunk ? row->bytes > whole && row->depth >= TRUNK_DEPTH_MIN
-                       : row->bytes > whole / CHAIN_SHARE);
+           (row->trunk ? row->bytes > whole && is_long
+                       : row->bytes > whole || (row->bytes > whole / CHAIN_SHARE && is_long));
 }
 
 // Fills the row of the replica that a download makes.

@@ -3,8 +3,8 @@
 // thread each.
 //
 // A replica's weights begin with a whole form (the seed, a snapshot's blob, or stored float32 values), to which the downloads
-// since are added one by one, as the client adds them. The book stores float32 values once those downloads take an eighth of
-// their bytes; on the trunk once they take as many. It never stores a lossy form that the client did not receive: the
+// since are added one by one, as the client adds them. The book stores float32 values after 8 downloads that take an eighth of
+// their bytes, or fewer that take as many; on the trunk after 8 that take as many. It never stores a lossy form that the client did not receive: the
 // rebuilt weights would differ from the client's.
 #ifndef TERN_DOWNLOADS_REPLICAS_H
 #define TERN_DOWNLOADS_REPLICAS_H

@@ -35,13 +35,28 @@ static const char *const snapshot_codecs[TERN_PLAN_STARTS] = {
     [TERN_PLAN_FLOAT32] = "float32",
 };
 
-// The most replicas in memory, however small they are: each search compares all their ids.
+// The most slots, however small the replicas are: each search compares all their ids.
 #define SLOTS_MAX 1024u
 
-enum tern_result tern_search_init(struct tern_search *search, uint64_t cache_bytes)
+static size_t weights_size(const struct tern_search *search)
+{
+    return search->merge->model.count * sizeof(float);
+}
+
+static void count_slots(struct tern_search *search, uint64_t memory_bytes, uint64_t file_bytes)
+{
+    const uint64_t size = weights_size(search);
+    const uint64_t in_memory = memory_bytes > size ? memory_bytes / size : 1;
+    const uint64_t in_files = search->spool_folder != NULL ? file_bytes / size : 0;
+    const uint64_t all = in_memory + in_files;
+    search->memory_slots = in_memory < SLOTS_MAX ? (uint32_t)in_memory : SLOTS_MAX;
+    search->slot_count = all < SLOTS_MAX ? (uint32_t)all : SLOTS_MAX;
+}
+
+enum tern_result tern_search_init(struct tern_search *search, uint64_t memory_bytes,
+                                  uint64_t file_bytes)
 {
     const struct tern_merge *merge = search->merge;
-    const uint64_t count = cache_bytes / ((uint64_t)merge->model.count * sizeof(float));
     for (int i = TERN_PLAN_INT8; i < TERN_PLAN_STARTS; i++) {
         TERN_TRY(tern_codec_parse(snapshot_codecs[i], &search->snapshots[i], NULL));
     }
@@ -52,17 +67,18 @@ enum tern_result tern_search_init(struct tern_search *search, uint64_t cache_byt
     search->replicas.seed = merge->seed;
     search->replicas.blob_size = merge->buffers.blob_size;
     search->replicas.blob = malloc(search->replicas.blob_size);
-    search->slot_count = count < SLOTS_MAX ? (uint32_t)count : SLOTS_MAX;
-    search->slots = calloc((size_t)search->slot_count + 1, sizeof search->slots[0]);
+    count_slots(search, memory_bytes, file_bytes);
+    search->slots = calloc(search->slot_count, sizeof search->slots[0]);
     return search->buffers.blob != NULL && search->replicas.blob != NULL && search->slots != NULL
                ? TERN_OK
                : TERN_ERR_NO_MEMORY;
 }
 
-// --- Weights in memory
+// --- Slots
 //
-// A search takes the weights of its client's replica out of their slot, changes them in place, and puts them back under the id
-// of the new replica. The old replica's weights are lost: its client does not need them any more.
+// A search takes the slot of its client's replica, changes the weights in place, and gives the slot the id of the new replica.
+// The old replica's weights are lost: its client does not need them any more. Pages of slots in files are dropped after a
+// search, so that they take no memory of the process; the kernel's cache usually still has them for the next search.
 
 static struct tern_replica_slot *find_slot(struct tern_search *search,
                                            const uint8_t id[TERN_SHA256_SIZE])
@@ -76,62 +92,92 @@ static struct tern_replica_slot *find_slot(struct tern_search *search,
     return NULL;
 }
 
-// Returns an empty slot, or the slot of the least recently used replica. NULL: there are no slots.
-static struct tern_replica_slot *oldest_slot(struct tern_search *search)
+// Returns an empty slot, or the slot of the least recently used replica. allocated: only slots that have memory or a file;
+// NULL if no slot has.
+static struct tern_replica_slot *oldest_slot(struct tern_search *search, bool allocated)
 {
-    struct tern_replica_slot *oldest = search->slot_count > 0 ? &search->slots[0] : NULL;
-    for (uint32_t i = 1; i < search->slot_count; i++) {
-        oldest = search->slots[i].used < oldest->used ? &search->slots[i] : oldest;
+    struct tern_replica_slot *oldest = NULL;
+    for (uint32_t i = 0; i < search->slot_count; i++) {
+        struct tern_replica_slot *slot = &search->slots[i];
+        const bool usable = slot->weights != NULL || !allocated;
+        oldest = usable && (oldest == NULL || slot->used < oldest->used) ? slot : oldest;
     }
     return oldest;
 }
 
-// Takes the weights of the client's replica out of their slot. If no slot has them, takes the memory of another slot, or new
-// memory, whose values are undefined.
-static enum tern_result take_weights(struct tern_search *search)
+static bool is_in_memory(const struct tern_search *search, const struct tern_replica_slot *slot)
+{
+    return slot - search->slots < search->memory_slots;
+}
+
+static bool allocate(const struct tern_search *search, struct tern_replica_slot *slot)
+{
+    const size_t size = weights_size(search);
+    if (slot->weights != NULL) {
+        return true;
+    }
+    if (is_in_memory(search, slot)) {
+        slot->weights = malloc(size);
+        tern_large_pages(slot->weights, size);
+    } else {
+        slot->weights = tern_file_memory_new(search->spool_folder, size);
+    }
+    return slot->weights != NULL;
+}
+
+// Takes the slot of the client's replica or, if there is none, another slot, whose weights are undefined.
+static enum tern_result take_slot(struct tern_search *search)
 {
     struct tern_replica_slot *slot = find_slot(search, search->question.replica);
     memset(search->weights_id, 0, TERN_SHA256_SIZE);
     if (slot != NULL) {
         memcpy(search->weights_id, slot->id, TERN_SHA256_SIZE);
     } else {
-        slot = oldest_slot(search);
+        slot = oldest_slot(search, false);
     }
-    if (slot != NULL) {
-        search->weights = slot->weights;
-        *slot = (struct tern_replica_slot){0};
+    if (!allocate(search, slot)) {
+        slot = oldest_slot(search, true); // without disk space the other slots have to do
     }
-    if (search->weights == NULL) {
-        const size_t size = search->merge->model.count * sizeof *search->weights;
-        search->weights = malloc(size);
-        tern_large_pages(search->weights, size);
+    if (slot == NULL) {
+        return TERN_ERR_NO_MEMORY;
     }
-    return search->weights != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+    slot->used = 0;
+    search->slot = slot;
+    search->weights = slot->weights;
+    return TERN_OK;
 }
 
-static void put_weights_back(struct tern_search *search)
+static void return_slot(struct tern_search *search)
 {
-    struct tern_replica_slot *slot = oldest_slot(search);
-    if (slot == NULL || slot->weights != NULL) {
-        free(search->weights);
-    } else {
-        slot->weights = search->weights;
-        memcpy(slot->id, search->weights_id, TERN_SHA256_SIZE);
-        slot->used =
-            memcmp(search->weights_id, no_replica, TERN_SHA256_SIZE) != 0 ? ++search->clock : 0;
+    struct tern_replica_slot *slot = search->slot;
+    memcpy(slot->id, search->weights_id, TERN_SHA256_SIZE);
+    slot->used =
+        memcmp(search->weights_id, no_replica, TERN_SHA256_SIZE) != 0 ? ++search->clock : 0;
+    if (!is_in_memory(search, slot)) {
+        tern_file_memory_drop_pages(slot->weights, weights_size(search));
     }
+    search->slot = NULL;
     search->weights = NULL;
 }
 
-// Drops the drafts, and returns the weights to the slots.
+static void free_slot(const struct tern_search *search, struct tern_replica_slot *slot)
+{
+    if (is_in_memory(search, slot)) {
+        free(slot->weights);
+    } else if (slot->weights != NULL) {
+        tern_file_memory_free(slot->weights, weights_size(search));
+    }
+}
+
+// Drops the drafts, and returns the slot.
 static void end(struct tern_search *search)
 {
     for (uint32_t i = 0; i < search->draft_count; i++) {
         tern_blob_release(search->drafts[i].blob);
     }
     search->draft_count = 0;
-    if (search->weights != NULL) {
-        put_weights_back(search);
+    if (search->slot != NULL) {
+        return_slot(search);
     }
 }
 
@@ -139,7 +185,7 @@ void tern_search_free(struct tern_search *search)
 {
     end(search);
     for (uint32_t i = 0; i < search->slot_count && search->slots != NULL; i++) {
-        free(search->slots[i].weights);
+        free_slot(search, &search->slots[i]);
     }
     free(search->slots);
     free(search->replicas.blob);
@@ -523,7 +569,7 @@ enum tern_result tern_search_run(struct tern_search *search)
     struct tern_plan_question plan;
     set_bounds(search);
     fill_plan(search, &plan);
-    TERN_TRY(take_weights(search));
+    TERN_TRY(take_slot(search));
     TERN_TRY(tern_plan_cheapest(&plan, &ports, &search->choice));
     if (search->choice.kind != TERN_CHOICE_PASSES) {
         return TERN_OK;

@@ -13,11 +13,11 @@
 #include "downloads/replicas.h"
 #include "merge/merge.h"
 
-// Weights of a replica in memory, model->count values.
+// Weights of a replica, model->count values, in memory or in a file without a name.
 struct tern_replica_slot {
     uint8_t id[TERN_SHA256_SIZE];
     uint64_t used;  // when a search used the weights last; 0 = the weights are of no replica
-    float *weights; // NULL: not allocated, or taken by the search
+    float *weights; // NULL: not allocated yet
 };
 
 // The facts about the client and the trunk that determine a search's result.
@@ -47,8 +47,10 @@ struct tern_search {
     const char *spool_folder; // for unnamed files with large blobs; NULL = in memory
     struct tern_codec codec;  // that the settings name for downloads
     struct tern_replica_reader replicas;
-    struct tern_replica_slot *slots; // weights of replicas in memory
+    struct tern_replica_slot *slots;
     uint32_t slot_count;
+    uint32_t
+        memory_slots; // number of the first slots, which are in memory; the others are in files
     uint64_t clock;
     struct tern_codec snapshots[TERN_PLAN_STARTS];
 
@@ -60,15 +62,18 @@ struct tern_search {
     // The result of tern_search_run(), from here on.
     struct tern_plan_choice choice;
     uint8_t chosen_id[TERN_SHA256_SIZE];  // the replica that the chosen passes make
-    float *weights;                       // of the replica weights_id; NULL: no search runs
+    struct tern_replica_slot *slot;       // whose weights the search changes; NULL: no search runs
+    float *weights;                       // the slot's, of the replica weights_id
     uint8_t weights_id[TERN_SHA256_SIZE]; // zeros: the weights are of no replica
     struct tern_draft drafts[TERN_SEARCH_DRAFTS];
     uint32_t draft_count;
 };
 
-// Prepares searches. The caller has set the merge, the reader, the folder and the codec. cache_bytes: of replicas' weights.
+// Prepares searches. The caller has set the merge, the reader, the folder and the codec. memory_bytes, file_bytes: most
+// bytes of replicas' weights in memory and in files. One replica is in memory at least, and none in files without a folder.
 // TERN_ERR_NO_MEMORY
-TERN_MUST_USE enum tern_result tern_search_init(struct tern_search *search, uint64_t cache_bytes);
+TERN_MUST_USE enum tern_result tern_search_init(struct tern_search *search, uint64_t memory_bytes,
+                                                uint64_t file_bytes);
 void tern_search_free(struct tern_search *search);
 
 // Whether a search can find downloads that the client decodes. knows_replica: the store has the client's replica, or deltas

@@ -56,16 +56,24 @@ static int teardown(void **state)
     return fixture_teardown(state);
 }
 
-// Prepares a search for a client with these codecs and the seed's replica, which is to be left at most `bound` away.
-static void begin(struct fixture *f, uint32_t codecs, const char *trunk_codec, double bound)
+// Prepares a search with slots for so many replicas in memory and in files, for a client with these codecs and the seed's
+// replica, which is to be left at most `bound` away.
+static void begin_with(struct fixture *f, uint32_t in_memory, uint32_t in_files, uint32_t codecs,
+                       const char *trunk_codec, double bound)
 {
-    search = (struct tern_search){.merge = &merge, .reader = f->db};
+    const uint64_t size = (uint64_t)merge.model.count * sizeof(float);
+    search = (struct tern_search){
+        .merge = &merge, .reader = f->db, .spool_folder = in_files > 0 ? "/tmp" : NULL};
     assert_int_equal(tern_codec_parse("density:p=0.1,coder=range", &search.codec, NULL), TERN_OK);
-    assert_int_equal(
-        tern_search_init(&search, CACHED * (uint64_t)merge.model.count * sizeof(float)), TERN_OK);
+    assert_int_equal(tern_search_init(&search, in_memory * size, in_files * size), TERN_OK);
     search.question = (struct tern_search_question){.able.codecs = codecs, .bound = bound};
     memcpy(search.question.replica, seed_id, TERN_SHA256_SIZE);
     assert_int_equal(tern_codec_parse(trunk_codec, &search.question.trunk_codec, NULL), TERN_OK);
+}
+
+static void begin(struct fixture *f, uint32_t codecs, const char *trunk_codec, double bound)
+{
+    begin_with(f, CACHED, 0, codecs, trunk_codec, bound);
 }
 
 static struct tern_path run_and_store(struct fixture *f)
@@ -173,34 +181,72 @@ CASE_WITH(test_older_downloads_of_clients_own_leave_the_cache, setup, teardown)
     tern_blob_release(blob);
 }
 
-// The memory of a replica's weights follows its client to the next replica, with the values that the store rebuilds.
-CASE_WITH(test_weights_in_memory_are_those_that_the_store_rebuilds, setup, teardown)
+// Leads the client with replica path.base through three versions. Its weights stay in the slot, with the values that the store
+// rebuilds.
+static void expect_follows(struct fixture *f, struct tern_path path,
+                           const struct tern_replica_slot *slot)
 {
-    struct fixture *f = *state;
     static uint8_t blob[1 << 16];
     float rebuilt[1024];
     struct tern_replica_reader reader = {
         .db = f->db, .model = &merge.model, .seed = SEED, .blob = blob, .blob_size = sizeof blob};
     assert_true(merge.model.count <= 1024);
-    begin(f, 0, "density:p=0.1,coder=range",
-          tern_distance(merge.global, merge.replica, merge.model.count) / 2);
-    struct tern_path path = run_and_store(f);
     for (uint32_t step = 0; step < 3; step++) {
-        uint32_t slot = 0;
-        while (slot < search.slot_count && search.slots[slot].used != search.clock) {
-            slot++;
-        }
-        assert_true(slot < search.slot_count);
-        assert_memory_equal(search.slots[slot].id, path.base, TERN_SHA256_SIZE);
+        assert_int_equal(slot->used, search.clock);
+        assert_memory_equal(slot->id, path.base, TERN_SHA256_SIZE);
         assert_ok(f, tern_replica_weights(&reader, path.base, rebuilt));
-        assert_memory_equal(search.slots[slot].weights, rebuilt,
-                            merge.model.count * sizeof rebuilt[0]);
+        assert_memory_equal(slot->weights, rebuilt, merge.model.count * sizeof rebuilt[0]);
         merge.version++;
         merge.global[step] += 1.0F;
         memcpy(search.question.replica, path.base, TERN_SHA256_SIZE);
         path = run_and_store(f);
         assert_int_equal(path.count, 1);
     }
+}
+
+// A search for another client, which has the seed's replica, at the next version.
+static struct tern_path search_for_another(struct fixture *f)
+{
+    merge.version++;
+    merge.global[5] += 1.0F;
+    memcpy(search.question.replica, seed_id, TERN_SHA256_SIZE);
+    return run_and_store(f);
+}
+
+static double half_way(void)
+{
+    return tern_distance(merge.global, merge.replica, merge.model.count) / 2;
+}
+
+CASE_WITH(test_weights_in_memory_are_those_that_the_store_rebuilds, setup, teardown)
+{
+    struct fixture *f = *state;
+    begin(f, 0, "density:p=0.1,coder=range", half_way());
+    const struct tern_path path = run_and_store(f);
+    expect_follows(f, path, &search.slots[0]);
+}
+
+// The second client's weights are in a file, because memory has room for one replica.
+CASE_WITH(test_weights_in_files_are_those_that_the_store_rebuilds, setup, teardown)
+{
+    struct fixture *f = *state;
+    begin_with(f, 1, 1, 0, "density:p=0.1,coder=range", half_way());
+    assert_int_equal(search.slot_count, 2);
+    (void)run_and_store(f);
+    const struct tern_path path = search_for_another(f);
+    expect_follows(f, path, &search.slots[1]);
+}
+
+// Where no file can be made, the search uses the slot of the least recently used replica.
+CASE_WITH(test_without_files_the_memory_is_reused, setup, teardown)
+{
+    struct fixture *f = *state;
+    begin_with(f, 1, 1, 0, "density:p=0.1,coder=range", half_way());
+    search.spool_folder = "/nowhere";
+    (void)run_and_store(f);
+    const struct tern_path path = search_for_another(f);
+    assert_null(search.slots[1].weights);
+    expect_follows(f, path, &search.slots[0]);
 }
 
 // --- Searches on a thread of their own
