@@ -49,8 +49,7 @@ struct tern_search {
     struct tern_replica_reader replicas;
     struct tern_replica_slot *slots;
     uint32_t slot_count;
-    uint32_t
-        memory_slots; // number of the first slots, which are in memory; the others are in files
+    uint32_t memory_slots; // number of the first slots that are in memory; the others are in files
     uint64_t clock;
     struct tern_codec snapshots[TERN_PLAN_STARTS];
 

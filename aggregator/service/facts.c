@@ -219,18 +219,6 @@ static void measure(struct tern_service *service)
     service->counters.disk_free_bytes = disk_free_bytes(tern_db_path(service->db));
 }
 
-uint64_t tern_longest_add(struct tern_longest *longest, uint64_t now_us, uint64_t us)
-{
-    const uint64_t minute = now_us / 60000000;
-    if (minute != longest->minute) {
-        longest->us_before = minute == longest->minute + 1 ? longest->us : 0;
-        longest->us = 0;
-        longest->minute = minute;
-    }
-    longest->us = us > longest->us ? us : longest->us;
-    return longest->us > longest->us_before ? longest->us : longest->us_before;
-}
-
 void tern_service_snapshot_update(struct tern_service *service, bool is_stored)
 {
     struct tern_service_snapshot *snapshot = &service->snapshot;

@@ -60,6 +60,19 @@ struct tern_longest {
     uint64_t us_before;
 };
 
+// Adds an iteration of so many microseconds. Returns the longest one of the two minutes.
+static inline uint64_t tern_longest_add(struct tern_longest *longest, uint64_t now_us, uint64_t us)
+{
+    const uint64_t minute = now_us / 60000000;
+    if (minute != longest->minute) {
+        longest->us_before = minute == longest->minute + 1 ? longest->us : 0;
+        longest->us = 0;
+        longest->minute = minute;
+    }
+    longest->us = us > longest->us ? us : longest->us;
+    return longest->us > longest->us_before ? longest->us : longest->us_before;
+}
+
 struct tern_service {
     // Constant, except for `limits` and `federation`, which only the service thread uses. Any thread reads the constant
     // members.
@@ -142,11 +155,6 @@ TERN_MUST_USE enum tern_result tern_metering_flush(struct tern_metering *meterin
 
 // Drops the flushed rows after a commit; otherwise the next flush writes these rows.
 void tern_metering_end_flush(struct tern_metering *metering, bool committed);
-
-// --- The longest iteration (facts.c)
-
-// Adds an iteration of so many microseconds. Returns the longest one of the two minutes.
-uint64_t tern_longest_add(struct tern_longest *longest, uint64_t now_us, uint64_t us);
 
 // --- Facts for any thread (facts.c)
 

@@ -171,8 +171,8 @@ struct tern_service_facts {
     uint64_t rate_limited;
     uint64_t batches_failed;
     uint64_t worked_us; // for which the service thread has worked
-    uint64_t
-        longest_us; // longest time of one batch on the service thread in this minute and the one before
+    // Longest time of one batch on the service thread, in the present minute and the minute before.
+    uint64_t longest_us;
     // Measured every few seconds; 0 = unknown.
     uint64_t database_bytes;
     uint64_t disk_free_bytes;   // free bytes on the database's file system
