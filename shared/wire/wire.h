@@ -133,7 +133,7 @@ TERN_MUST_USE enum tern_result tern_wire_decode_checkin_reply(const uint8_t *src
 #define TERN_WIRE_COLUMNS_MAX 65536u               // columns in Statistics and Scaling
 #define TERN_WIRE_COLUMN_BYTES 8                   // bytes of a column in Statistics and Scaling
 #define TERN_WIRE_DEVIATION_MIN 0x1p-126f          // smallest normal float32
-#define TERN_WIRE_MASKED_BITS_MAX 32               // bits of a value in a masked update
+#define TERN_WIRE_MASKED_BITS_MAX 24               // bits of a value in a masked update
 #define TERN_WIRE_MASKED_LEVEL_MAX 127             // SecureRound.level
 #define TERN_WIRE_SIGNATURE_BYTES 64               // of P-256: r and s
 #define TERN_WIRE_BUDGET_MAX ((uint64_t)INT64_MAX) // bytes; the largest integer of an SQL database

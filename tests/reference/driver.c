@@ -7,7 +7,16 @@
 //                               ok PAYLOAD FED-BACK VELOCITY, or refused RESULT
 //   decode COUNT WEIGHT PAYLOAD ACC
 //                               ok VALUES ACC, or refused RESULT
+//   masked SPEC FACTS SECRET GENERATION SEQUENCE EXAMPLES LOSS BUFFER CHANGE
+//                               DESCRIPTOR MASKED-UPDATE RESIDUAL and RESIDUAL with the update given back
+//   scales SPEC FACTS WEIGHTS SUM CLIENTS
+//                               first scales, next scales
+//   ticket FEDERATION CLIENT EPOCH HELPER-PRIVATE EPHEMERAL SECRET CODE
+//                               the helper's public key, the sealed ticket
+//   helper-key SIGNING-PRIVATE FEDERATION EPOCH PUBLIC
+//                               the signing public key, the signature
 #include "codec/codec.h"
+#include "secure/masked.h"
 #include "util/bytes.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,20 +170,165 @@ static void decode(void)
     free(payload);
 }
 
+// --- Secure rounds
+
+static uint8_t *next_fixed(size_t len)
+{
+    size_t found = 0;
+    uint8_t *bytes = next_bytes(&found);
+    REQUIRE(found == len);
+    return bytes;
+}
+
+static struct tern_model model;
+
+// Reads a model's spec and a round's facts. scales: [TERN_MASKED_TENSORS_MAX], which the round borrows.
+static struct tern_secure_round next_round(float *scales)
+{
+    struct tern_secure_round round;
+    size_t len = 0;
+    REQUIRE(tern_model_from_spec(&model, next_word()) == TERN_OK);
+    uint8_t *facts = next_bytes(&len);
+    REQUIRE(tern_secure_round_decode(facts, len, scales, TERN_MASKED_TENSORS_MAX, &round) ==
+            TERN_OK);
+    REQUIRE(tern_secure_round_check(&round) == NULL);
+    free(facts);
+    return round;
+}
+
+static void mask_update(void)
+{
+    float scales[TERN_MASKED_TENSORS_MAX];
+    const struct tern_secure_round round = next_round(scales);
+    uint8_t *secret = next_fixed(TERN_SECRET_SIZE);
+    struct tern_masked_key masked = {.generation = (uint32_t)next_number()};
+    masked.sequence = (uint32_t)next_number();
+    struct tern_masked_training training = {.examples = (uint32_t)next_number()};
+    size_t count = 0;
+    float *loss = next_floats(&count);
+    training.loss = loss[0];
+    float *buffer_values = next_floats(&count);
+    float *work = next_floats(&count);
+    REQUIRE(count == model.count);
+    const float weight = tern_masked_weight(&round, training.examples);
+    for (size_t i = 0; i < count; i++) {
+        work[i] *= weight;
+    }
+    const struct tern_error_buffer buffer = {TERN_ERROR_FLOAT32, buffer_values, model.coded};
+    REQUIRE(tern_error_buffer_add_to(&buffer,
+                                     round.directive == 1   ? round.decay
+                                     : round.directive == 2 ? 0
+                                                            : 1,
+                                     work) == TERN_OK);
+    const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round);
+    const size_t size = tern_masked_size(&shape);
+    uint8_t *packed = malloc(size);
+    uint8_t key[TERN_SECRET_SIZE];
+    REQUIRE(tern_masked_quantise(&model, &round, &training, work, packed) == TERN_OK);
+    tern_secure_round_hash(&round, masked.descriptor);
+    REQUIRE(tern_mask_key(secret, &masked, key) == TERN_OK);
+    REQUIRE(tern_masked_add_mask(&shape, key, packed) == TERN_OK);
+    put_bytes(masked.descriptor, sizeof masked.descriptor);
+    put_bytes(packed, size);
+    put_floats(work, count);
+    struct tern_error_buffer residual = {TERN_ERROR_FLOAT32, work, model.coded};
+    REQUIRE(tern_masked_remove_mask(&shape, key, packed) == TERN_OK);
+    tern_masked_give_back(&model, &round, packed, &residual);
+    put_floats(work, count);
+    putchar('\n');
+    free(packed);
+    free(work);
+    free(buffer_values);
+    free(loss);
+    free(secret);
+}
+
+static void choose_scales(void)
+{
+    float scales[TERN_MASKED_TENSORS_MAX];
+    float made[TERN_MASKED_TENSORS_MAX];
+    const struct tern_secure_round round = next_round(scales);
+    size_t count = 0;
+    size_t len = 0;
+    float *weights = next_floats(&count);
+    uint8_t *sum = next_bytes(&len);
+    tern_masked_first_scales(&model, &round, weights, made);
+    put_floats(made, round.scale_count);
+    tern_masked_next_scales(&model, &round, sum, (uint32_t)next_number(), made);
+    put_floats(made, round.scale_count);
+    putchar('\n');
+    free(sum);
+    free(weights);
+}
+
+static void seal_ticket(void)
+{
+    uint8_t *federation = next_fixed(TERN_SHA256_SIZE);
+    struct tern_secure_ticket ticket = {.federation = federation, .client = next_number()};
+    ticket.epoch = next_number();
+    uint8_t *helper = next_fixed(TERN_SECRET_SIZE);
+    uint8_t *ephemeral = next_fixed(TERN_SECRET_SIZE);
+    uint8_t *secret = next_fixed(TERN_SECRET_SIZE);
+    struct tern_bytes_view code;
+    uint8_t *text = next_bytes(&code.size);
+    code.data = text;
+    uint8_t public_key[TERN_X25519_PUBLIC_SIZE];
+    uint8_t sealed[TERN_SECURE_TICKET_MAX];
+    REQUIRE(tern_x25519_public(helper, public_key) == TERN_OK);
+    REQUIRE(tern_secure_ticket_seal(&ticket, public_key, ephemeral, secret, code, sealed) ==
+            TERN_OK);
+    put_bytes(public_key, sizeof public_key);
+    put_bytes(sealed, TERN_HPKE_OVERHEAD + TERN_SECRET_SIZE + code.size);
+    putchar('\n');
+    free(text);
+    free(secret);
+    free(ephemeral);
+    free(helper);
+    free(federation);
+}
+
+static void sign_helper_key(void)
+{
+    uint8_t *signing = next_fixed(TERN_SECRET_SIZE);
+    uint8_t *federation = next_fixed(TERN_SHA256_SIZE);
+    const uint64_t epoch = next_number();
+    uint8_t *public_key = next_fixed(TERN_X25519_PUBLIC_SIZE);
+    uint8_t statement[TERN_SHA256_SIZE];
+    uint8_t verifying[TERN_P256_PUBLIC_SIZE];
+    uint8_t signature[TERN_P256_SIGNATURE_SIZE];
+    tern_helper_key_statement(federation, epoch, public_key, statement);
+    REQUIRE(tern_p256_public(signing, verifying) == TERN_OK);
+    REQUIRE(tern_p256_sign(signing, statement, signature) == TERN_OK);
+    put_bytes(verifying, sizeof verifying);
+    put_bytes(signature, sizeof signature);
+    putchar('\n');
+    free(public_key);
+    free(federation);
+    free(signing);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} verbs[] = {
+    {"codecs", list_codecs},         {"encode", encode},        {"decode", decode},
+    {"masked", mask_update},         {"scales", choose_scales}, {"ticket", seal_ticket},
+    {"helper-key", sign_helper_key},
+};
+
 int main(void)
 {
+    REQUIRE(tern_secret_start() == TERN_OK);
     char *line = NULL;
     size_t size = 0;
     while (getline(&line, &size, stdin) > 0) {
         const char *verb = strtok(line, " \n");
-        if (strcmp(verb, "codecs") == 0) {
-            list_codecs();
-        } else if (strcmp(verb, "encode") == 0) {
-            encode();
-        } else {
-            REQUIRE(strcmp(verb, "decode") == 0);
-            decode();
+        size_t v = 0;
+        while (strcmp(verb, verbs[v].name) != 0) {
+            v++;
+            REQUIRE(v < sizeof verbs / sizeof verbs[0]);
         }
+        verbs[v].run();
         fflush(stdout);
     }
     free(line);

@@ -446,8 +446,8 @@ CASE(ranges_of_a_secure_round)
 {
 #define SECURE(change, result) EXPECT_REPLY((make_secure(&message), change), result)
 #define ROUND message.task.secure
-    SECURE(ROUND.bits = 32, TERN_OK);
-    SECURE(ROUND.bits = 33, TERN_ERR_ARGUMENT);
+    SECURE(ROUND.bits = 24, TERN_OK);
+    SECURE(ROUND.bits = 25, TERN_ERR_ARGUMENT);
     SECURE(ROUND.bits = 1, TERN_ERR_ARGUMENT);
     SECURE(ROUND.level = 0, TERN_ERR_ARGUMENT);
     SECURE(ROUND.level = 127, TERN_OK);

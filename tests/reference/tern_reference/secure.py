@@ -1,0 +1,176 @@
+"""FORMAT.md section 12: the client's side of secure rounds."""
+
+import hashlib
+import itertools
+import math
+import struct
+
+from . import crypto
+from .draws import stream
+from .model import COMPRESS, FUSE
+from .values import bits_of, f32, from_bits
+
+PLACES = 11  # purpose
+LEAST, LARGEST = 2.0**-126, from_bits(0x7F7FFFFF)
+
+
+def sha256(*parts):
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def federation_id(model_hash, seed):
+    return sha256(b"tern federation v1", model_hash, struct.pack("<Q", seed))
+
+
+def bits_for(cohort, level):
+    return (2 * cohort * level).bit_length()
+
+
+# --- 12.1 Facts, keys and tickets
+
+
+class Facts:
+    """A round's facts. Fields as in the canonical bytes."""
+
+    ORDER = ("federation:32s round:I replica:32s model_hash:32s local_steps:I batch_size:I learning_rate:f momentum:f "
+             "weight_decay:f prox_mu:f directive:I decay:f level:I bits:I cohort:I min_clients:I share:I places_seed:Q "
+             "places_max:I examples_max:I epoch:Q").split()
+
+    def __init__(self, scales, **fields):
+        self.scales = scales
+        self.__dict__.update(fields)
+
+    def encode(self):
+        data = b"tern secure round v1"
+        for field in self.ORDER:
+            name, code = field.split(":")
+            data += struct.pack("<" + code, getattr(self, name))
+        return data + struct.pack("<I%df" % len(self.scales), len(self.scales), *self.scales)
+
+    def descriptor(self):
+        return sha256(self.encode())
+
+
+def mask_key(secret, descriptor, generation, sequence):
+    info = b"tern mask v1" + descriptor + struct.pack("<II", generation, sequence)
+    return crypto.expand(crypto.extract(b"", secret), info, 32)
+
+
+def seal_ticket(federation, client, epoch, helper_key, ephemeral, secret, code):
+    aad = federation + struct.pack("<QQ", client, epoch)
+    return crypto.hpke_seal(helper_key, ephemeral, b"tern ticket v1", aad, secret + code)
+
+
+def check_helper_key(signing_key, federation, epoch, public_key, signature):
+    """Refuses a key of the helper that it did not sign."""
+    statement = sha256(b"tern helper key v1", federation, struct.pack("<Q", epoch), public_key)
+    crypto.p256_verify(signing_key, statement, signature)
+
+
+# --- 12.2 Packed vectors
+
+
+def sent_tensors(model):
+    """(offset, number of values) of each tensor that is sent, in the order of the flat vector."""
+    sent = []
+    for rule in (COMPRESS, FUSE):
+        for i, (_, dims, _) in enumerate(model.tensors):
+            if model.rules[i] == rule:
+                sent.append((model.offsets[i], math.prod(dims)))
+    return sent
+
+
+def places(model, facts):
+    """(index, tensor) of each value that is sent."""
+    tensors = sent_tensors(model)
+    coded = sum(count for _, count in tensors)
+    draws = stream(facts.places_seed, PLACES, 0, 0)
+    for first in range(0, coded, facts.share):
+        size = min(facts.share, coded - first)
+        at = first + (next(draws) * size >> 32 if facts.share > 1 else 0)
+        yield at, next(t for t, (offset, count) in enumerate(tensors) if offset <= at < offset + count)
+
+
+def pack(counters, values, bits):
+    total = sum((value % 2**bits) << (i * bits) for i, value in enumerate(values))
+    words = (len(values) * bits + 31) // 32
+    return struct.pack("<%dI" % len(counters), *counters) + total.to_bytes(4 * words, "little")
+
+
+def unpack(packed, counters, count, bits):
+    total = int.from_bytes(packed[4 * counters :], "little")
+    return (list(struct.unpack_from("<%dI" % counters, packed)),
+            [total >> (i * bits) & (2**bits - 1) for i in range(count)])
+
+
+def masked(packed, counters, count, bits, key):
+    """The packed vector under the mask of this key."""
+    plain, mask = (unpack(data, counters, count, bits) for data in (packed, crypto.chacha20(key, len(packed))))
+    return pack([(a + b) % 2**32 for a, b in zip(plain[0], mask[0])],
+                [a + b for a, b in zip(plain[1], mask[1])], bits)
+
+
+# --- 12.3 Quantising
+
+
+def weight(facts, examples):
+    if facts.examples_max == 0 or examples >= facts.examples_max:
+        return 1.0
+    return f32(examples / facts.examples_max)
+
+
+def counters(facts, examples, loss):
+    most = (2**32 - 1) // facts.cohort
+    count = min(examples, facts.examples_max) if facts.examples_max else examples
+    fixed = 4096 * (loss * weight(facts, examples)) + 0.5
+    fixed = most if math.isnan(fixed) else min(most, max(0, fixed))
+    return [min(count, most), int(fixed)]
+
+
+def encode(model, facts, buffer, change, examples, loss):
+    """The packed vector without a mask, and the next error buffer, which stays float32. buffer, change: all coded values."""
+    w = weight(facts, examples)
+    d = {0: 1.0, 1: facts.decay, 2: 0.0}[facts.directive]
+    t = [f32(f32(d * e) + f32(w * x)) for e, x in zip(buffer, change)]
+    values, not_zero = [], [0] * len(facts.scales)
+    for at, tensor in places(model, facts):
+        scale = facts.scales[tensor]
+        q = round(max(-facts.level, min(facts.level, f32(t[at] / scale))))  # ties to even
+        t[at] = f32(t[at] - f32(scale * q))
+        values.append(q)
+        not_zero[tensor] += q != 0
+    return pack(counters(facts, examples, loss) + not_zero, values, facts.bits), t
+
+
+def masked_update(model, facts, secret, generation, sequence, encoded):
+    key = mask_key(secret, facts.descriptor(), generation, sequence)
+    count = sum(1 for _ in places(model, facts))
+    return masked(encoded, 2 + len(facts.scales), count, facts.bits, key)
+
+
+# --- 12.4 Public scales
+
+
+def limited(scale):
+    return f32(min(LARGEST, max(LEAST, scale)))
+
+
+def mean_magnitude(values):
+    return sum(map(abs, values)) / len(values)
+
+
+def first_scales(model, facts, weights):
+    tensors = sent_tensors(model)
+    coded = sum(count for _, count in tensors)
+    step = 0.25 * facts.learning_rate * facts.local_steps
+    whole = mean_magnitude(weights[:coded]) or 0.04
+    return [limited(step * (mean_magnitude(weights[at : at + count]) or whole)) for at, count in tensors]
+
+
+def next_scales(model, facts, packed_sum, clients):
+    sent = [0] * len(facts.scales)
+    for _, tensor in places(model, facts):
+        sent[tensor] += 1
+    not_zero = struct.unpack_from("<%dI" % len(sent), packed_sum, 8)
+    return [limited(s * min(2.0, 0.5 + 0.5 * (n / (count * clients) / 0.3))) if count else s
+            for s, n, count in zip(facts.scales, not_zero, sent)]
