@@ -322,8 +322,9 @@ static void print_pending(const struct tern_quality *quality)
     }
 }
 
-// Prints the worst class, the warning about guessing, and the trend. finished: no round will follow.
-static void print_quality(const struct tern_quality *quality, bool finished)
+// Prints the worst class, the warning about guessing, and the trend. finished: no round will follow. newest: the newest
+// version
+static void print_quality(const struct tern_quality *quality, bool finished, uint32_t newest)
 {
     if (quality->newest.num_examples == 0) {
         return;
@@ -339,6 +340,12 @@ static void print_quality(const struct tern_quality *quality, bool finished)
         printf("\n");
     }
     print_trend(quality, finished);
+    if (finished && quality->clients > 0 && quality->newest.version < newest) {
+        printf("            version %" PRIu32 " itself has no figure: clients evaluate the version "
+               "with which a round begins; a\n            client with client.evaluator = yes "
+               "evaluates the last version, too\n",
+               newest);
+    }
 }
 
 static void add_pending(cJSON *json, const struct tern_reported_version *pending)
@@ -555,7 +562,8 @@ static void print_accuracy(const struct status *status)
                replica->by == TERN_BEST_BY_ACCURACY ? "accuracy" : "loss", replica->value);
     }
     print_pending(&status->quality);
-    print_quality(&status->quality, status->waiting.wait == TERN_WAIT_FINISHED);
+    print_quality(&status->quality, status->waiting.wait == TERN_WAIT_FINISHED,
+                  status->store.version.version);
     if (status->quality.clients > 0 && tern_model_spec_inputs(status->federation.model_spec) > 0) {
         printf("            `tern-client compare` on a device: is a model of its rows alone as "
                "good?\n");

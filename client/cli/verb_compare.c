@@ -190,6 +190,12 @@ static void print_figures(const struct tern_evaluate_result *found)
     printf("loss %.4g\n", (double)found->loss);
 }
 
+// Returns the steps of the model that was trained on this client's rows alone.
+static uint64_t steps_alone(const struct comparison *job)
+{
+    return (uint64_t)job->passes * task_of(job, 0).local_steps;
+}
+
 static int print_text(const struct comparison *job)
 {
     const char *held = tern_stored_model_kind(job->session);
@@ -200,12 +206,17 @@ static int print_text(const struct comparison *job)
     printf("\nBoth models were evaluated on the same %" PRIu32
            " held-out rows of this client; with few rows a small "
            "difference means little.\n"
-           "Alone: %" PRIu32 " of %d passes over %" PRIu32 " rows in %.0f s, from fresh weights, "
+           "Alone: %" PRIu32 " of %d passes over %" PRIu32 " rows (%" PRIu64
+           " steps of %d rows) in %.0f s, from fresh weights, "
            "%g falling to 0; nothing was sent or kept.\n"
-           "Federation: the %s%s of version %" PRIu32 ".\n",
+           "Federation: the %s%s of version %" PRIu32 "; this client has trained in %" PRIu64
+           " of its rounds, each of train.local_steps steps,\nso that the model alone may have "
+           "trained longer on these rows.\n",
            job->alone.num_examples, job->passes, TERN_USUAL_PASSES, job->data.train.count,
-           job->seconds, tern_usual_rate(job->session->model.loss).learning_rate, held,
-           held[0] == 'r' ? "" : " model", tern_client_version(&job->session->client));
+           steps_alone(job), BATCH, job->seconds,
+           tern_usual_rate(job->session->model.loss).learning_rate, held,
+           held[0] == 'r' ? "" : " model", tern_client_version(&job->session->client),
+           tern_client_budget(&job->session->client)->rounds);
     if (tern_client_version(&job->session->client) == 0) {
         printf("Version 0 is untrained: this client has no later version of the federation.\n");
     }
@@ -229,6 +240,9 @@ static int print_json(const struct tern_cli *cli, const struct comparison *job)
     cJSON *root = cJSON_CreateObject();
     cJSON_AddNumberToObject(root, "num_examples", job->alone.num_examples);
     cJSON_AddNumberToObject(root, "passes", job->passes);
+    cJSON_AddNumberToObject(root, "steps", (double)steps_alone(job));
+    cJSON_AddNumberToObject(root, "federation_rounds",
+                            (double)tern_client_budget(&job->session->client)->rounds);
     cJSON_AddNumberToObject(root, "seconds", job->seconds);
     cJSON_AddStringToObject(root, "model", tern_stored_model_kind(job->session));
     cJSON_AddNumberToObject(root, "version", tern_client_version(&job->session->client));

@@ -305,6 +305,7 @@ static int parse_command_line(struct parse *parse, int argc, char **argv)
     return code;
 }
 
+// Warns that the usual settings file is in the current folder but is not read.
 int tern_cli_load_settings(struct tern_cli *cli)
 {
     const struct tern_cli_program *program = cli->program;
@@ -329,6 +330,19 @@ int tern_cli_load_settings(struct tern_cli *cli)
         }
     }
     return 0;
+}
+
+// Warns that the usual settings file is in the current folder but is not read.
+static void warn_of_unread_file(const struct tern_cli *cli)
+{
+    const char *path = cli->program->default_config;
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    if (cli->config == NULL && slash != NULL && access(slash + 1, F_OK) == 0) {
+        fprintf(stderr,
+                "%s: warning: %s of this folder is not read, and default settings are used: add "
+                "--config %s\n",
+                cli->program->name, slash + 1, slash + 1);
+    }
 }
 
 static int check_arguments(const struct tern_cli *cli)
@@ -382,6 +396,7 @@ static int run(struct parse *parse, int argc, char **argv)
     }
     TERN_CLI_TRY(check_arguments(cli));
     TERN_CLI_TRY(tern_cli_load_settings(cli));
+    warn_of_unread_file(cli);
     int code = cli->verb->run(cli);
     // A full disk or a closed pipe must not look like success to a script that reads our output.
     if (fflush(stdout) != 0 && code == TERN_EXIT_OK) {

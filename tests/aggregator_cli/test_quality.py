@@ -74,6 +74,14 @@ def the_class_that_most_clients_report_is_the_worst():
         fairness = state.run("report", "fairness").text
         assert "class_worst" not in fairness and "recall_worst" not in fairness, fairness
 
+def the_finished_version_is_named_as_without_a_figure():
+    state = held_out(lambda version, client: {"loss": 1.0, "accuracy": 0.5})
+    last = f"version {ROUNDS} itself has no figure: clients evaluate the version with which a round begins"
+    assert last in both(state, f"round.rounds={ROUNDS}")[0], both(state, f"round.rounds={ROUNDS}")[0]
+    assert "itself has no figure" not in both(state)[0], "a round follows, which evaluates the version"
+    state = held_out(lambda version, client: {"loss": 1.0, "accuracy": 0.5}, of_evaluator=True)
+    assert "itself has no figure" not in both(state, f"round.rounds={ROUNDS}")[0], "evaluators are expected"
+
 def one_claim_does_not_decide():
     """One of three clients claims 10M rows, all of them classified wrongly."""
     state = held_out(lambda version, client: {"loss": 0.5, "accuracy": 0.9 if client < 3 else 0}, rounds=2, clients=(1, 2, 3))
@@ -138,6 +146,6 @@ def nobody_reported():
     assert "Accuracy    not known: neither half of the evaluators nor clients that train (train.evaluate) have reported a version" in text, text
     assert status["accuracy"] is None and status["quality"]["improving"] is None, status
 
-main(clients_that_train_stand_in_for_evaluators, the_class_that_most_clients_report_is_the_worst, one_claim_does_not_decide, evaluators_go_before_clients, a_trend_is_more_than_noise,
+main(clients_that_train_stand_in_for_evaluators, the_class_that_most_clients_report_is_the_worst, one_claim_does_not_decide, the_finished_version_is_named_as_without_a_figure, evaluators_go_before_clients, a_trend_is_more_than_noise,
      a_guess_that_is_as_good_is_named, the_best_version_is_measured_before_it_is_guessed,
      the_model_before_the_first_round_is_named, nobody_reported)

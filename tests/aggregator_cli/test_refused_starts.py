@@ -138,7 +138,7 @@ def settings_that_do_not_go_together_are_named():
 
 def our_own_configurations_go_together():
     """Those that do not show what the others are better than."""
-    others = [f"{program}.example.ini" for program in ("client", "fleet", "ring")]
+    others = [f"{program}.example.ini" for program in ("client", "fleet", "helper", "ring")]
     for path in sorted((SOURCE / "configs").rglob("*.ini")):
         if "[experiment]" not in path.read_text() and path.name not in others:
             for sentence in State().run("serve", "--check", "--config", path).error.splitlines():

@@ -166,6 +166,31 @@ CASE(a_default_file_is_read_when_it_is_there)
     assert_string_equal(got.out, "port=8443 json=0 count=3 label=none force=0\n");
 }
 
+CASE(an_unread_file_of_this_folder_is_named)
+{
+    char folder[] = "/tmp/tern-cli-XXXXXX";
+    char before[1024];
+    struct tern_cli_program with_default = program;
+    with_default.default_config = "/nonexistent/example.ini";
+    assert_non_null(getcwd(before, sizeof before));
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    struct capture got = run(&with_default, "tern-example show");
+    assert_string_equal(got.err, "");
+    FILE *file = fopen("example.ini", "w");
+    assert_non_null(file);
+    fclose(file);
+    got = run(&with_default, "tern-example show");
+    assert_string_equal(got.err,
+                        "tern-example: warning: example.ini of this folder is not read, and "
+                        "default settings are used: add --config example.ini\n");
+    assert_string_equal(run(&with_default, "tern-example show --config example.ini").err, "");
+    assert_string_equal(run(&with_default, "tern-example --settings").err, "");
+    assert_int_equal(unlink("example.ini"), 0);
+    assert_int_equal(chdir(before), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 CASE(mistakes_are_named_and_point_to_help)
 {
     assert_usage_error("tern-example",
