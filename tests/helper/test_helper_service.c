@@ -1,0 +1,526 @@
+// The helper's HTTPS service on loopback: keys, tickets and sums by a client of the test, every refusal by its name on the wire,
+// hostile requests, and restarts.
+#include "helper/ledger.h"
+#include "helper/party.h"
+#include "helper/service.h"
+#include "hosted/system.h"
+#include "tests/cases.h"
+#include "util/bytes.h"
+#include "util/prng.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EPOCH_MS 1000000u
+#define DEVICES 12u
+
+struct running {
+    char folder[64];
+    char ledger[96];
+    char code[TERN_HELPER_CODE_TEXT]; // admits DEVICES devices
+    uint32_t min_clients;
+    struct tern_helper *helper;
+    struct tern_http_server *server;
+    struct party party;
+};
+
+static _Atomic uint64_t clock_ms;
+
+// The certificate of all cases.
+static char tls_folder[64];
+static char certificate[96];
+static char private_key[96];
+
+static int make_certificate(void **state)
+{
+    (void)state;
+    snprintf(tls_folder, sizeof tls_folder, "/tmp/tern-helper-tls-XXXXXX");
+    assert_non_null(mkdtemp(tls_folder));
+    party_certificate(tls_folder);
+    snprintf(certificate, sizeof certificate, "%s/server.crt", tls_folder);
+    snprintf(private_key, sizeof private_key, "%s/server.key", tls_folder);
+    return 0;
+}
+
+static int remove_certificate(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -r %s", tls_folder);
+    return system(command);
+}
+
+CASES_SHARE(make_certificate, remove_certificate)
+
+static uint64_t test_clock(void)
+{
+    return clock_ms;
+}
+
+static void start(struct running *running)
+{
+    char why[TERN_HELPER_WHY_MAX] = "";
+    const struct tern_helper_config config = {.ledger = running->ledger,
+                                              .min_clients = running->min_clients,
+                                              .epoch_ms = EPOCH_MS,
+                                              .unix_ms = test_clock};
+    const struct tern_http_config http = {
+        .address = "127.0.0.1",
+        .threads = 1,
+        .files = {.certificate = certificate, .private_key = private_key}};
+    if (tern_helper_start(&config, &running->helper, why) != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    const struct tern_http_handler handler = tern_helper_handler(running->helper);
+    if (tern_http_start(&http, &handler, &running->server, why) != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    running->party.port = tern_http_port(running->server);
+}
+
+static void stop(struct running *running)
+{
+    tern_http_stop(running->server, 1000);
+    tern_helper_stop(running->helper);
+}
+
+// Opens the ledger as the command line does, with a transaction.
+static struct tern_ledger *open_ledger(const struct running *running,
+                                       struct tern_ledger_federation *federation)
+{
+    char why[TERN_LEDGER_WHY_MAX] = "";
+    struct tern_ledger *ledger = NULL;
+    if (tern_ledger_open(running->ledger, &ledger, why) != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    assert_int_equal(tern_ledger_begin(ledger), TERN_OK);
+    if (federation != NULL) {
+        assert_int_equal(tern_ledger_federation_named(ledger, "north", federation), TERN_OK);
+    }
+    return ledger;
+}
+
+static void close_ledger(struct tern_ledger *ledger)
+{
+    assert_int_equal(tern_ledger_commit(ledger), TERN_OK);
+    tern_ledger_close(ledger);
+}
+
+static void make_code(const struct running *running, uint32_t uses, uint64_t expires_ms,
+                      char text[TERN_HELPER_CODE_TEXT])
+{
+    struct tern_ledger_federation federation;
+    struct tern_ledger_code code = {.uses_left = uses, .expires_ms = expires_ms};
+    struct tern_ledger *ledger = open_ledger(running, &federation);
+    assert_int_equal(tern_helper_make_code(text, code.hash), TERN_OK);
+    assert_int_equal(tern_ledger_add_code(ledger, &federation, &code, 1), TERN_OK);
+    close_ledger(ledger);
+}
+
+static void make_ledger(struct running *running)
+{
+    char why[TERN_LEDGER_WHY_MAX];
+    uint8_t key[TERN_SECRET_SIZE] = {0, 1, 2, 3};
+    struct tern_ledger_federation federation = {.name = "north"};
+    assert_int_equal(tern_p256_public(key, running->party.public_key), TERN_OK);
+    assert_int_equal(tern_ledger_create(running->ledger, key, 1, why), TERN_OK);
+    struct tern_ledger *ledger = open_ledger(running, NULL);
+    assert_int_equal(tern_helper_make_token(running->party.token, federation.token_hash), TERN_OK);
+    assert_int_equal(tern_ledger_add_federation(ledger, &federation, 1), TERN_OK);
+    close_ledger(ledger);
+    make_code(running, DEVICES, UINT32_MAX, running->code);
+}
+
+static int set_up(void **state)
+{
+    static struct running running;
+    memset(&running, 0, sizeof running);
+    snprintf(running.folder, sizeof running.folder, "/tmp/tern-helper-XXXXXX");
+    assert_non_null(mkdtemp(running.folder));
+    snprintf(running.ledger, sizeof running.ledger, "%s/helper.db", running.folder);
+    snprintf(running.party.root, sizeof running.party.root, "%s/ca.pem", tls_folder);
+    memset(running.party.federation, 7, TERN_SHA256_SIZE);
+    running.min_clients = 3;
+    clock_ms = 1000;
+    assert_int_equal(tern_secret_start(), TERN_OK);
+    make_ledger(&running);
+    start(&running);
+    assert_int_equal(party_epoch(&running.party), 200);
+    *state = &running;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct running *running = *state;
+    char command[128];
+    stop(running);
+    snprintf(command, sizeof command, "rm -r %s", running->folder);
+    return system(command);
+}
+
+#define SERVICE_CASE(name) CASE_WITH(name, set_up, tear_down)
+
+static void admit_all(struct running *running)
+{
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        assert_int_equal(party_admit(&running->party, i, i + 1, running->code, NULL), 200);
+    }
+}
+
+static void expect_ticket(struct running *running, uint32_t device, const char *code,
+                          const char *refusal)
+{
+    char name[32];
+    party_admit(&running->party, device, device + 1, code, name);
+    assert_string_equal(name, refusal);
+}
+
+static void expect_sum(const struct running *running, const struct test_round *round,
+                       const char *refusal)
+{
+    struct answer answer = party_ask_sum(&running->party, round);
+    assert_string_equal(answer.name, refusal);
+    assert_int_equal(answer.status == 200, refusal[0] == '\0');
+    answer_free(&answer);
+}
+
+// --- Epochs
+
+SERVICE_CASE(an_epoch_keeps_its_key_until_its_time_is_over)
+{
+    struct running *running = *state;
+    const tern_EpochKey first = running->party.epoch;
+    assert_int_equal(first.epoch, 1);
+    assert_int_equal(first.seconds_left, EPOCH_MS / 1000);
+    clock_ms += EPOCH_MS - 1000;
+    assert_int_equal(party_epoch(&running->party), 200);
+    assert_int_equal(running->party.epoch.epoch, 1);
+    assert_int_equal(running->party.epoch.seconds_left, 1);
+    assert_memory_equal(running->party.epoch.public_key.bytes, first.public_key.bytes, 32);
+    clock_ms += 1000;
+    assert_int_equal(party_epoch(&running->party), 200);
+    assert_int_equal(running->party.epoch.epoch, 2);
+    assert_memory_not_equal(running->party.epoch.public_key.bytes, first.public_key.bytes, 32);
+}
+
+SERVICE_CASE(a_token_belongs_to_the_first_federation_that_uses_it)
+{
+    struct running *running = *state;
+    running->party.federation[0] ^= 1;
+    assert_int_equal(party_epoch(&running->party), 403);
+    char name[32];
+    assert_int_equal(party_admit(&running->party, 0, 1, running->code, name), 403);
+    assert_string_equal(name, "other-federation");
+    struct test_round round;
+    party_round(&running->party, 1, 3, &round);
+    expect_sum(running, &round, "other-federation");
+}
+
+// --- Tickets
+
+SERVICE_CASE(tickets_are_admitted_once_and_refused_by_name)
+{
+    struct running *running = *state;
+    char name[32];
+    char other[TERN_HELPER_CODE_TEXT];
+    make_code(running, 1, 2000, other);
+    assert_int_equal(party_admit(&running->party, 0, 1, running->code, name), 200);
+    assert_int_equal(party_send_ticket(&running->party, 0, 1, name), 200);
+    assert_int_equal(party_send_ticket(&running->party, 0, 2, name), 422);
+    assert_string_equal(name, "unreadable-ticket"); // sealed for client 1
+    expect_ticket(running, 0, running->code, "second-ticket");
+    expect_ticket(running, 1, "0000-0000-0000-0000", "unknown-code");
+    expect_ticket(running, 1, "none", "unknown-code");
+    clock_ms = 2000;
+    expect_ticket(running, 1, other, "expired-code");
+    clock_ms = 1999;
+    expect_ticket(running, 1, other, "");
+    expect_ticket(running, 2, other, "used-code");
+    running->party.epoch.epoch = 2;
+    expect_ticket(running, 2, running->code, "wrong-epoch");
+    running->party.epoch.epoch = 1;
+    running->party.epoch.public_key.bytes[0] ^= 1;
+    expect_ticket(running, 2, running->code, "unreadable-ticket");
+}
+
+SERVICE_CASE(a_code_may_be_typed_without_hyphens_and_in_capitals)
+{
+    struct running *running = *state;
+    char typed[TERN_HELPER_CODE_TEXT];
+    size_t len = 0;
+    for (const char *at = running->code; *at != '\0'; at++) {
+        if (*at != '-') {
+            typed[len++] = (char)(*at >= 'a' ? *at - 'a' + 'A' : *at);
+        }
+    }
+    typed[len] = '\0';
+    expect_ticket(running, 0, typed, "");
+}
+
+SERVICE_CASE(a_code_admits_its_device_in_the_next_epoch_and_a_revoked_one_needs_another)
+{
+    struct running *running = *state;
+    char once[TERN_HELPER_CODE_TEXT];
+    char again[TERN_HELPER_CODE_TEXT];
+    struct tern_ledger_federation federation;
+    make_code(running, 1, UINT32_MAX, once);
+    make_code(running, 1, UINT32_MAX, again);
+    expect_ticket(running, 0, once, "");
+    clock_ms += EPOCH_MS;
+    assert_int_equal(party_epoch(&running->party), 200);
+    expect_ticket(running, 0, once, "");
+    expect_ticket(running, 1, once, "used-code");
+    struct tern_ledger *ledger = open_ledger(running, &federation);
+    assert_int_equal(tern_ledger_revoke(ledger, &federation, 1, 1), TERN_OK);
+    close_ledger(ledger);
+    expect_ticket(running, 0, once, "revoked-client");
+    expect_ticket(running, 0, again, "");
+}
+
+// --- Sums
+
+SERVICE_CASE(the_sum_of_masks_reveals_the_sum_of_values_bit_for_bit)
+{
+    struct running *running = *state;
+    struct test_round round;
+    admit_all(running);
+    for (uint32_t count = 3; count <= DEVICES; count += 3) {
+        party_round(&running->party, count, count, &round);
+        round.values = 1 + 301 * count;
+        struct answer answer = party_ask_sum(&running->party, &round);
+        assert_int_equal(answer.status, 200);
+        party_check_sum(&running->party, &round, answer_sum(&answer));
+        answer_free(&answer);
+    }
+}
+
+SERVICE_CASE(a_round_gets_its_sum_again_after_a_restart_and_no_other)
+{
+    struct running *running = *state;
+    struct test_round round;
+    struct tern_ledger_federation federation;
+    admit_all(running);
+    party_round(&running->party, 1, 6, &round);
+    struct answer first = party_ask_sum(&running->party, &round);
+    assert_int_equal(first.status, 200);
+    stop(running);
+    start(running);
+    struct tern_ledger *ledger = open_ledger(running, &federation);
+    assert_int_equal(tern_ledger_revoke(ledger, &federation, 1, 1), TERN_OK);
+    close_ledger(ledger);
+    struct answer second = party_ask_sum(&running->party, &round);
+    assert_int_equal(second.status, 200);
+    assert_int_equal(answer_sum(&first).len, answer_sum(&second).len);
+    assert_memory_equal(answer_sum(&first).data, answer_sum(&second).data, answer_sum(&first).len);
+    answer_free(&first);
+    answer_free(&second);
+    round.count = 5;
+    expect_sum(running, &round, "answered-round");
+    round.count = 6;
+    round.values++;
+    expect_sum(running, &round, "answered-round");
+    round.values--;
+    round.members[2].sequence++;
+    expect_sum(running, &round, "answered-round");
+    round.members[2].sequence--;
+    round.facts.places_seed++;
+    expect_sum(running, &round, "answered-round");
+    party_round(&running->party, 2, 6, &round);
+    expect_sum(running, &round, "revoked-client");
+}
+
+SERVICE_CASE(lists_are_refused_by_name)
+{
+    struct running *running = *state;
+    struct test_round round;
+    admit_all(running);
+    party_round(&running->party, 1, 2, &round);
+    expect_sum(running, &round, "too-few-clients");
+    party_round(&running->party, 1, 6, &round);
+    round.facts.min_clients = 2;
+    expect_sum(running, &round, "weak-min-clients");
+    party_round(&running->party, 1, 6, &round);
+    round.facts.cohort = 5;
+    round.facts.bits = tern_secure_bits(5, 1);
+    expect_sum(running, &round, "too-many-clients");
+    party_round(&running->party, 1, 6, &round);
+    round.facts.bits++;
+    expect_sum(running, &round, "wrong-facts");
+    party_round(&running->party, 1, 6, &round);
+    round.members[3] = round.members[2];
+    expect_sum(running, &round, "client-twice");
+    party_round(&running->party, 1, 6, &round);
+    round.members[3] = round.members[0];
+    expect_sum(running, &round, "unsorted-list");
+    party_round(&running->party, 1, 6, &round);
+    round.members[5].client = 99;
+    expect_sum(running, &round, "unknown-ticket");
+    party_round(&running->party, 1, 6, &round);
+    round.members[5].ticket[0] ^= 1;
+    expect_sum(running, &round, "unknown-ticket");
+    party_round(&running->party, 1, 6, &round);
+    round.facts.epoch = 2;
+    expect_sum(running, &round, "wrong-epoch");
+    party_round(&running->party, 1, 6, &round);
+    expect_sum(running, &round, ""); // none of the refused requests answered the round
+}
+
+SERVICE_CASE(a_repeated_round_with_a_slightly_different_list_is_refused)
+{
+    struct running *running = *state;
+    struct test_round round;
+    admit_all(running);
+    party_round(&running->party, 1, 8, &round);
+    expect_sum(running, &round, "");
+    party_round(&running->party, 2, 7, &round);
+    memset(round.facts.replica, 1, TERN_SHA256_SIZE); // the replica of round 1
+    expect_sum(running, &round, "near-list");
+    round.count = 5;
+    for (uint32_t i = 0; i < 5; i++) {
+        round.members[i] =
+            round.members[i + 1]; // differs by 4 - 1 = 3 clients: 1, 7 and 8 are missing
+    }
+    expect_sum(running, &round, "");
+    party_round(&running->party, 3, 7, &round); // another replica
+    expect_sum(running, &round, "");
+}
+
+SERVICE_CASE(invented_devices_do_not_fill_a_list)
+{
+    struct running *running = *state;
+    struct test_round round;
+    for (uint32_t i = 0; i < 6; i++) {
+        expect_ticket(running, i, running->code, "");
+    }
+    party_round(&running->party, 1, 6, &round);
+    expect_sum(running, &round, "");
+    expect_ticket(running, 6, running->code, "");
+    expect_ticket(running, 7, running->code, "");
+    party_round(&running->party, 2, 8, &round);
+    expect_sum(running, &round, "too-many-newcomers");
+    party_round(&running->party, 2, 7, &round);
+    expect_sum(running, &round, "");
+    party_round(&running->party, 3, 8, &round); // device 8 was admitted before the last answer
+    expect_sum(running, &round, "");
+}
+
+SERVICE_CASE(rounds_of_the_last_epoch_are_closed_and_older_ones_are_not)
+{
+    struct running *running = *state;
+    struct test_round round;
+    struct test_round later;
+    admit_all(running);
+    party_round(&running->party, 1, 6, &round);
+    clock_ms += EPOCH_MS;
+    struct answer answer = party_ask_sum(&running->party, &round);
+    assert_int_equal(answer.status, 200);
+    party_check_sum(&running->party, &round, answer_sum(&answer));
+    answer_free(&answer);
+    party_round(&running->party, 2, 6, &later);
+    later.facts.epoch = 2; // the tickets are of epoch 1
+    expect_sum(running, &later, "unknown-ticket");
+    clock_ms += EPOCH_MS;
+    expect_sum(running, &round, "wrong-epoch"); // its secrets are erased
+}
+
+// --- Hostile requests
+
+SERVICE_CASE(strangers_get_nothing)
+{
+    struct running *running = *state;
+    struct party stranger = running->party;
+    struct test_round round;
+    admit_all(running);
+    party_round(&running->party, 1, 6, &round);
+    stranger.token[3] = stranger.token[3] == 'A' ? 'B' : 'A';
+    struct answer answer = party_ask_sum(&stranger, &round);
+    assert_int_equal(answer.status, 401);
+    answer_free(&answer);
+    stranger.token[0] = '\0';
+    assert_int_equal(party_epoch(&stranger), 401);
+    answer = party_ask(&running->party, "GET", "/v1/sums", NULL, 0);
+    assert_int_equal(answer.status, 405);
+    answer_free(&answer);
+    answer = party_ask(&running->party, "POST", "/v1/epoch/x", NULL, 0);
+    assert_int_equal(answer.status, 405);
+    answer_free(&answer);
+    answer = party_ask(&running->party, "GET", "/v1/epoch/x", NULL, 0);
+    assert_int_equal(answer.status, 400);
+    answer_free(&answer);
+    answer = party_ask(&running->party, "GET", "/metrics", NULL, 0);
+    assert_int_equal(answer.status, 404);
+    answer_free(&answer);
+    expect_sum(running, &round, "");
+}
+
+SERVICE_CASE(bodies_over_the_limit_are_refused_before_they_are_read)
+{
+    struct running *running = *state;
+    static uint8_t large[600];
+    struct answer answer = party_ask(&running->party, "POST", TERN_PATH_TICKETS, large, 513);
+    assert_int_equal(answer.status, 413);
+    answer_free(&answer);
+    answer = party_ask(&running->party, "POST", TERN_PATH_TICKETS, large, 0);
+    assert_int_equal(answer.status, 400);
+    answer_free(&answer);
+}
+
+// Whatever is changed in a request, the helper answers it, and it answers with the right sum, if with any.
+SERVICE_CASE(damaged_requests_are_answered_and_release_nothing_else)
+{
+    struct running *running = *state;
+    struct test_round round;
+    struct tern_prng rng;
+    size_t len = 0;
+    admit_all(running);
+    party_round(&running->party, 1, 6, &round);
+    uint8_t *request = party_sum_request(&round, &len);
+    struct answer first = party_ask(&running->party, "POST", TERN_PATH_SUMS, request, len);
+    assert_int_equal(first.status, 200);
+    tern_prng_init(&rng, 34, TERN_PRNG_TEST, 0, 0);
+    for (unsigned i = 0; i < 80; i++) {
+        uint8_t *damaged = malloc(len);
+        assert_non_null(damaged);
+        memcpy(damaged, request, len);
+        damaged[tern_prng_below(&rng, (uint32_t)len)] ^= (uint8_t)(1u << tern_prng_below(&rng, 8));
+        const size_t cut = i % 3 == 0 ? tern_prng_below(&rng, (uint32_t)len) : len;
+        struct answer answer = party_ask(&running->party, "POST", TERN_PATH_SUMS, damaged, cut);
+        assert_true(answer.status == 200 || (answer.status >= 400 && answer.status < 500));
+        if (answer.status ==
+            200) { // another round number: a round of its own, which no device trained
+            assert_true(answer_sum(&answer).len != answer_sum(&first).len ||
+                        memcmp(answer_sum(&answer).data, answer_sum(&first).data,
+                               answer_sum(&first).len) != 0);
+        }
+        answer_free(&answer);
+        free(damaged);
+    }
+    struct answer again = party_ask(&running->party, "POST", TERN_PATH_SUMS, request, len);
+    assert_int_equal(again.status, 200);
+    assert_memory_equal(answer_sum(&again).data, answer_sum(&first).data, answer_sum(&first).len);
+    answer_free(&first);
+    answer_free(&again);
+    free(request);
+}
+
+// --- The command line beside a running helper
+
+SERVICE_CASE(another_token_replaces_the_old_one_within_seconds)
+{
+    struct running *running = *state;
+    struct tern_ledger_federation federation;
+    struct party renewed = running->party;
+    uint8_t hash[TERN_SHA256_SIZE];
+    struct tern_ledger *ledger = open_ledger(running, &federation);
+    assert_int_equal(tern_helper_make_token(renewed.token, hash), TERN_OK);
+    assert_int_equal(tern_ledger_set_token(ledger, &federation, hash, 1), TERN_OK);
+    close_ledger(ledger);
+    while (party_epoch(&renewed) != 200) {
+        usleep(20000); // ctest ends a test that waits for ever
+    }
+    assert_int_equal(party_epoch(&running->party), 401);
+}
