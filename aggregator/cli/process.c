@@ -74,6 +74,8 @@ void tern_cli_each_exposed_secret(const struct tern_cli *cli, tern_exposed_secre
         tern_state_path(cli, secrets[i], path);
         check_mode(&check, path, S_IRWXG | S_IRWXO, "go=");
     }
+    tern_state_file(cli, tern_state_settings(cli)->secure_token, TERN_STATE_HELPER_TOKEN, path);
+    check_mode(&check, path, S_IRWXG | S_IRWXO, "go=");
     // A group may read the private key, as the group ssl-cert of Debian does.
     tern_state_file(cli, tern_state_settings(cli)->server_private_key, TERN_STATE_PRIVATE_KEY,
                     path);

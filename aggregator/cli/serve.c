@@ -16,6 +16,7 @@
 #include "hosted/log.h"
 #include "hosted/spool.h"
 #include "hosted/system.h"
+#include "secure/link/link.h"
 #include "service/service.h"
 #include "store/nodes.h"
 #include "tensor/manifest.h"
@@ -119,9 +120,10 @@ struct serving {
     uint32_t node; // this aggregator's number (store/nodes.h); 0: the database is a file
     struct tern_db_federation federation;
     struct tern_model *model;
-    uint64_t enrolled;              // at the start or the last reload
-    struct tern_db_round committed; // the last committed round then; its number is 0: none
-    struct tern_relay *relay;       // NULL: not a gateway
+    uint64_t enrolled;               // at the start or the last reload
+    struct tern_db_round committed;  // the last committed round then; its number is 0: none
+    struct tern_relay *relay;        // NULL: not a gateway
+    struct tern_helper_link *helper; // NULL: no secure rounds
     struct tern_service *service;
     struct tern_self_check *check;
     struct tern_http_server *server;
@@ -592,9 +594,27 @@ static int open_store(struct serving *serving)
 
 // --- Starting the service
 
+static int open_helper(struct serving *serving)
+{
+    const struct tern_aggregator_settings *s = serving->settings;
+    char token[PATH_MAX];
+    char why[512] = "";
+    if (s->secure_helper[0] == '\0') {
+        return TERN_EXIT_OK;
+    }
+    tern_state_file(serving->cli, s->secure_token, TERN_STATE_HELPER_TOKEN, token);
+    const struct tern_helper_link_config config = {
+        .server = s->secure_helper, .ca = s->secure_ca, .token_file = token};
+    TERN_CLI_TRY(tern_cli_check(serving->cli, tern_helper_link_open(&config, &serving->helper, why),
+                                "%s", why));
+    serving->config.helper = tern_helper_link_port(serving->helper);
+    return TERN_EXIT_OK;
+}
+
 static int start_service(struct serving *serving)
 {
     char why[256];
+    TERN_CLI_TRY(open_helper(serving));
     serving->config.on_halted = end_program;
     enum tern_result result =
         tern_service_start(&serving->config, serving->db, &serving->service, why);
@@ -843,6 +863,7 @@ static void stop_all(struct serving *serving)
     if (serving->service != NULL) {
         tern_service_quiesce(serving->service);
     }
+    tern_helper_link_stop(serving->helper);
     tern_admin_stop(serving->admin, GRACE_MS);
     free(serving->tool_options);
     tern_shared_tickets_stop(serving->tickets);
@@ -854,6 +875,7 @@ static void stop_all(struct serving *serving)
         tern_service_stop(serving->service);
     }
     tern_relay_close(serving->relay);
+    tern_helper_link_close(serving->helper);
     tern_leader_watch_stop(serving->watch);
     if (serving->db != NULL) {
         tern_db_close(serving->db);

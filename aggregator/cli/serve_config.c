@@ -6,11 +6,13 @@
 #include "codec/container.h"
 #include "codec/plan.h"
 #include "http/proxy.h"
+#include "util/bytes.h"
 #include "wire/wire.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // --- Files of TLS
@@ -189,6 +191,32 @@ static void fill_statistics(const struct filling *filling)
     statistics->wait_ms = s->statistics_wait;
 }
 
+// Reads [secure]. The quorum is at least the number of updates of which the helper reveals the sum.
+static int fill_secure(const struct filling *filling)
+{
+    const struct tern_aggregator_settings *s = filling->settings;
+    struct tern_federation_config *config = &filling->config->federation;
+    struct tern_secure_settings *secure = &config->secure;
+    struct tern_round_policy *round = &config->round;
+    if (s->secure_helper[0] == '\0') {
+        return TERN_EXIT_OK;
+    }
+    secure->enabled = true;
+    secure->min_clients = s->secure_min_clients;
+    secure->share = (uint32_t)atoi(s->secure_share);
+    secure->examples_max = s->secure_examples_max;
+    if (round->quorum == 0 && tern_round_quorum(round) < secure->min_clients) {
+        round->quorum = secure->min_clients;
+    }
+    const enum tern_result result =
+        tern_base64url_decode(s->secure_helper_key, strlen(s->secure_helper_key),
+                              secure->helper_key, sizeof secure->helper_key);
+    return tern_cli_check(filling->cli, result,
+                          "secure.helper_key = %.96s is no public key of a helper: copy the 87 "
+                          "characters that `tern-helper status` prints",
+                          s->secure_helper_key);
+}
+
 // Checks constraints between settings.
 static int check_together(const struct filling *filling)
 {
@@ -244,6 +272,7 @@ int tern_serve_config_read(struct tern_cli *cli, struct tern_service_config *con
     fill_downloads(s, federation);
     TERN_CLI_TRY(fill_selection(&filling));
     fill_statistics(&filling);
+    TERN_CLI_TRY(fill_secure(&filling));
     TERN_CLI_TRY(check_networks(cli, "proxy_from", s->server_proxy_from));
     TERN_CLI_TRY(check_networks(cli, "cache_from", s->server_cache_from));
     TERN_CLI_TRY(check_admin(cli, s->admin_address));

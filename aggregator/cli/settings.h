@@ -55,6 +55,7 @@ struct tern_derived_limits tern_derived_limits(const struct tern_aggregator_sett
 #define TERN_STATE_UPLOADS "uploads"        // folder for long request bodies as they arrive
 #define TERN_STATE_CERTIFICATE "server.crt" // unless server.certificate is set
 #define TERN_STATE_PRIVATE_KEY "server.key"
-#define TERN_STATE_UPSTREAM "upstream" // folder with the records of a gateway's client
+#define TERN_STATE_HELPER_TOKEN "helper.token" // unless secure.token is set
+#define TERN_STATE_UPSTREAM "upstream"         // folder with the records of a gateway's client
 
 #endif

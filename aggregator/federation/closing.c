@@ -6,6 +6,7 @@
 #include "federation/closing.h"
 
 #include "federation/clients.h"
+#include "federation/secure.h"
 #include "federation/update.h"
 #include "hosted/job.h"
 #include "merge/merge.h"
@@ -355,9 +356,15 @@ static void measure_variance(struct tern_federation *federation,
         tern_update_variance(square, norm_of_mean(totals->rule.strategy, report), report->updates);
 }
 
+// Measures what a round's updates show together. The masked updates of a secure round show only their mean loss.
 static enum tern_result measure_drift(struct tern_federation *federation,
                                       const struct tern_strategy_report *report)
 {
+    if (federation->secure.is_on) {
+        federation->row.local_steps = report->effective_steps;
+        federation->row.median_loss = report->mean_loss;
+        return TERN_OK;
+    }
     measure_variance(federation, report);
     return measure_loss(federation);
 }
@@ -439,6 +446,7 @@ void tern_federation_wait_for_merge(struct tern_federation *federation)
 void tern_federation_publish(struct tern_federation *federation)
 {
     tern_published_round(federation);
+    tern_secure_start_request(federation);
     start_merge(federation);
 }
 
@@ -496,11 +504,11 @@ static void log_round(const struct tern_federation *federation,
     tern_log(
         TERN_LOG_INFO, "round",
         "round=%u of=%u version=%u updates=%u loss=%.4f step_norm=%.4g "
-        "learning_rate=%.4g ms=%llu download_bytes=%zu",
-        row->round, federation->config.round.rounds, federation->merge.version, report->updates,
+        "learning_rate=%.4g ms=%llu download_bytes=%zu%s",
+        row->round, federation->config.round.rounds, federation->merge.version, row->applied,
         (double)report->mean_loss, (double)report->step_norm, (double)row->learning_rate,
         (unsigned long long)(row->closed_ms > row->opened_ms ? row->closed_ms - row->opened_ms : 0),
-        made->len);
+        made->len, federation->secure.is_on ? " mode=secure" : "");
 }
 
 // Logs that the losses of the rounds up to this one have ended the federation.
@@ -554,7 +562,7 @@ static enum tern_result store_result(struct tern_federation *federation,
     TERN_TRY(store_version(federation, &next->made, now));
     row->state = TERN_ROUND_COMMITTED;
     row->closed_ms = now;
-    row->applied = next->report.updates;
+    row->applied = federation->secure.is_on ? federation->machine.reported : next->report.updates;
     row->mean_loss = next->report.mean_loss;
     row->service_us = federation->worked_us - federation->opened_worked_us;
     row->search_us =
@@ -570,6 +578,7 @@ static enum tern_result store_result(struct tern_federation *federation,
     federation->progressed = true;
     tern_refusals_end_cohort(federation, true);
     log_round(federation, &next->report, &next->made);
+    federation->secure.is_on = false;
     return TERN_OK;
 }
 

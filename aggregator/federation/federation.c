@@ -3,6 +3,7 @@
 #include "federation/clients.h"
 #include "federation/closing.h"
 #include "federation/round.h"
+#include "federation/secure.h"
 #include "federation/statistics.h"
 #include "federation/update.h"
 #include <stddef.h>
@@ -15,6 +16,9 @@ enum tern_result tern_federation_accepts_config(const struct tern_federation *fe
                                                 char why[256])
 {
     TERN_TRY(tern_federation_check_config(config, federation->merge.model.count, why));
+    if (!tern_secure_can_train(config, &federation->merge.model, why)) {
+        return TERN_ERR_CONFIG;
+    }
     return tern_federation_can_scale(config, federation->about.model_spec, why) ? TERN_OK
                                                                                 : TERN_ERR_CONFIG;
 }
@@ -34,6 +38,7 @@ static enum tern_result initialise(struct tern_federation *federation, char why[
     TERN_TRY(tern_merge_init(merge, &federation->about, &config->vectors));
     TERN_TRY(tern_federation_accepts_config(federation, config, why));
     merge->memory = config->strategy_memory;
+    TERN_TRY(tern_secure_new(federation, why));
     return tern_closing_new(federation, why);
 }
 
@@ -84,6 +89,7 @@ void tern_federation_free(struct tern_federation *federation)
     }
     free_derived_state(federation);
     tern_closing_free(federation);
+    tern_secure_free(federation);
     tern_merge_free(&federation->merge);
     tern_published_free(&federation->published);
     free(federation);
@@ -124,6 +130,10 @@ static void load_round(struct tern_federation *federation, const struct tern_db_
     tern_rate_round_opened(&federation->rate_state, row->decays);
     if (row->state == TERN_ROUND_COMMITTED) {
         tern_closing_apply_committed(federation, row);
+        federation->secure.abandoned = 0;
+    } else if (row->state == TERN_ROUND_ABANDONED) {
+        tern_round_abandon(&federation->machine, row->closed_ms);
+        tern_secure_note_abandoned(federation, row->closed_ms);
     }
     federation->row = *row;
 }
@@ -234,7 +244,9 @@ static enum tern_result load_open_round(struct tern_federation *federation)
     machine->takes_late_updates = federation->totals.rule.strategy->accepts_late_updates;
     tern_rounds_load_epoch(federation);
     TERN_TRY(load_members(federation));
-    tern_round_add_late_updates(machine, federation->totals.updates - machine->reported);
+    if (machine->takes_late_updates) {
+        tern_round_add_late_updates(machine, federation->totals.updates - machine->reported);
+    }
     return TERN_OK;
 }
 
@@ -279,6 +291,7 @@ enum tern_result tern_federation_load(struct tern_federation *federation, uint64
     TERN_TRY(load_rounds(federation, now));
     TERN_TRY(tern_statistics_load(federation));
     TERN_TRY(tern_indices_load(federation));
+    TERN_TRY(tern_secure_load(federation));
     TERN_TRY(tern_catchup_load(federation->catchup, now));
     federation->progressed = true;
     return TERN_OK;

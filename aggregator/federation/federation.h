@@ -19,6 +19,7 @@
 #include "rounds/steps.h"
 #include "rounds/tags.h"
 #include "rounds/waits.h"
+#include "secure/ask.h"
 #include "store/store.h"
 #include "strategies/strategy.h"
 #include "util/join_code.h"
@@ -58,6 +59,16 @@ struct tern_statistics_settings {
     uint64_t wait_ms; // time to wait for further statistics after the first statistics arrived
 };
 
+// Settings of secure rounds ([secure]).
+struct tern_secure_settings {
+    bool enabled;         // secure.helper is set
+    uint32_t min_clients; // the helper reveals no sum of fewer updates
+    uint32_t share;       // one in so many values is sent: 1, 2 or 10
+    // number of examples that gives a client the weight 1; 0 = every client has it
+    uint32_t examples_max;
+    uint8_t helper_key[TERN_P256_PUBLIC_SIZE];
+};
+
 // Finer codecs for the first rounds, in which the model changes most.
 struct tern_early_codecs {
     uint32_t rounds; // number of first committed rounds that use these codecs; 0 = none
@@ -72,6 +83,7 @@ struct tern_federation_config {
     struct tern_round_policy round; // the store's seed replaces round.seed
     uint32_t min_clients;           // trainers that must have enrolled before a round opens
     struct tern_statistics_settings statistics;
+    struct tern_secure_settings secure;
     uint64_t eligible_within_ms; // longest time since the last check-in; 0 = no limit
     enum tern_client_selection selection;
     struct tern_tag_selection tags; // tags that selected clients must have
@@ -105,6 +117,8 @@ struct tern_federation_ports {
     void (*metered)(void *ctx, uint64_t client, uint32_t round, struct tern_db_meter *meter);
     // Called when a merge has ended, so that the owner calls tern_federation_advance(). Any thread.
     void (*wake)(void *ctx);
+    // The helper of secure rounds; exchange is NULL without one.
+    struct tern_helper_port helper;
 };
 
 // Why a request is refused; result is TERN_OK when the request is accepted.

@@ -218,7 +218,8 @@ static enum tern_result read_body(struct tern_federation *federation,
         bool wanted = !update->container_unread || standing.reported;
         TERN_TRY(wanted ? add_indices(federation, update) : TERN_ERR_STATE);
     }
-    return update->container_unread ? TERN_OK : read_values(federation, update);
+    return update->container_unread || update->message.masked ? TERN_OK
+                                                              : read_values(federation, update);
 }
 
 void tern_federation_read_update(struct tern_federation *federation,

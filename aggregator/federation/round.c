@@ -3,6 +3,7 @@
 
 #include "federation/clients.h"
 #include "federation/closing.h"
+#include "federation/secure.h"
 #include "federation/statistics.h"
 #include "federation/strategy.h"
 #include "federation/update.h"
@@ -108,6 +109,7 @@ static bool may_be_selected(const struct tern_federation *federation, const stru
     bool recent = within == 0 || client->row.last_seen_ms + within >= now;
     return tern_clients_is_trainer(federation, client) && !tern_clients_lacks_scaling(client) &&
            tern_epoch_allows(federation, &client->row) &&
+           tern_secure_allows_client(federation, client) &&
            (client->waiting || (recent && tern_clients_has_checked_in(federation, client, now)));
 }
 
@@ -555,17 +557,32 @@ static uint32_t count_trainers(const struct tern_federation *federation, uint64_
     return count;
 }
 
+// Whether fewer clients than round.min_clients can take part. A secure round also needs enough clients with a ticket.
+static bool has_too_few(struct tern_federation *federation, uint64_t now)
+{
+    const uint32_t least = federation->config.min_clients;
+    const struct tern_secure_settings *secure = &federation->config.secure;
+    if (count_trainers(federation, now) < least) {
+        return true;
+    }
+    const uint32_t able = secure->enabled ? list_selectable(federation, now) : UINT32_MAX;
+    return able < least || able < secure->min_clients;
+}
+
 static enum tern_result open_round(struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
     bool settled = false;
     federation->retry_open_ms = now + RETRY_OPEN_MS;
-    federation->too_few = count_trainers(federation, now) < federation->config.min_clients;
+    federation->too_few = has_too_few(federation, now);
     if (!federation->too_few) {
         TERN_TRY(tern_statistics_make_scaling(federation, now, &settled));
     }
     if (settled) {
         count = select_for_epoch(federation, now);
+    }
+    if (federation->config.secure.enabled && count < federation->config.secure.min_clients) {
+        return TERN_OK; // the other clients are overdue, or their budgets do not allow a round
     }
     if (count == 0) {
         return TERN_OK;
@@ -580,15 +597,18 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
 enum tern_result tern_rounds_store_opened(struct tern_federation *federation, uint64_t now)
 {
     fill_row(federation);
+    TERN_TRY(tern_secure_plan_round(federation));
     federation->opened_worked_us = federation->worked_us;
     federation->opened_search_ns = tern_federation_searches(federation).cpu_ns;
     TERN_TRY(tern_db_round_put(federation->db, &federation->row));
+    TERN_TRY(tern_secure_store_opened(federation));
     TERN_TRY(tern_members_store_all(federation));
     federation->member_check_ms = next_member_check(federation, now);
     federation->progressed = true;
-    tern_log(TERN_LOG_INFO, "round-opened", "round=%u version=%u invited=%u wanted=%u quorum=%u",
+    tern_log(TERN_LOG_INFO, "round-opened", "round=%u version=%u invited=%u wanted=%u quorum=%u%s",
              federation->row.round, federation->row.base_version, federation->machine.member_count,
-             federation->row.target, federation->row.quorum);
+             federation->row.target, federation->row.quorum,
+             federation->secure.is_on ? " mode=secure" : "");
     return TERN_OK;
 }
 
@@ -887,7 +907,8 @@ static void lower_quorum_by_failed(struct tern_federation *federation, uint64_t 
     for (uint32_t i = 0; i < machine->member_count; i++) {
         failed += tern_reliability_has_failed(federation, &machine->members[i]);
     }
-    if (others < machine->quorum && others + failed >= machine->initial_quorum &&
+    const bool may = !federation->secure.is_on || others >= federation->secure.facts.min_clients;
+    if (may && others < machine->quorum && others + failed >= machine->initial_quorum &&
         others >= cohort / 2 + cohort % 2) {
         tern_log(TERN_LOG_WARN, "round-needs-fewer", "round=%u quorum=%u before=%u failed=%u",
                  machine->round, others, machine->quorum, failed);
@@ -967,7 +988,7 @@ static bool may_open(const struct tern_federation *federation, uint64_t now)
     const struct tern_round_machine *machine = &federation->machine;
     return !machine->open && !tern_round_finished(machine) &&
            tern_federation_allows_next_round(federation) &&
-           tern_round_earliest_open_ms(machine) <= now;
+           tern_secure_allows_round(federation, now) && tern_round_earliest_open_ms(machine) <= now;
 }
 
 static enum tern_result check_open_round(struct tern_federation *federation, uint64_t now)
@@ -975,6 +996,9 @@ static enum tern_result check_open_round(struct tern_federation *federation, uin
     TERN_TRY(replace_members(federation, now));
     switch (tern_round_tick(&federation->machine, now)) {
     case TERN_ROUND_CLOSE:
+        if (federation->secure.is_on) {
+            return tern_secure_close_round(federation, now);
+        }
         tern_closing_decide(federation);
         break;
     case TERN_ROUND_EXTEND:
@@ -990,6 +1014,10 @@ enum tern_result tern_federation_advance(struct tern_federation *federation, uin
     TERN_TRY(tern_closing_advance(federation, now));
     if (!tern_federation_is_merging(federation) && !federation->checkpoint_due) {
         TERN_TRY(check_open_round(federation, now));
+    }
+    TERN_TRY(tern_secure_advance(federation, now));
+    if (tern_secure_awaits_merge(federation) && !tern_federation_is_merging(federation)) {
+        tern_closing_decide(federation);
     }
     if (tern_federation_is_merging(federation)) {
         return TERN_OK;
@@ -1017,6 +1045,7 @@ uint64_t tern_federation_next_advance(const struct tern_federation *federation)
     if (!machine->open && next < federation->retry_open_ms) {
         next = federation->retry_open_ms;
     }
+    next = tern_secure_next_advance(federation, next);
     if (machine->open && federation->member_check_ms < next) {
         next = federation->member_check_ms;
     }

@@ -8,6 +8,7 @@
 #include "federation/incoming.h"
 #include "hosted/log.h"
 #include "rounds/column_names.h"
+#include "secure/masked.h"
 #include <string.h>
 
 // Updates since members were last selected (update.c).
@@ -86,6 +87,12 @@ struct client {
     uint32_t failed;   // failed trainings that the client reported since the start
     // 1 + the last cohort in which an update of the client was refused for its values; 0 = none.
     uint32_t refused_cohort;
+    // Of the last check-in: the client trains in secure rounds alone, and the round of its update without settlement.
+    bool secure;
+    uint32_t unsettled;
+    // The client's newest ticket; epoch 0 = none.
+    uint32_t ticket_epoch;
+    enum tern_db_ticket_state ticket_state;
 };
 
 struct clients {
@@ -133,6 +140,26 @@ struct recent_facts {
     uint64_t renewed_ms;            // when the results were computed; 0 = never
 };
 
+// The open or closing round, if it is secure (secure.c).
+struct secure {
+    bool is_on; // the last round is secure and not ended
+    enum tern_db_secure_state state;
+    uint64_t asked_ms;
+    uint64_t retry_ms; // when to ask the helper again
+    uint32_t failures; // requests for the sum that the helper did not answer
+    // Facts of the round; facts.scales is the member `scales`.
+    struct tern_secure_round facts;
+    float scales[TERN_MASKED_TENSORS_MAX];
+    // Scales that follow from the last sum; 0 of them before the first sum.
+    float next_scales[TERN_MASKED_TENSORS_MAX];
+    uint32_t next_count;
+    // Head of the helper's log with its last sum; zeros: not known.
+    uint8_t log_head[TERN_SHA256_SIZE];
+    uint32_t abandoned; // consecutive abandoned rounds up to the last one
+    uint64_t reopen_ms; // no round opens earlier, after an abandoned one
+    bool has_tickets;   // tickets wait for the helper
+};
+
 enum closing_step {
     CLOSING_NOTHING, // a round is open, or none
     CLOSING_DECIDED, // this transaction decided to close the round
@@ -148,6 +175,7 @@ struct tern_federation {
     // Version, weights and replica; the model and the buffers' sizes are read-only.
     struct tern_merge merge;
     struct closing *closing;           // closing.c
+    struct helper_link *helper;        // secure.c; NULL: no secure rounds
     struct tern_published published;   // read by any thread
     struct tern_reading_room readings; // used by any thread
     struct tern_federation_counts counts;
@@ -177,6 +205,7 @@ struct tern_federation {
     // State of the learning rate's schedule, from the opened rounds.
     struct tern_rate_state rate_state;
     struct epoch epoch;
+    struct secure secure;
     struct refused refused;
     struct unpublished unpublished;
 

@@ -202,11 +202,67 @@ static bool check_updates(const struct tern_federation_config *config, char why[
     return true;
 }
 
+static const char *obstacle_of_secure_rounds(const struct tern_federation_config *config)
+{
+    const struct tern_strategy *strategy = config->strategy;
+    const struct tern_round_policy *round = &config->round;
+    if (round->cohort < config->secure.min_clients) {
+        return "round.cohort is below secure.min_clients; raise round.cohort";
+    }
+    if (tern_round_quorum(round) < config->secure.min_clients) {
+        return "round.quorum is below secure.min_clients; raise round.quorum";
+    }
+    if (strategy->passes > 0 || strategy->accepts_late_updates || strategy->has_epochs) {
+        return "round.strategy looks at single updates, and secure rounds show only their sum; "
+               "choose fedavg, fedprox, fedavgm or another mean";
+    }
+    if ((strategy->parameters >> TERN_STRATEGY_NORM_BOUND & 1) != 0 &&
+        config->strategy_parameters[TERN_STRATEGY_NORM_BOUND] > 0.0F) {
+        return "norm_bound of round.strategy needs the norms of single updates; set "
+               "norm_bound=0, as in fedavg:norm_bound=0";
+    }
+    if (tern_codec_entry(config->codec_up.id)->follows_leader) {
+        return "codec.codec shares indices of one client's update; choose another codec";
+    }
+    if (config->downloads.plan != TERN_DOWNLOADS_TRUNK) {
+        return "all clients of a secure round train from one replica; set downloads.plan = trunk";
+    }
+    if (config->steps.policy != TERN_STEPS_FIXED) {
+        return "all clients of a secure round train equally long; set train.schedule = fixed";
+    }
+    if (config->error.policy != TERN_DIRECTIVE_KEEP) {
+        return "all clients of a secure round keep their error buffers; set "
+               "codec.error_feedback = keep";
+    }
+    if (config->statistics.enabled) {
+        return "statistics of columns show single clients; set statistics.columns = none";
+    }
+    if (config->train.evaluate) {
+        return "evaluations show single clients; set train.evaluate = no";
+    }
+    return config->upstream_client != 0 ? "a gateway has no secure rounds" : NULL;
+}
+
+static bool check_secure(const struct tern_federation_config *config, char why[256])
+{
+    const uint32_t most = tern_cohort_size(config->round.cohort, 0.0, UINT32_MAX);
+    const char *obstacle = config->secure.enabled ? obstacle_of_secure_rounds(config) : NULL;
+    if (obstacle != NULL) {
+        snprintf(why, 256, "secure.helper is set, but %s, or leave secure.helper empty", obstacle);
+        return false;
+    }
+    if (config->secure.enabled && tern_secure_bits(most, 1) == 0) {
+        snprintf(why, 256, "round.cohort = %u is too large for secure rounds; lower it", most);
+        return false;
+    }
+    return true;
+}
+
 enum tern_result tern_federation_check_config(const struct tern_federation_config *config,
                                               uint32_t count, char why[256])
 {
     const bool fits = check_bounds(config, why) && check_parameters(config, why) &&
                       check_memory(config, count, why) && check_updates(config, why) &&
-                      check_epochs(config, why);
+                      check_epochs(config, why) && check_secure(config, why);
     return fits ? TERN_OK : TERN_ERR_CONFIG;
 }

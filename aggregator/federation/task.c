@@ -3,6 +3,7 @@
 #include "federation/clients.h"
 #include "federation/ledger.h"
 #include "federation/round.h"
+#include "federation/secure.h"
 #include "federation/statistics.h"
 #include "federation/update.h"
 #include "merge/merge.h"
@@ -307,6 +308,10 @@ static enum tern_result process_checkin(struct tern_federation *federation, uint
     if (claims_too_many_examples(federation, message, refusal)) {
         return TERN_OK;
     }
+    TERN_TRY(tern_secure_take_checkin(federation, id, message, refusal));
+    if (refusal->result != TERN_OK) {
+        return TERN_OK;
+    }
     federation->counts.checkins++;
     TERN_TRY(store_facts(federation, id, message, now));
     if (message->failed_round != 0) {
@@ -586,7 +591,8 @@ static enum tern_result catch_up(struct tern_federation *federation, struct clie
 {
     struct tern_path path;
     TERN_TRY(tern_catchup_trainer(federation->catchup, &client->row, &client->searches,
-                                  tern_indices_are_shared(federation) || federation->epoch.is_on,
+                                  tern_indices_are_shared(federation) || federation->epoch.is_on ||
+                                      federation->secure.is_on,
                                   now, &path));
     *found = path.exists;
     next->soon = path.pending;
@@ -619,13 +625,16 @@ static enum tern_result train_task(struct tern_federation *federation, uint64_t 
     if (!*follows) {
         return TERN_OK;
     }
-    TERN_TRY(tern_ledger_choose_directive(federation, error_settings(federation), member));
+    if (!federation->secure.is_on) { // all members of a secure round keep their error buffers
+        TERN_TRY(tern_ledger_choose_directive(federation, error_settings(federation), member));
+    }
     TERN_TRY(assign_steps(federation, member, client, now));
     fill_training(federation, member, task);
     fill_epoch(federation, task);
     fill_error_directive(member, task);
     tern_indices_add_to_task(federation, id, task);
     task->local_steps = member->local_steps;
+    tern_secure_fill_task(federation, task);
     uint64_t window = until_deadline(federation, now);
     task->window_ms = window < UINT32_MAX ? (uint32_t)window : UINT32_MAX;
     return TERN_OK;
@@ -700,6 +709,7 @@ enum tern_result tern_federation_answer_checkin(struct tern_federation *federati
 {
     uint64_t wait = 0;
     memset(next, 0, sizeof *next);
+    TERN_TRY(tern_secure_fill_reply(federation, id, &next->reply));
     if (tern_federation_is_merging(federation)) {
         fill_wait(federation, next, federation->machine.policy.come_back_min_ms);
         next->soon = true;

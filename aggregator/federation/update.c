@@ -2,6 +2,7 @@
 
 #include "codec/sparse_share.h"
 #include "federation/ledger.h"
+#include "federation/secure.h"
 #include "merge/merge.h"
 #include "rounds/machine.h"
 #include "strategies/bounds.h"
@@ -359,6 +360,10 @@ static const char *refusal_sentence(const struct tern_federation *federation,
     if (result == TERN_ERR_ARGUMENT) {
         return "local_steps exceeds the task's number, or another value is outside its range.";
     }
+    if (result == TERN_ERR_STATE && (message->masked || federation->secure.is_on)) {
+        return message->masked ? "The update is masked, and its round is not secure."
+                               : "The round is secure, and the update is not masked.";
+    }
     if (result == TERN_ERR_STATE) {
         return "The update contains no indices, and its round shares none. Send it with indices.";
     }
@@ -477,6 +482,7 @@ static enum tern_result check_update(const struct tern_federation *federation,
         message->local_steps > member->local_steps) {
         return TERN_ERR_ARGUMENT;
     }
+    TERN_TRY(tern_secure_check_update(federation, update));
     double scale = tern_strategy_steps_factor_max(&federation->totals.rule, member->local_steps,
                                                   message->local_steps);
     if (exceeds_norm_limit(federation, update->sum_square, scale)) {
@@ -497,7 +503,7 @@ static enum tern_result store_update(struct tern_federation *federation,
                                  .body = update->body.data,
                                  .body_len = update->body.len,
                                  .received_ms = now,
-                                 .merged = merged};
+                                 .merged = update->message.masked ? TERN_DB_MASKED : merged};
     memcpy(row.sha256, update->sha256, TERN_SHA256_SIZE);
     return tern_db_update_put(federation->db, &row);
 }
@@ -523,6 +529,20 @@ static void note_report(struct tern_federation *federation,
     memcpy(client->row.replica, base, TERN_SHA256_SIZE);
 }
 
+static enum tern_result merge_arrival(struct tern_federation *federation,
+                                      const struct tern_incoming_update *update)
+{
+    const struct tern_arrival arrival = {.client = update->client,
+                                         .round = update->round,
+                                         .contribution = tern_contribution_of(&update->message),
+                                         .container = update->container,
+                                         .reading = update->reading,
+                                         .sum_square = update->sum_square};
+    TERN_TRY(tern_strategy_count_update(&federation->totals, &arrival.contribution));
+    tern_merge_arrive(&federation->merge, &arrival);
+    return TERN_OK;
+}
+
 // Stores a checked update and counts it in the open round. merged: the open round's number if the update was made for
 // an earlier round; otherwise 0.
 static enum tern_result count_update(struct tern_federation *federation,
@@ -530,17 +550,10 @@ static enum tern_result count_update(struct tern_federation *federation,
                                      const struct tern_member *member, uint32_t merged,
                                      uint64_t now)
 {
-    const struct tern_contribution contribution = tern_contribution_of(&update->message);
     TERN_TRY(store_update(federation, update, merged, now));
     TERN_TRY(tern_ledger_record_update(federation, update, now));
-    TERN_TRY(tern_strategy_count_update(&federation->totals, &contribution));
-    const struct tern_arrival arrival = {.client = update->client,
-                                         .round = update->round,
-                                         .contribution = contribution,
-                                         .container = update->container,
-                                         .reading = update->reading,
-                                         .sum_square = update->sum_square};
-    tern_merge_arrive(&federation->merge, &arrival);
+    TERN_TRY(update->message.masked ? tern_secure_note_update(federation, update->client)
+                                    : merge_arrival(federation, update));
     note_report(federation, update, member, now);
     note_accepted(federation, client_of(federation, update->client));
     return tern_reliability_count_report(federation, update->client, member->tasked_ms, now);

@@ -571,8 +571,11 @@ enum tern_result tern_merge_load(struct tern_merge *merge, struct tern_db *db)
     TERN_TRY(load_checkpoint(merge, db, &version));
     for (uint32_t i = version.round + 1;; i++) {
         enum tern_result result = tern_db_round_get(db, i, &round);
-        if (result != TERN_OK || round.state != TERN_ROUND_COMMITTED) {
+        if (result != TERN_OK || round.state == TERN_ROUND_OPEN) {
             return tern_db_may_miss(result);
+        }
+        if (round.state == TERN_ROUND_ABANDONED) {
+            continue;
         }
         result = merge_again(merge, db, &round);
         if (result != TERN_OK) {

@@ -410,6 +410,12 @@ void tern_round_close(struct tern_round_machine *machine, uint64_t now)
     machine->last_change_ms = larger(machine->last_change_ms, now);
 }
 
+void tern_round_abandon(struct tern_round_machine *machine, uint64_t now)
+{
+    machine->open = false;
+    machine->last_change_ms = larger(machine->last_change_ms, now);
+}
+
 void tern_round_client_joined(struct tern_round_machine *machine, uint64_t now)
 {
     machine->last_change_ms = larger(machine->last_change_ms, now);

@@ -207,6 +207,9 @@ void tern_round_reset_target(struct tern_round_machine *machine, uint32_t client
 // Closes the open round after its commit.
 void tern_round_close(struct tern_round_machine *machine, uint64_t now);
 
+// Ends the open round without a commit.
+void tern_round_abandon(struct tern_round_machine *machine, uint64_t now);
+
 // Returns the time `ms` shifted by `step` ms, after the clock was stepped; 0 ("never") stays 0.
 uint64_t tern_time_shifted_ms(uint64_t ms, int64_t step);
 // Shifts all times of the machine and its members after the clock was stepped, so that the rest of each interval stays

@@ -790,7 +790,8 @@ static void wake(void *ctx)
 
 static enum tern_result prepare(struct tern_service *service, char why[256])
 {
-    const struct tern_federation_ports ports = {service, admit, dismiss, metered, wake};
+    const struct tern_federation_ports ports = {service, admit, dismiss,
+                                                metered, wake,  service->config.helper};
     service->metering = tern_metering_new();
     if (service->metering == NULL) {
         return TERN_ERR_NO_MEMORY;

@@ -35,6 +35,7 @@ struct tern_service_config {
     struct tern_service_logging logging;
     bool shares; // another aggregator can take over the database, as with PostgreSQL
     bool psk;    // accepts TLS handshakes with pre-shared keys
+    struct tern_helper_port helper; // the helper of secure rounds; exchange is NULL without one
     // Unix ms, for all stored times, deadlines included; NULL = the system's clock.
     uint64_t (*now_ms)(void);
     // Monotonic ms, for all other intervals; NULL = the system's.

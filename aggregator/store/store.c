@@ -378,6 +378,8 @@ enum tern_result tern_db_check(struct tern_db *db)
                           "the stored bytes of an update differ from those received"));
     TERN_TRY(check_hashes(db, "SELECT sha256, body FROM downloads JOIN download_bodies USING (id)",
                           "the bytes of a download do not match its name"));
+    TERN_TRY(check_hashes(db, "SELECT sha256, body FROM secure_sums",
+                          "the stored sum of a secure round differs from the one that was made"));
     TERN_TRY(check_hashes(db, "SELECT sha256, body FROM statistics",
                           "the stored statistics of a client differ from those received"));
     return check_hashes(db, "SELECT sha256, body FROM files",

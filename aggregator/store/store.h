@@ -266,6 +266,14 @@ TERN_MUST_USE enum tern_result tern_db_end(struct tern_db_rows *rows);
 
 // --- Clients and join codes
 
+// What became of a client's last masked update.
+enum tern_db_settlement {
+    TERN_SETTLEMENT_NONE = 0,       // its round has no sum yet
+    TERN_SETTLEMENT_COUNTED = 1,    // the model has the update
+    TERN_SETTLEMENT_GIVEN_BACK = 2, // the client puts the update back into its error buffer
+};
+#define TERN_LAST_settlement TERN_SETTLEMENT_GIVEN_BACK
+
 struct tern_db_client {
 #define COLUMN TERN_MEMBER
 #include "store/tables/clients.def"
@@ -360,8 +368,16 @@ tern_db_code_use(struct tern_db *db, const uint8_t hash[TERN_SHA256_SIZE], uint6
 enum tern_db_round_state {
     TERN_ROUND_OPEN = 0,
     TERN_ROUND_COMMITTED = 1,
+    TERN_ROUND_ABANDONED =
+        2, // a secure round without a sum: its updates were given back, and it made no version
 };
-#define TERN_LAST_round_state TERN_ROUND_COMMITTED
+#define TERN_LAST_round_state TERN_ROUND_ABANDONED
+
+enum tern_db_round_mode {
+    TERN_ROUND_PLAIN = 0,
+    TERN_ROUND_SECURE = 1, // has a row in secure_rounds
+};
+#define TERN_LAST_round_mode TERN_ROUND_SECURE
 
 struct tern_db_round {
 #define COLUMN TERN_MEMBER
@@ -390,7 +406,7 @@ static inline double tern_db_round_search_ms(const struct tern_db_round *round)
     return round->applied > 0 ? (double)round->search_us / 1e3 / round->applied : 0;
 }
 
-// Inserts or replaces a round. TERN_ERR_CONFLICT the stored round is committed, and `round` is not
+// Inserts or replaces a round. TERN_ERR_CONFLICT the stored round is committed or abandoned, and `round` is in another state
 TERN_MUST_USE enum tern_result tern_db_round_put(struct tern_db *db,
                                                  const struct tern_db_round *round);
 TERN_MUST_USE enum tern_result tern_db_round_get(struct tern_db *db, uint32_t round,
@@ -435,6 +451,9 @@ struct tern_db_update {
     const uint8_t *body; // the Update message, as received
 };
 
+// Value of `merged` for a masked update, which no round merges: its round merges the sum.
+#define TERN_DB_MASKED UINT32_MAX
+
 // Stores an update. (round, client) is its key: both exist, and no update is stored under it yet.
 // TERN_ERR_TOO_LARGE  above 1,000,000,000 bytes
 TERN_MUST_USE enum tern_result tern_db_update_put(struct tern_db *db,
@@ -442,7 +461,8 @@ TERN_MUST_USE enum tern_result tern_db_update_put(struct tern_db *db,
 // Reads the update of (round, client), without its body. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_db_update_find(struct tern_db *db, uint32_t round,
                                                    uint64_t client, struct tern_db_update *out);
-// Visits the updates that count in `round`, in (client, round) order. The body was checked against sha256 and is valid
+// Visits the updates that count in `round`, in (client, round) order; for a secure round its one sum (struct
+// tern_db_secure_sum) as an update of client 0. The body was checked against sha256 and is valid
 // during the call only; NULL: tern_db_prune_some() has dropped it. Stops early with the result of visit unless that is
 // TERN_OK.
 TERN_MUST_USE enum tern_result
@@ -454,6 +474,66 @@ TERN_MUST_USE enum tern_result
 tern_db_update_show(struct tern_db *db, uint32_t round, uint64_t client,
                     enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
                     void *ctx);
+
+// --- Secure rounds
+
+enum tern_db_secure_state {
+    TERN_SECURE_TRAINING = 0, // clients send masked updates
+    TERN_SECURE_ASKED = 1, // no further update counts; the helper is asked for the sum of the masks
+    TERN_SECURE_SUMMED = 2, // the sum is stored, and the updates are deleted
+    TERN_SECURE_ABANDONED =
+        3, // the updates are deleted, and their clients put them back into their error buffers
+};
+#define TERN_LAST_secure_state TERN_SECURE_ABANDONED
+
+struct tern_db_secure_round {
+#define COLUMN TERN_MEMBER
+#include "store/tables/secure_rounds.def"
+};
+
+struct tern_db_secure_sum {
+#define COLUMN TERN_MEMBER
+#include "store/tables/secure_sums.def"
+};
+
+TERN_MUST_USE enum tern_result tern_db_secure_round_put(struct tern_db *db,
+                                                        const struct tern_db_secure_round *row);
+// List the one row of a round, and that of the last round whose sum is stored, if there is one.
+struct tern_db_rows *tern_db_secure_round(struct tern_db *db, uint32_t round);
+struct tern_db_rows *tern_db_secure_last_summed(struct tern_db *db);
+// Stores a round's sum, from which its version is made; sets its hash.
+TERN_MUST_USE enum tern_result tern_db_secure_sum_put(struct tern_db *db,
+                                                      struct tern_db_secure_sum *sum);
+
+// Visits the masked updates of a round by client, as tern_db_update_each() visits others.
+TERN_MUST_USE enum tern_result
+tern_db_masked_each(struct tern_db *db, uint32_t round,
+                    enum tern_result (*visit)(void *ctx, const struct tern_db_update *update),
+                    void *ctx);
+// Deletes the bodies of a round's masked updates.
+TERN_MUST_USE enum tern_result tern_db_masked_drop(struct tern_db *db, uint32_t round);
+
+enum tern_db_ticket_state {
+    TERN_TICKET_WAITING = 0, // not passed on to the helper yet
+    TERN_TICKET_ADMITTED = 1,
+    TERN_TICKET_REFUSED = 2,
+};
+#define TERN_LAST_ticket_state TERN_TICKET_REFUSED
+
+struct tern_db_ticket {
+#define COLUMN TERN_MEMBER
+#include "store/tables/tickets.def"
+};
+
+TERN_MUST_USE enum tern_result tern_db_ticket_put(struct tern_db *db,
+                                                  const struct tern_db_ticket *ticket);
+struct tern_db_rows *tern_db_tickets(struct tern_db *db); // by client and epoch
+// Lists the client's one ticket of the epoch, if there is one.
+struct tern_db_rows *tern_db_ticket(struct tern_db *db, uint64_t client, uint32_t epoch);
+// Lists the first tickets in state WAITING.
+struct tern_db_rows *tern_db_tickets_waiting(struct tern_db *db, uint32_t limit);
+// Deletes the tickets of all epochs before `epoch`.
+TERN_MUST_USE enum tern_result tern_db_tickets_drop(struct tern_db *db, uint32_t epoch);
 
 // --- Model state
 

@@ -10,6 +10,7 @@
 #define EVALUATIONS &tern_table_evaluations
 #define METRICS &tern_table_metrics
 #define STATISTICS &tern_table_statistics
+#define TICKETS &tern_table_tickets
 
 enum tern_result tern_db_client_add(struct tern_db *db, struct tern_db_client *client)
 {
@@ -398,4 +399,35 @@ enum tern_result tern_db_ticket_keys_drop(struct tern_db *db, uint64_t before_ms
 {
     return tern_query_run(
         tern_db_write(db, "DELETE FROM ticket_keys WHERE changed_ms < ?", TERN_BIND(before_ms)));
+}
+
+// --- Tickets for the helper of secure rounds
+
+enum tern_result tern_db_ticket_put(struct tern_db *db, const struct tern_db_ticket *ticket)
+{
+    return tern_table_put(db, TICKETS, ticket);
+}
+
+struct tern_db_rows *tern_db_tickets(struct tern_db *db)
+{
+    return tern_table_list(db, TICKETS, "ORDER BY client, epoch", NULL);
+}
+
+struct tern_db_rows *tern_db_ticket(struct tern_db *db, uint64_t client, uint32_t epoch)
+{
+    return tern_table_list(db, TICKETS, "WHERE client = ? AND epoch = ?", TERN_BIND(client, epoch));
+}
+
+struct tern_db_rows *tern_db_tickets_waiting(struct tern_db *db, uint32_t limit)
+{
+    return tern_table_list(db, TICKETS, "WHERE state = 0 ORDER BY epoch, client LIMIT ?",
+                           TERN_BIND(limit));
+}
+
+_Static_assert(TERN_TICKET_WAITING == 0, "SQL above has 0 for WAITING");
+
+enum tern_result tern_db_tickets_drop(struct tern_db *db, uint32_t epoch)
+{
+    return tern_query_post(
+        tern_db_write(db, "DELETE FROM tickets WHERE epoch < ?", TERN_BIND(epoch)));
 }

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #define TOTALS &tern_table_totals
+#define SECURE_ROUNDS &tern_table_secure_rounds
+#define SUMS &tern_table_secure_sums
 
-static_assert(TERN_ROUND_COMMITTED == 1,
-              "SQL of tern_db_round_put() and tern_db_round_committed() has 1 for COMMITTED");
+static_assert(TERN_ROUND_OPEN == 0, "SQL of tern_db_round_put() has 0 for OPEN");
+static_assert(TERN_ROUND_COMMITTED == 1, "SQL of tern_db_round_committed() has 1 for COMMITTED");
+static_assert(TERN_DB_MASKED == 4294967295, "TERN_MASKED_TEXT says so");
 static_assert(TERN_ASSIGNMENT_REPORTED == 2, "SQL of store_assignment() has 2 for REPORTED");
 
 // --- Sums over history
@@ -15,7 +18,7 @@ static_assert(TERN_ASSIGNMENT_REPORTED == 2, "SQL of store_assignment() has 2 fo
 // The commit of a round adds its assignments and updates to the sums, by one statement for each table: counting them one by one
 // would write the sums' rows in each transaction. What comes for a round that was counted is counted at once.
 
-// Statements with the number of a committed round that was not counted yet.
+// Statements with the number of a round that has ended and was not counted yet.
 static const char *const counts_of_round[] = {
     "INSERT INTO client_totals (client, invited, reported)"
     " SELECT client, 1, CASE state WHEN 2 THEN 1 ELSE 0 END FROM assignments WHERE round = ?"
@@ -29,9 +32,10 @@ static const char *const counts_of_round[] = {
     " + (SELECT count(*) FROM assignments WHERE round = ?1 AND state = 2),"
     " updates = updates + (SELECT count(*) FROM updates WHERE id > counted_update),"
     " update_bytes = update_bytes"
-    " + (SELECT " TERN_SUM_OF("body_len") " FROM updates WHERE id > counted_update),"
-                                          " counted_update = coalesce((SELECT max(id) FROM updates "
-                                          "WHERE id > counted_update), counted_update)",
+    " + (SELECT " TERN_SUM_OF(
+        TERN_KEPT_BYTES) " FROM updates WHERE id > counted_update),"
+                         " counted_update = coalesce((SELECT max(id) FROM updates "
+                         "WHERE id > counted_update), counted_update)",
 };
 
 static enum tern_result is_counted(struct tern_db *db, uint32_t round, bool *counted)
@@ -61,9 +65,9 @@ static enum tern_result count_round(struct tern_db *db, uint32_t round)
 
 enum tern_result tern_db_round_put(struct tern_db *db, const struct tern_db_round *round)
 {
-    TERN_TRY(round->state == TERN_ROUND_COMMITTED ? count_round(db, round->round) : TERN_OK);
-    enum tern_result result = tern_table_put_where(db, &tern_table_rounds, round,
-                                                   "WHERE rounds.state <> 1 OR excluded.state = 1");
+    TERN_TRY(round->state != TERN_ROUND_OPEN ? count_round(db, round->round) : TERN_OK);
+    enum tern_result result = tern_table_put_where(
+        db, &tern_table_rounds, round, "WHERE rounds.state = 0 OR excluded.state = rounds.state");
     return result == TERN_ERR_NOT_FOUND ? TERN_ERR_CONFLICT : result;
 }
 
@@ -231,24 +235,72 @@ static enum tern_result show_update(struct tern_db *db, struct tern_db_update *u
     return result == TERN_OK ? visited : result;
 }
 
+static enum tern_result show_each(struct tern_db *db, struct tern_query *query,
+                                  const struct visitor *visitor)
+{
+    struct tern_db_update row;
+    enum tern_result visited = TERN_OK;
+    while (visited == TERN_OK && tern_table_next(query, &tern_table_updates, &row)) {
+        visited = show_update(db, &row, visitor);
+    }
+    const enum tern_result result = tern_query_end(query);
+    return result == TERN_OK ? visited : result;
+}
+
+// Visits the round's sum, if it has one, as the only update that its version is made from.
+static enum tern_result show_sum(struct tern_db *db, uint32_t round, const struct visitor *visitor)
+{
+    struct tern_db_secure_sum row;
+    struct tern_query query =
+        tern_table_select(db, &tern_table_secure_sums, "WHERE round = ?", TERN_BIND(round));
+    enum tern_result visited = TERN_OK;
+    if (tern_table_next(&query, &tern_table_secure_sums, &row)) {
+        struct tern_db_update update = {.round = round,
+                                        .sequence = round,
+                                        .body_len = row.body.len,
+                                        .received_ms = row.received_ms,
+                                        .body = row.body.data};
+        memcpy(update.sha256, row.sha256, sizeof update.sha256);
+        visited = check_body(db, &update, &row.body);
+        visited = visited == TERN_OK ? visitor->visit(visitor->ctx, &update) : visited;
+    }
+    const enum tern_result result = tern_query_end(&query);
+    return result == TERN_OK ? visited : result;
+}
+
 enum tern_result tern_db_update_each(struct tern_db *db, uint32_t round,
                                      enum tern_result (*visit)(void *ctx,
                                                                const struct tern_db_update *update),
                                      void *ctx)
 {
     const struct visitor visitor = {visit, ctx};
-    struct tern_db_update row;
     struct tern_query query =
         tern_table_select(db, &tern_table_updates,
                           "WHERE (round = ? AND merged = 0) OR (merged = ? AND merged > 0)"
                           " ORDER BY client, round",
                           TERN_BIND(round, round));
-    enum tern_result visited = TERN_OK;
-    while (visited == TERN_OK && tern_table_next(&query, &tern_table_updates, &row)) {
-        visited = show_update(db, &row, &visitor);
-    }
-    enum tern_result result = tern_query_end(&query);
-    return result == TERN_OK ? visited : result;
+    TERN_TRY(show_each(db, &query, &visitor));
+    return show_sum(db, round, &visitor);
+}
+
+enum tern_result tern_db_masked_each(struct tern_db *db, uint32_t round,
+                                     enum tern_result (*visit)(void *ctx,
+                                                               const struct tern_db_update *update),
+                                     void *ctx)
+{
+    const struct visitor visitor = {visit, ctx};
+    struct tern_query query =
+        tern_table_select(db, &tern_table_updates, "WHERE round = ? AND merged = ? ORDER BY client",
+                          TERN_BIND(round, TERN_DB_MASKED));
+    return show_each(db, &query, &visitor);
+}
+
+enum tern_result tern_db_masked_drop(struct tern_db *db, uint32_t round)
+{
+    return tern_query_post(tern_db_write(db,
+                                         "DELETE FROM update_bodies WHERE id IN"
+                                         " (SELECT id FROM updates WHERE round = ? AND merged = ?)",
+                                         TERN_BIND(round, TERN_DB_MASKED)));
 }
 
 enum tern_result tern_db_update_show(struct tern_db *db, uint32_t round, uint64_t client,
@@ -262,6 +314,34 @@ enum tern_result tern_db_update_show(struct tern_db *db, uint32_t round, uint64_
     return show_update(db, &row, &visitor);
 }
 
+// --- Secure rounds
+
+enum tern_result tern_db_secure_round_put(struct tern_db *db,
+                                          const struct tern_db_secure_round *row)
+{
+    return tern_table_put(db, SECURE_ROUNDS, row);
+}
+
+struct tern_db_rows *tern_db_secure_round(struct tern_db *db, uint32_t round)
+{
+    return tern_table_list(db, SECURE_ROUNDS, "WHERE round = ?", TERN_BIND(round));
+}
+
+struct tern_db_rows *tern_db_secure_last_summed(struct tern_db *db)
+{
+    return tern_table_list(db, SECURE_ROUNDS, "WHERE state = 2 ORDER BY round DESC LIMIT 1", NULL);
+}
+
+_Static_assert(TERN_SECURE_SUMMED == 2, "SQL above has 2 for SUMMED");
+
+enum tern_result tern_db_secure_sum_put(struct tern_db *db, struct tern_db_secure_sum *sum)
+{
+    tern_sha256(sum->body.data, sum->body.len, sum->sha256);
+    const struct tern_totals_row count = {.id = 1, .update_bytes = sum->body.len};
+    TERN_TRY(tern_table_put(db, TOTALS, &count));
+    return tern_table_put(db, SUMS, sum);
+}
+
 // --- Retention
 //
 // A round is marked as pruned before the first of its bodies is dropped, so that a body missing in any other round was
@@ -273,12 +353,13 @@ enum tern_result tern_db_update_show(struct tern_db *db, uint32_t round, uint64_
 
 enum tern_result tern_db_received_bytes(struct tern_db *db, uint64_t *bytes)
 {
-    return tern_query_get(tern_db_read(db,
-                                       "SELECT update_bytes + (SELECT " TERN_SUM_OF(
-                                           "body_len") " FROM updates"
-                                                       " WHERE id > counted_update) FROM totals",
-                                       NULL),
-                          bytes);
+    return tern_query_get(
+        tern_db_read(db,
+                     "SELECT update_bytes + (SELECT " TERN_SUM_OF(
+                         TERN_KEPT_BYTES) " FROM updates"
+                                          " WHERE id > counted_update) FROM totals",
+                     NULL),
+        bytes);
 }
 
 static enum tern_result rounds_pruned(struct tern_db *db, uint32_t *last)
@@ -294,7 +375,7 @@ enum tern_result tern_db_prune_goal(struct tern_db *db, uint64_t received, uint3
     uint64_t until = found == TERN_OK ? row.received_bytes : 0;
     while (until < received) {
         found = tern_db_round_get(db, *round + 1, &row);
-        if (found != TERN_OK || row.state != TERN_ROUND_COMMITTED) {
+        if (found != TERN_OK || row.state == TERN_ROUND_OPEN) {
             return tern_db_may_miss(found);
         }
         until = row.received_bytes;
@@ -368,6 +449,12 @@ static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *mo
     return TERN_OK;
 }
 
+static enum tern_result drop_sums(struct tern_db *db)
+{
+    return tern_query_post(tern_db_write(
+        db, "DELETE FROM secure_sums WHERE round <= (SELECT rounds_pruned FROM totals)", NULL));
+}
+
 // --- Rows of pruned rounds
 //
 // Sums over history are stored apart. Once no update of a pruned round can come any more, only the rows of a client's last
@@ -389,8 +476,8 @@ static const char *const drops_of_round[] = {
     "DELETE FROM assignments WHERE (round, client) IN (SELECT round, client FROM assignments"
     " WHERE round = ?1 AND NOT " IS_LAST("assignments") " LIMIT " ROWS_AT_ONCE ")",
     "DELETE FROM updates WHERE id IN (SELECT id FROM updates"
-    " WHERE ((round = ?1 AND merged = 0) OR (merged = ?1 AND merged > 0)) AND NOT " IS_LAST(
-        "updates") " LIMIT " ROWS_AT_ONCE ")",
+    " WHERE ((round = ?1 AND merged IN (0, " TERN_MASKED_TEXT
+    ")) OR (merged = ?1 AND merged > 0)) AND NOT " IS_LAST("updates") " LIMIT " ROWS_AT_ONCE ")",
 };
 
 // Finds the next round whose rows retention may drop. NOT_FOUND
@@ -427,6 +514,7 @@ static enum tern_result drop_rows(struct tern_db *db, uint32_t newest, bool *mor
 
 enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes, uint32_t newest, bool *more)
 {
+    TERN_TRY(drop_sums(db));
     TERN_TRY(drop_bodies(db, bytes, more));
     return *more ? TERN_OK : drop_rows(db, newest, more);
 }
@@ -449,7 +537,7 @@ enum tern_result tern_db_prune_last(struct tern_db *db, uint64_t client, uint32_
         "DELETE FROM meter WHERE round = ? AND client = ?",
         "DELETE FROM assignments WHERE round = ? AND client = ?",
         "DELETE FROM updates WHERE round = ? AND client = ?"
-        " AND merged <= (SELECT rows_pruned FROM totals)",
+        " AND (merged <= (SELECT rows_pruned FROM totals) OR merged = " TERN_MASKED_TEXT ")",
     };
     bool dropped = false;
     TERN_TRY(tern_retention_has_dropped(db, round, &dropped));

@@ -1099,6 +1099,18 @@ static const struct tern_column updates_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_update, __VA_ARGS__)
 #include "store/tables/updates.def"
 };
+static const struct tern_column secure_rounds_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_secure_round, __VA_ARGS__)
+#include "store/tables/secure_rounds.def"
+};
+static const struct tern_column secure_sums_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_secure_sum, __VA_ARGS__)
+#include "store/tables/secure_sums.def"
+};
+static const struct tern_column tickets_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_ticket, __VA_ARGS__)
+#include "store/tables/tickets.def"
+};
 static const struct tern_column update_bodies_columns[] = {
 #define BODIES_OF updates
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_body_row, __VA_ARGS__)

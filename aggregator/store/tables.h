@@ -81,6 +81,10 @@ struct tern_table {
 // SQL for the sum of integers; 0 without rows. PostgreSQL's sum() of BIGINT is NUMERIC, hence the CAST.
 #define TERN_SUM_OF(number) "CAST(coalesce(sum(" number "), 0) AS BIGINT)"
 
+// SQL for the bytes of an update that stay stored after its round: masked updates are deleted, and their sum counts instead.
+#define TERN_MASKED_TEXT "4294967295" // TERN_DB_MASKED
+#define TERN_KEPT_BYTES "CASE merged WHEN " TERN_MASKED_TEXT " THEN 0 ELSE body_len END"
+
 // SQL for a time that is at least 1, because 0 means never.
 #define TERN_NOT_BEFORE_1(time) "CASE WHEN " time " > 1 THEN " time " ELSE 1 END"
 
@@ -198,6 +202,7 @@ void tern_db_forget(struct tern_db *db);
 // clang-format off
 #define TERN_TABLES(X)                                                                            \
     X(federation) X(files) X(clients) X(psk_keys) X(ticket_keys) X(codes) X(rounds) X(assignments) X(updates)    \
+    X(secure_rounds) X(secure_sums) X(tickets)                                                    \
     X(update_bodies) X(versions) X(weights) X(downloads) X(download_bodies) X(replicas) X(ledger) \
     X(schedule) X(evaluations) X(metrics) X(statistics) X(meter) X(totals) X(purpose_totals) X(round_totals) X(client_totals) \
     X(node_settings)

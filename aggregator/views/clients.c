@@ -103,6 +103,13 @@ static uint32_t rounds_since(const struct client_row *row)
     return row->closed > row->ledger.round ? row->closed - row->ledger.round : 0;
 }
 
+static const char *word_of_settlement(uint32_t settlement)
+{
+    return settlement == TERN_SETTLEMENT_COUNTED      ? "counted"
+           : settlement == TERN_SETTLEMENT_GIVEN_BACK ? "given back"
+                                                      : "";
+}
+
 #define CLIENTS_VIEW(view)                                                                         \
     TERN_VIEW_COLUMNS(view##_columns), .row_size = sizeof(struct client_row),                      \
                                        .state_size = sizeof(struct clients_state),                 \

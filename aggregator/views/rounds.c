@@ -54,7 +54,14 @@ static bool has_score(const struct round_row *row)
 
 static const char *word_of_round_state(uint32_t state)
 {
-    return state == TERN_ROUND_OPEN ? "open" : "committed";
+    return state == TERN_ROUND_OPEN        ? "open"
+           : state == TERN_ROUND_ABANDONED ? "abandoned"
+                                           : "committed";
+}
+
+static const char *word_of_round_mode(uint32_t mode)
+{
+    return mode == TERN_ROUND_SECURE ? "secure" : "plain";
 }
 
 #define VALUE(...) TERN_VIEW_GETTER(round_row, rounds, __VA_ARGS__)

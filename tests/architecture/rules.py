@@ -51,7 +51,7 @@ ROUNDS = ["aggregator/rounds/", "aggregator/strategies/", "aggregator/merge/delt
 # Each knows those before it.
 MERGE = PURE_SHARED + ["shared/hosted/"] + ROUNDS
 CATCHUP = MERGE + ["aggregator/merge/"]
-FEDERATION = CATCHUP + ["aggregator/downloads/abilities.h", "aggregator/downloads/catchup.h"]
+FEDERATION = CATCHUP + ["aggregator/downloads/abilities.h", "aggregator/downloads/catchup.h", "aggregator/secure/ask.h"]
 SERVICE = FEDERATION + ["aggregator/federation/accuracy.h", "aggregator/federation/federation.h",
                         "aggregator/http/http.h"]
 
@@ -89,6 +89,10 @@ RULES = {
     "aggregator/merge/": (MERGE, HOSTED),
     "aggregator/downloads/": (CATCHUP + DOWNLOADS, HOSTED),
     "aggregator/federation/": (FEDERATION, HOSTED + ["pthread.h"]),
+    # The aggregator's requests to the helper of secure rounds, and its connection.
+    "aggregator/secure/": (PURE_SHARED, HOSTED),
+    "aggregator/secure/link/": (PURE_SHARED + ["shared/hosted/", "aggregator/secure/ask.h", "client/client.h",
+                                               "client/ports.h", "client/posix/"], OS),
     "aggregator/service/": (SERVICE, OS),
     # Lists that operators read: rows with named columns, for whoever prints them.
     "aggregator/views/": (FEDERATION + ["aggregator/federation/accuracy.h", "aggregator/federation/federation.h",
@@ -154,7 +158,7 @@ NEIGHBOURS = {
     "aggregator/admin/": 7,
     "aggregator/cli/": 45,
     "aggregator/downloads/": 16,
-    "aggregator/federation/": 40,
+    "aggregator/federation/": 59,
     "aggregator/http/": 71,
     "aggregator/merge/": 16,
     "aggregator/relay/": 7,

@@ -132,7 +132,7 @@ TEST(values_out_of_range_are_damage)
     assert_ok(f, tern_db_client_get(f->db, 1, &client));
     fixture_round(f, 1);
     struct tern_db_round round;
-    run_sql(f->path, "PRAGMA ignore_check_constraints = ON; UPDATE rounds SET state = 2");
+    run_sql(f->path, "PRAGMA ignore_check_constraints = ON; UPDATE rounds SET state = 3");
     assert_int_equal(tern_db_round_get(f->db, 1, &round), TERN_ERR_IO);
     assert_true(tern_db_damaged(f->db));
 }

@@ -1,0 +1,832 @@
+// Secure rounds with a helper in the process: the sum under masks makes the same model as the plain sum, and every masked
+// update is settled once, whatever the helper does.
+#include "harness.h"
+
+#include "merge/merge.h"
+#include "merge/replay.h"
+#include "secure/masked.h"
+#include "wire/helper/messages.h"
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "one_harness.h"
+#include "tests/asserts.h"
+#include "util/bytes.h"
+#include "util/prng.h"
+
+#define DEVICES 4u
+
+// --- The helper
+
+enum mood {
+    ANSWERS,
+    SILENT,      // no reply
+    LOSES_REPLY, // makes the answer, which is lost on the way
+    REFUSES,
+    SENDS_NOISE,     // signs a sum that is not that of the masks
+    SIGNS_OTHERWISE, // signs with another key
+};
+
+static _Atomic enum mood mood;
+static bool refuses_tickets;
+static uint64_t step_ms; // by which the clock moves while a test waits
+static atomic_uint sums_asked;
+static uint8_t last_list[TERN_SHA256_SIZE]; // SHA-256 of the last request for a sum
+static const uint8_t signing_key[TERN_SECRET_SIZE] = {[31] = 7};
+static const uint8_t other_key[TERN_SECRET_SIZE] = {[31] = 8};
+static const uint8_t epoch_key[TERN_SECRET_SIZE] = {9};
+static uint8_t federation_id[TERN_SHA256_SIZE];
+static uint8_t secrets[DEVICES + 2][TERN_SECRET_SIZE]; // by client
+
+static void sign(const uint8_t statement[TERN_SHA256_SIZE], uint8_t signature[64])
+{
+    assert_int_equal(
+        tern_p256_sign(mood == SIGNS_OTHERWISE ? other_key : signing_key, statement, signature),
+        TERN_OK);
+}
+
+static void reply_error(struct tern_helper_reply *reply, int status, const char *name)
+{
+    tern_Error error = tern_Error_init_zero;
+    snprintf(error.name, sizeof error.name, "%s", name);
+    snprintf(error.sentence, sizeof error.sentence, "The helper says no.");
+    reply->status = status;
+    assert_int_equal(
+        tern_wire_encode_error(&error, reply->body, reply->body_size, &reply->body_len), TERN_OK);
+}
+
+static void reply_epoch(struct tern_helper_reply *reply)
+{
+    tern_EpochKey key = tern_EpochKey_init_zero;
+    uint8_t statement[TERN_SHA256_SIZE];
+    key.epoch = 1;
+    key.seconds_left = 86400;
+    key.public_key.size = 32;
+    key.signature.size = 64;
+    key.log_head.size = 32;
+    assert_int_equal(tern_x25519_public(epoch_key, key.public_key.bytes), TERN_OK);
+    tern_helper_key_statement(federation_id, key.epoch, key.public_key.bytes, statement);
+    assert_int_equal(tern_p256_sign(signing_key, statement, key.signature.bytes), TERN_OK);
+    assert_int_equal(
+        tern_wire_encode_epoch_key(&key, reply->body, reply->body_size, &reply->body_len), TERN_OK);
+}
+
+static void reply_ticket(const struct tern_helper_request *request, struct tern_helper_reply *reply)
+{
+    tern_TicketRequest message;
+    tern_TicketReply answer = tern_TicketReply_init_zero;
+    char code[TERN_SECURE_CODE_MAX + 1];
+    assert_int_equal(tern_wire_decode_ticket_request(request->body, request->body_len, &message),
+                     TERN_OK);
+    if (refuses_tickets) {
+        reply_error(reply, 403, "unknown-code");
+        return;
+    }
+    const struct tern_secure_ticket ticket = {federation_id, message.client, message.epoch};
+    const struct tern_bytes_view sealed = {message.ticket.bytes, message.ticket.size};
+    uint8_t secret[TERN_SECRET_SIZE];
+    assert_int_equal(tern_secure_ticket_open(&ticket, epoch_key, sealed, secret, code), TERN_OK);
+    assert_memory_equal(secret, secrets[message.client], sizeof secret);
+    answer.sha256.size = answer.log_head.size = 32;
+    assert_int_equal(
+        tern_wire_encode_ticket_reply(&answer, reply->body, reply->body_size, &reply->body_len),
+        TERN_OK);
+}
+
+static void add_masks(const struct tern_sum_request *message, const struct tern_secure_round *facts,
+                      const struct tern_masked_shape *shape, uint8_t *sum, uint8_t *list_hash)
+{
+    struct tern_masked_key masked;
+    struct tern_secure_list list;
+    uint8_t key[TERN_SECRET_SIZE];
+    tern_secure_round_hash(facts, masked.descriptor);
+    tern_secure_list_start(&list, masked.descriptor);
+    for (size_t at = 0; at < message->members.len; at += TERN_HELPER_MEMBER_BYTES) {
+        struct tern_secure_member member;
+        tern_member_get(message->members.data + at, &member);
+        assert_int_equal(tern_secure_list_add(&list, &member), TERN_OK);
+        masked.generation = member.generation;
+        masked.sequence = member.sequence;
+        assert_int_equal(tern_mask_key(secrets[member.client], &masked, key), TERN_OK);
+        assert_int_equal(tern_masked_add_mask(shape, key, sum), TERN_OK);
+    }
+    tern_secure_list_finish(&list, list_hash);
+}
+
+static void reply_sum(const struct tern_helper_request *request, struct tern_helper_reply *reply)
+{
+    struct tern_sum_request message;
+    struct tern_secure_round facts;
+    float scales[TERN_MASKED_TENSORS_MAX];
+    uint8_t statement[TERN_SHA256_SIZE];
+    tern_SumReply answer = tern_SumReply_init_zero;
+    assert_int_equal(tern_wire_decode_sum_request(request->body, request->body_len, &message),
+                     TERN_OK);
+    assert_int_equal(tern_secure_round_decode(message.facts.data, message.facts.len, scales,
+                                              TERN_MASKED_TENSORS_MAX, &facts),
+                     TERN_OK);
+    const struct tern_masked_shape shape = tern_masked_shape_of(&harness.model, &facts);
+    const size_t size = tern_masked_size(&shape);
+    uint8_t *sum = calloc(1, size);
+    assert_non_null(sum);
+    add_masks(&message, &facts, &shape, sum, answer.list_hash.bytes);
+    if (mood == SENDS_NOISE) { // another mask
+        assert_int_equal(tern_masked_add_mask(&shape, other_key, sum), TERN_OK);
+    }
+    answer.list_hash.size = answer.log_head.size = 32;
+    answer.log_head.bytes[0] = 0xaa;
+    answer.signature.size = 64;
+    tern_secure_sum_statement(answer.list_hash.bytes, sum, size, statement);
+    sign(statement, answer.signature.bytes);
+    assert_int_equal(tern_wire_encode_sum_reply(&answer, (struct tern_span){sum, size}, reply->body,
+                                                reply->body_size, &reply->body_len),
+                     TERN_OK);
+    free(sum);
+}
+
+static enum tern_result exchange(void *ctx, const struct tern_helper_request *request,
+                                 struct tern_helper_reply *reply)
+{
+    (void)ctx;
+    reply->status = 200;
+    if (mood == SILENT) {
+        return TERN_ERR_NETWORK;
+    }
+    if (strncmp(request->path, TERN_PATH_EPOCH, strlen(TERN_PATH_EPOCH)) == 0) {
+        reply_epoch(reply);
+        return TERN_OK;
+    }
+    if (strcmp(request->path, TERN_PATH_TICKETS) == 0) {
+        reply_ticket(request, reply);
+        return TERN_OK;
+    }
+    tern_sha256(request->body, request->body_len, last_list);
+    if (mood == REFUSES) {
+        reply_error(reply, 409, "list-too-near");
+    } else {
+        reply_sum(request, reply);
+    }
+    sums_asked++;
+    return mood == LOSES_REPLY ? TERN_ERR_NETWORK : TERN_OK;
+}
+
+// --- Devices
+
+struct device {
+    uint64_t id;
+    float *error;    // error buffer
+    float *before;   // error buffer plus the last change, which a given-back update restores
+    uint8_t *packed; // last update without its mask
+    uint8_t *masked; // last update
+    uint32_t sequence;
+    uint32_t unsettled;
+    uint8_t *body; // of the last request
+    size_t body_len;
+};
+
+static struct device devices[DEVICES + 1]; // by client
+static size_t packed_size;
+static struct tern_secure_round facts_of_round;
+static float scales_of_round[TERN_MASKED_TENSORS_MAX];
+
+static void configure(void)
+{
+    struct tern_federation_config *config = &harness.config.federation;
+    config->round.cohort = DEVICES;
+    config->round.quorum = 3;
+    config->min_clients = DEVICES;
+    config->downloads.plan = TERN_DOWNLOADS_TRUNK;
+    config->secure = (struct tern_secure_settings){.enabled = true, .min_clients = 3, .share = 1};
+    harness.config.helper = (struct tern_helper_port){NULL, exchange};
+    assert_int_equal(tern_secret_start(), TERN_OK);
+    assert_int_equal(tern_p256_public(signing_key, config->secure.helper_key), TERN_OK);
+    tern_federation_id(harness.model.hash, 7, federation_id);
+    mood = ANSWERS;
+    refuses_tickets = false;
+    sums_asked = 0;
+    step_ms = 0;
+}
+
+static tern_CheckinRequest request_of(const struct device *device)
+{
+    tern_CheckinRequest request = request_from(NULL);
+    request.secure = true;
+    request.ticket_epoch = 1;
+    request.unsettled = device->unsettled;
+    return request;
+}
+
+static tern_CheckinReply checkin_device(const struct device *device)
+{
+    const tern_CheckinRequest request = request_of(device);
+    return checkin_with(&harness, device->id, &request);
+}
+
+static tern_CheckinRequest request_with_ticket(struct device *device)
+{
+    static const uint8_t ephemeral[TERN_SECRET_SIZE] = {1};
+    const struct tern_secure_ticket ticket = {federation_id, device->id, 1};
+    uint8_t helper_key[TERN_X25519_PUBLIC_SIZE];
+    tern_CheckinRequest request = request_of(device);
+    memset(secrets[device->id], (int)device->id, TERN_SECRET_SIZE);
+    assert_int_equal(tern_x25519_public(epoch_key, helper_key), TERN_OK);
+    request.ticket.size = TERN_HPKE_OVERHEAD + TERN_SECRET_SIZE + 4;
+    assert_int_equal(tern_secure_ticket_seal(&ticket, helper_key, ephemeral, secrets[device->id],
+                                             (struct tern_bytes_view){"code", 4},
+                                             request.ticket.bytes),
+                     TERN_OK);
+    return request;
+}
+
+// Waits until the thread that talks to the helper has had an effect on the client's check-in.
+static tern_CheckinReply await(const struct device *device,
+                               bool (*holds)(const tern_CheckinReply *reply))
+{
+    tern_CheckinReply reply = checkin_device(device);
+    while (!holds(&reply)) {
+        sched_yield();
+        test_advance(step_ms);
+        reply = checkin_device(device);
+    }
+    return reply;
+}
+
+static bool has_helper(const tern_CheckinReply *reply)
+{
+    return reply->has_helper;
+}
+
+static bool has_task(const tern_CheckinReply *reply)
+{
+    return reply->has_task;
+}
+
+static bool is_settled(const tern_CheckinReply *reply)
+{
+    return reply->has_settled;
+}
+
+// Starts the service with devices whose tickets the helper admits, so that the first round opens.
+static void start(void)
+{
+    tern_CheckinRequest requests[DEVICES + 1];
+    configure();
+    harness_start_with(&harness, DEVICES);
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        devices[id] = (struct device){.id = id};
+        devices[id].error = calloc(harness.model.count, sizeof(float));
+        devices[id].before = calloc(harness.model.count, sizeof(float));
+        requests[id] = request_with_ticket(&devices[id]);
+    }
+    const tern_CheckinReply reply = await(&devices[1], has_helper);
+    assert_int_equal(reply.helper.epoch, 1);
+    assert_false(reply.has_task);
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        const tern_CheckinReply admitted = checkin_with(&harness, id, &requests[id]);
+        assert_false(admitted.has_helper);
+    }
+}
+
+static void forget_update(struct device *device)
+{
+    free(device->packed);
+    free(device->masked);
+    free(device->body);
+    device->packed = device->masked = device->body = NULL;
+}
+
+static int teardown_devices(void **state)
+{
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        forget_update(&devices[id]);
+        free(devices[id].error);
+        free(devices[id].before);
+    }
+    memset(devices, 0, sizeof devices);
+    return teardown(state);
+}
+
+// Computes the facts of the round as a device does, from its task.
+static void take_facts(const tern_Task *task)
+{
+    struct tern_secure_round *facts = &facts_of_round;
+    struct tern_db *db = harness_look(&harness);
+    *facts = (struct tern_secure_round){.round = task->round,
+                                        .local_steps = task->local_steps,
+                                        .batch_size = task->batch_size,
+                                        .learning_rate = task->learning_rate,
+                                        .momentum = task->momentum,
+                                        .weight_decay = task->weight_decay,
+                                        .prox_mu = task->prox_mu,
+                                        .directive = (uint32_t)task->error_directive,
+                                        .level = task->secure.level,
+                                        .bits = task->secure.bits,
+                                        .cohort = task->secure.cohort,
+                                        .min_clients = task->secure.min_clients,
+                                        .share = task->secure.share,
+                                        .places_seed = task->secure.places_seed,
+                                        .places_max = task->secure.places_max,
+                                        .examples_max = task->secure.examples_max,
+                                        .epoch = task->secure.epoch,
+                                        .scale_count = tern_masked_tensors(&harness.model),
+                                        .scales = scales_of_round};
+    memcpy(facts->federation, federation_id, sizeof facts->federation);
+    memcpy(facts->model_hash, harness.model.hash, sizeof facts->model_hash);
+    assert_true(whole_id(db, task->base.bytes, facts->replica));
+    tern_db_close(db);
+    assert_int_equal(task->secure.scales.size, facts->scale_count * sizeof(float));
+    for (uint32_t i = 0; i < facts->scale_count; i++) {
+        scales_of_round[i] = tern_get_f32(task->secure.scales.bytes + i * sizeof(float));
+    }
+    assert_null(tern_secure_round_check(facts));
+    assert_int_equal(facts->bits, tern_secure_bits(facts->cohort, facts->level));
+}
+
+static void encode_masked(struct device *device, const tern_Task *task)
+{
+    tern_Update update = tern_Update_init_zero;
+    update.base.size = TERN_WIRE_REPLICA_BYTES;
+    memcpy(update.base.bytes, task->base.bytes, TERN_WIRE_REPLICA_BYTES);
+    update.masked = true;
+    update.num_examples = 1;
+    update.local_steps = task->local_steps;
+    update.train_ms = 100;
+    update.has_error = true;
+    update.error.generation = 1;
+    update.error.sequence = device->sequence;
+    device->body = malloc(packed_size + TERN_WIRE_OVERHEAD);
+    assert_non_null(device->body);
+    assert_int_equal(
+        tern_wire_encode_update(&update, (struct tern_span){device->masked, packed_size},
+                                device->body, packed_size + TERN_WIRE_OVERHEAD, &device->body_len),
+        TERN_OK);
+}
+
+// Trains and masks an update.
+static void train(struct device *device, const tern_Task *task)
+{
+    const struct tern_masked_shape shape = tern_masked_shape_of(&harness.model, &facts_of_round);
+    const struct tern_masked_training training = {.examples = 10, .loss = 0.5F};
+    struct tern_masked_key masked = {.generation = 1, .sequence = ++device->sequence};
+    struct tern_prng rng;
+    uint8_t key[TERN_SECRET_SIZE];
+    forget_update(device);
+    packed_size = tern_masked_size(&shape);
+    device->packed = malloc(packed_size);
+    device->masked = malloc(packed_size);
+    assert_non_null(device->packed);
+    assert_non_null(device->masked);
+    tern_prng_init(&rng, 1, TERN_PRNG_TEST, (uint32_t)device->id, task->round);
+    for (uint32_t i = 0; i < harness.model.count; i++) {
+        device->error[i] += (tern_prng_float(&rng) - 0.5F) * 3.0F * scales_of_round[0];
+    }
+    memcpy(device->before, device->error, harness.model.count * sizeof(float));
+    assert_int_equal(tern_masked_quantise(&harness.model, &facts_of_round, &training, device->error,
+                                          device->packed),
+                     TERN_OK);
+    memcpy(device->masked, device->packed, packed_size);
+    tern_secure_round_hash(&facts_of_round, masked.descriptor);
+    assert_int_equal(tern_mask_key(secrets[device->id], &masked, key), TERN_OK);
+    assert_int_equal(tern_masked_add_mask(&shape, key, device->masked), TERN_OK);
+    encode_masked(device, task);
+}
+
+static int put(const struct device *device, uint32_t round)
+{
+    struct answer answer =
+        put_update(&harness, device->id, round, device->sequence, device->body, device->body_len);
+    const int status = answer.status;
+    answer_free(&answer);
+    return status;
+}
+
+// Gives every device its task of the next round and trains it. Returns the round's number.
+static uint32_t train_all(void)
+{
+    tern_Task tasks[DEVICES + 1];
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        tasks[id] = await(&devices[id], has_task).task;
+        assert_true(tasks[id].has_secure);
+    }
+    take_facts(&tasks[1]);
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        assert_memory_equal(&tasks[id].secure, &tasks[1].secure, sizeof tasks[1].secure);
+        train(&devices[id], &tasks[id]);
+    }
+    return tasks[1].round;
+}
+
+static void put_all(uint32_t round)
+{
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        assert_int_equal(put(&devices[id], round), 200);
+        devices[id].unsettled = round;
+    }
+}
+
+// Waits for the device's settlement of its update. Returns whether it was counted.
+static bool settle(struct device *device)
+{
+    const tern_CheckinReply reply = await(device, is_settled);
+    assert_int_equal(reply.settled.round, device->unsettled);
+    device->unsettled = 0;
+    return reply.settled.counted;
+}
+
+static bool settle_all(bool counted)
+{
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        if (settle(&devices[id]) != counted) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// --- What the store has
+
+static struct tern_db_round round_row(uint32_t round)
+{
+    struct tern_db *db = harness_look(&harness);
+    struct tern_db_round row;
+    assert_int_equal(tern_db_round_get(db, round, &row), TERN_OK);
+    tern_db_close(db);
+    return row;
+}
+
+static void await_state(uint32_t round, enum tern_db_round_state state)
+{
+    while (round_row(round).state != state) {
+        sched_yield();
+    }
+}
+
+static void expect_reason(uint32_t round, const char *reason)
+{
+    const struct tern_db_round row = round_row(round);
+    assert_int_equal(row.state, TERN_ROUND_ABANDONED);
+    assert_int_equal(row.mode, TERN_ROUND_SECURE);
+    assert_non_null(strstr(row.reason, reason));
+}
+
+static enum tern_result count_bodies(void *ctx, const struct tern_db_update *update)
+{
+    *(unsigned *)ctx += update->body != NULL;
+    return TERN_OK;
+}
+
+static unsigned masked_bodies(uint32_t round)
+{
+    struct tern_db *db = harness_look(&harness);
+    unsigned count = 0;
+    assert_int_equal(tern_db_masked_each(db, round, count_bodies, &count), TERN_OK);
+    tern_db_close(db);
+    return count;
+}
+
+static void load_weights(float *weights)
+{
+    struct tern_db *db = harness_look(&harness);
+    struct tern_db_federation about;
+    struct tern_merge merge;
+    assert_int_equal(tern_db_federation(db, &about), TERN_OK);
+    assert_int_equal(tern_merge_init(&merge, &about, NULL), TERN_OK);
+    assert_int_equal(tern_merge_load(&merge, db), TERN_OK);
+    memcpy(weights, merge.global, harness.model.count * sizeof(float));
+    tern_merge_free(&merge);
+    tern_db_close(db);
+}
+
+static void expect_replay(uint32_t rounds)
+{
+    struct tern_db *db = harness_look(&harness);
+    struct tern_replay_report report;
+    char why[256];
+    if (tern_replay(db, NULL, NULL, &report, why) != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    assert_int_equal(report.rounds, rounds);
+    tern_db_close(db);
+}
+
+// Adds the mean of the devices' open values to the weights.
+static void add_plain_mean(float *weights)
+{
+    const struct tern_masked_shape shape = tern_masked_shape_of(&harness.model, &facts_of_round);
+    uint8_t *sum = calloc(1, packed_size);
+    float *mean = malloc(harness.model.count * sizeof(float));
+    assert_non_null(sum);
+    assert_non_null(mean);
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        tern_masked_add(&shape, sum, devices[id].packed);
+    }
+    tern_masked_decode(&harness.model, &facts_of_round, sum, DEVICES, mean);
+    for (uint32_t i = 0; i < harness.model.count; i++) {
+        weights[i] += mean[i];
+    }
+    free(mean);
+    free(sum);
+}
+
+// --- Rounds
+
+static void test_the_sum_under_masks_makes_the_model_of_the_plain_sum(void **state)
+{
+    (void)state;
+    start();
+    float *expected = malloc(harness.model.count * sizeof(float));
+    float *weights = malloc(harness.model.count * sizeof(float));
+    tern_model_init_weights(&harness.model, 7, expected);
+    for (uint32_t i = 1; i <= 3; i++) {
+        const uint32_t round = train_all();
+        assert_int_equal(round, i);
+        assert_int_equal(facts_of_round.bits, 4);
+        put_all(round);
+        await_state(round, TERN_ROUND_COMMITTED);
+        assert_true(settle_all(true));
+        add_plain_mean(expected);
+        load_weights(weights);
+        assert_memory_equal(weights, expected, harness.model.count * sizeof(float));
+        assert_int_equal(round_row(round).applied, DEVICES);
+        assert_float_equal(round_row(round).mean_loss, 0.5F, 1e-6);
+        assert_int_equal(masked_bodies(round), 0);
+        harness_restart(&harness);
+    }
+    expect_replay(3);
+    free(expected);
+    free(weights);
+}
+
+// The scales of a round follow from the sum before it, also after a restart, and the task names the helper's log.
+static void test_scales_follow_from_the_last_sum(void **state)
+{
+    (void)state;
+    float next[TERN_MASKED_TENSORS_MAX];
+    start();
+    put_all(train_all());
+    await_state(1, TERN_ROUND_COMMITTED);
+    const struct tern_masked_shape shape = tern_masked_shape_of(&harness.model, &facts_of_round);
+    uint8_t *sum = calloc(1, packed_size);
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        tern_masked_add(&shape, sum, devices[id].packed);
+    }
+    tern_masked_next_scales(&harness.model, &facts_of_round, sum, DEVICES, next);
+    free(sum);
+    harness_restart(&harness);
+    const tern_Task task = await(&devices[1], has_task).task;
+    take_facts(&task);
+    assert_memory_equal(scales_of_round, next, facts_of_round.scale_count * sizeof(float));
+    assert_int_equal(task.secure.log_head.size, TERN_SHA256_SIZE);
+    assert_int_equal(task.secure.log_head.bytes[0], 0xaa);
+}
+
+// --- Helpers that do not give the sum
+
+static void expect_given_back(enum mood of_helper, const char *reason)
+{
+    start();
+    const uint32_t round = train_all();
+    mood = of_helper;
+    put_all(round);
+    await_state(round, TERN_ROUND_ABANDONED);
+    expect_reason(round, reason);
+    assert_int_equal(masked_bodies(round), 0);
+    harness_restart(&harness);
+    assert_true(settle_all(false));
+    mood = ANSWERS;
+    // What was given back is in the next round's sum. The next round opens a minute later.
+    assert_false(checkin_device(&devices[1]).has_task);
+    test_advance(61000);
+    const uint32_t next = train_all();
+    assert_int_equal(next, round + 1);
+    put_all(next);
+    await_state(next, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    expect_replay(1);
+}
+
+static void test_a_refusing_helper_gives_back(void **state)
+{
+    (void)state;
+    expect_given_back(REFUSES, "list-too-near");
+}
+
+static void test_noise_in_place_of_masks_gives_back(void **state)
+{
+    (void)state;
+    expect_given_back(SENDS_NOISE, "sum-out-of-range");
+}
+
+static void test_a_wrong_signature_gives_back(void **state)
+{
+    (void)state;
+    expect_given_back(SIGNS_OTHERWISE, "wrong-signature");
+}
+
+static void test_a_silent_helper_is_asked_until_the_deadline(void **state)
+{
+    (void)state;
+    start();
+    const uint32_t round = train_all();
+    mood = SILENT;
+    put_all(round);
+    for (unsigned i = 0; i < 55; i++) { // seconds
+        test_advance(1000);
+        const tern_CheckinReply reply = checkin_device(&devices[1]);
+        assert_false(reply.has_settled);
+        assert_false(reply.has_task);
+    }
+    assert_int_equal(round_row(round).state, TERN_ROUND_OPEN);
+    assert_int_equal(masked_bodies(round), DEVICES);
+    test_advance(10000);
+    await(&devices[1], is_settled);
+    expect_reason(round, "helper-silent");
+    assert_true(settle_all(false));
+    // While the helper is silent no round opens.
+    test_advance(120000);
+    assert_false(checkin_device(&devices[1]).has_task);
+    mood = ANSWERS;
+    step_ms = 100;
+    put_all(train_all());
+    await_state(round + 1, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+}
+
+static void await_sums(unsigned count)
+{
+    while (atomic_load(&sums_asked) < count) {
+        sched_yield();
+    }
+}
+
+// The answer was lost, as when the aggregator is killed before its commit: the same list is asked for again, and no update
+// that comes later is in it.
+static void test_a_lost_answer_is_asked_for_again(void **state)
+{
+    (void)state;
+    uint8_t list[TERN_SHA256_SIZE];
+    start();
+    const uint32_t round = train_all();
+    for (uint64_t id = 1; id < DEVICES; id++) {
+        assert_int_equal(put(&devices[id], round), 200);
+        devices[id].unsettled = round;
+    }
+    mood = LOSES_REPLY;
+    test_advance(60001); // three updates meet the quorum at the deadline
+    checkin_device(&devices[1]);
+    await_sums(1);
+    memcpy(list, last_list, sizeof list);
+    harness_restart(&harness);
+    assert_int_equal(put(&devices[DEVICES], round), 410);
+    assert_int_equal(put(&devices[1], round), 200); // a duplicate
+    assert_false(checkin_device(&devices[1]).has_settled);
+    mood = ANSWERS;
+    test_advance(2000);
+    for (uint64_t id = 1; id < DEVICES; id++) {
+        assert_true(settle(&devices[id]));
+    }
+    assert_memory_equal(list, last_list, sizeof list);
+    assert_int_equal(round_row(round).applied, DEVICES - 1);
+    // Of an update that did not count the device is told so, if it asks.
+    devices[DEVICES].unsettled = round;
+    assert_false(settle(&devices[DEVICES]));
+    expect_replay(1);
+}
+
+// --- Updates
+
+static void test_updates_that_do_not_fit_the_round_are_refused(void **state)
+{
+    (void)state;
+    uint8_t *body;
+    start();
+    const uint32_t round = train_all();
+    const tern_Task task = await(&devices[1], has_task).task;
+    tern_Task plain = task;
+    const size_t len = encode_update(&harness, &plain, 0.1F, 10, &body);
+    answer_expect(put_update(&harness, 1, round, 1, body, len), 422);
+    free(body);
+    packed_size -= 4;
+    free(devices[1].body);
+    encode_masked(&devices[1], &task);
+    assert_int_equal(put(&devices[1], round), 422);
+    packed_size += 4;
+    free(devices[1].body);
+    plain.local_steps--; // another number of steps would single the device out
+    encode_masked(&devices[1], &plain);
+    assert_int_equal(put(&devices[1], round), 422);
+    free(devices[1].body);
+    encode_masked(&devices[1], &task);
+    assert_int_equal(put(&devices[1], round), 200);
+}
+
+static void test_a_plain_federation_takes_no_masked_updates(void **state)
+{
+    (void)state;
+    harness_start_with(&harness, 2);
+    tern_CheckinRequest request = request_from(NULL);
+    request.secure = true;
+    answer_expect(put_checkin(&harness, 1, &request), 422);
+    request.secure = false;
+    const tern_CheckinReply reply = checkin_with(&harness, 1, &request);
+    assert_true(reply.has_task);
+    struct device device = {.id = 1, .sequence = 1};
+    device.masked = calloc(1, 64);
+    packed_size = 64;
+    encode_masked(&device, &reply.task);
+    assert_int_equal(put(&device, reply.task.round), 422);
+    forget_update(&device);
+}
+
+// --- Clients
+
+static void test_only_clients_with_an_admitted_ticket_take_part(void **state)
+{
+    (void)state;
+    tern_CheckinRequest plain = request_from(NULL);
+    configure();
+    refuses_tickets = true;
+    harness_start_with(&harness, DEVICES);
+    answer_expect(put_checkin(&harness, 1, &plain), 422);
+    devices[1] = (struct device){.id = 1};
+    tern_CheckinRequest request = request_with_ticket(&devices[1]);
+    await(&devices[1], has_helper);
+    assert_false(checkin_with(&harness, 1, &request).has_helper);
+    // The refusal shows as another request for a ticket; the same one is then refused by name, and passed on once more.
+    await(&devices[1], has_helper);
+    struct answer answer = put_checkin(&harness, 1, &request);
+    assert_int_equal(answer.status, 422);
+    tern_Error error;
+    assert_int_equal(tern_wire_decode_error(answer.body->data, answer.body->len, &error), TERN_OK);
+    assert_non_null(strstr(error.sentence, "unknown-code"));
+    answer_free(&answer);
+    refuses_tickets = false;
+    assert_false(checkin_device(&devices[1]).has_task);
+}
+
+// --- Settings
+
+static void expect_refused(const char *setting)
+{
+    char why[256] = "";
+    assert_int_equal(
+        tern_federation_check_config(&harness.config.federation, harness.model.count, why),
+        TERN_ERR_CONFIG);
+    if (strstr(why, setting) == NULL) {
+        fail_msg("%s is not in: %s", setting, why);
+    }
+}
+
+#define REFUSED(change, setting)                                                                   \
+    do {                                                                                           \
+        const struct tern_federation_config sound = *config;                                       \
+        change;                                                                                    \
+        expect_refused(setting);                                                                   \
+        *config = sound;                                                                           \
+    } while (0)
+
+static void test_settings_that_show_single_clients_are_refused(void **state)
+{
+    (void)state;
+    struct tern_federation_config *config = &harness.config.federation;
+    char why[256];
+    configure();
+    assert_int_equal(tern_federation_check_config(config, harness.model.count, why), TERN_OK);
+    REFUSED(config->round.cohort = 2, "round.cohort");
+    REFUSED(config->round.quorum = 2, "round.quorum");
+    REFUSED(config->round.quorum = 0, "round.quorum");
+    REFUSED(config->strategy = tern_strategy_find("fedmedian"), "round.strategy");
+    REFUSED(config->strategy = tern_strategy_find("fedtrimmedavg"), "round.strategy");
+    REFUSED(config->strategy = &tern_strategy_fedbuff, "round.strategy");
+    REFUSED(config->strategy_parameters[TERN_STRATEGY_NORM_BOUND] = 3.0F, "norm_bound=0");
+    REFUSED(config->downloads.plan = TERN_DOWNLOADS_CHEAPEST, "downloads.plan = trunk");
+    REFUSED(config->steps.policy = TERN_STEPS_BUDGET, "train.schedule = fixed");
+    REFUSED(config->error.policy = TERN_DIRECTIVE_LIMIT, "codec.error_feedback = keep");
+    REFUSED(config->statistics.enabled = true, "statistics.columns = none");
+    REFUSED(config->train.evaluate = true, "train.evaluate = no");
+    REFUSED(config->upstream_client = 1, "gateway");
+}
+
+int main(void)
+{
+#define TEST_OF(name) cmocka_unit_test_setup_teardown(name, setup, teardown_devices)
+    const struct CMUnitTest tests[] = {
+        TEST_OF(test_the_sum_under_masks_makes_the_model_of_the_plain_sum),
+        TEST_OF(test_scales_follow_from_the_last_sum),
+        TEST_OF(test_a_refusing_helper_gives_back),
+        TEST_OF(test_noise_in_place_of_masks_gives_back),
+        TEST_OF(test_a_wrong_signature_gives_back),
+        TEST_OF(test_a_silent_helper_is_asked_until_the_deadline),
+        TEST_OF(test_a_lost_answer_is_asked_for_again),
+        TEST_OF(test_updates_that_do_not_fit_the_round_are_refused),
+        TEST_OF(test_a_plain_federation_takes_no_masked_updates),
+        TEST_OF(test_only_clients_with_an_admitted_ticket_take_part),
+        TEST_OF(test_settings_that_show_single_clients_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
