@@ -370,6 +370,10 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 // events: uv_poll_event bits.
 static void watch(struct tern_connection *connection, int events)
 {
+    // The socket does not become readable for bytes that were read ahead. The loop's next iteration reads these bytes.
+    if ((events & UV_READABLE) != 0 && tern_stream_has_input(&connection->stream)) {
+        events |= UV_WRITABLE;
+    }
     if (connection->watched == events) {
         return;
     }

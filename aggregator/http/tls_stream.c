@@ -29,6 +29,16 @@ const char tern_tls_libraries[] = MBEDTLS_VERSION_STRING_FULL;
 
 #define CA_TAG_SIZE 8u
 
+// Bytes that were read from a socket and that mbedTLS has not requested yet.
+struct input {
+    size_t start;
+    size_t len;
+    uint8_t *bytes;
+};
+
+// mbedTLS requests the 5 bytes of a record's head before the record. Each read also fetches what follows, up to this size.
+#define READ_AHEAD (TERN_TLS_RECORD_MAX + 64u)
+
 struct tern_tls_context {
     mbedtls_entropy_context entropy;
     mbedtls_ctr_drbg_context random;
@@ -42,8 +52,11 @@ struct tern_tls_context {
     bool (*psk)(void *ctx, uint64_t client,
                 uint8_t key[TERN_HTTP_PSK_SIZE]); // NULL = no client has a key
     void *psk_ctx;
-    struct tern_tls_session *current; // session whose handshake runs now, for the callbacks
-    uint32_t references;              // by sessions, and by the creator
+    struct tern_tls_session *current;  // session whose handshake runs now, for the callbacks
+    struct input ahead;                // bytes of the session `ahead_of`
+    struct tern_tls_session *ahead_of; // NULL = no bytes
+    uint8_t ahead_bytes[READ_AHEAD];
+    uint32_t references; // by sessions, and by the creator
 };
 
 #define KEY_TAG_SIZE 8u
@@ -71,6 +84,8 @@ struct tern_tls_session {
     struct owner owner;
     struct tern_client_certificate certificate;
     const char *refusal; // fault of the client's certificate; NULL = none
+    struct input
+        input; // allocated bytes that another session displaced from context->ahead; usually none
 };
 
 // ChaCha20-Poly1305 is first: without an explicit nonce its records are 8 bytes shorter than GCM's, and devices without
@@ -601,22 +616,82 @@ static int socket_send(void *ctx, const unsigned char *src, size_t len)
     return later ? MBEDTLS_ERR_SSL_WANT_WRITE : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
+// Returns the number of bytes that the session has read ahead.
+static size_t bytes_ahead(const struct tern_tls_session *session)
+{
+    const struct tern_tls_context *context = session->context;
+    return session->input.len + (context->ahead_of == session ? context->ahead.len : 0);
+}
+
+static size_t take_from(struct input *input, uint8_t *dst, size_t size)
+{
+    const size_t len = size < input->len ? size : input->len;
+    memcpy(dst, input->bytes + input->start, len);
+    input->start += len;
+    input->len -= len;
+    return len;
+}
+
+// Returns up to `size` bytes that the session has read ahead; 0 = none.
+static size_t take_ahead(struct tern_tls_session *session, uint8_t *dst, size_t size)
+{
+    if (session->input.len > 0) {
+        return take_from(&session->input, dst, size);
+    }
+    return session->context->ahead_of == session ? take_from(&session->context->ahead, dst, size)
+                                                 : 0;
+}
+
+// Moves the context's bytes to their session, so that another session can read ahead. Returns false if memory is short.
+static bool vacate_ahead(struct tern_tls_context *context)
+{
+    struct tern_tls_session *owner = context->ahead_of;
+    if (owner != NULL && context->ahead.len > 0) {
+        uint8_t *bytes = malloc(context->ahead.len);
+        if (bytes == NULL) {
+            return false;
+        }
+        free(owner->input.bytes);
+        owner->input = (struct input){.bytes = bytes, .len = context->ahead.len};
+        (void)take_from(&context->ahead, bytes, owner->input.len);
+    }
+    context->ahead_of = NULL;
+    return true;
+}
+
 static int socket_receive(void *ctx, unsigned char *dst, size_t size)
 {
     struct tern_stream *stream = ctx;
-    ssize_t received = recv(stream->fd, dst, size, 0);
-    if (received >= 0) {
-        stream->bytes_received += (uint64_t)received;
-        return (int)received;
+    struct tern_tls_context *context = stream->tls->context;
+    size_t len = take_ahead(stream->tls, dst, size);
+    if (len == 0) {
+        const bool reads_ahead = vacate_ahead(context);
+        const struct iovec vector[2] = {{.iov_base = dst, .iov_len = size},
+                                        {.iov_base = context->ahead_bytes, .iov_len = READ_AHEAD}};
+        const ssize_t received = readv(stream->fd, vector, reads_ahead ? 2 : 1);
+        if (received < 0) {
+            const bool later = errno == EAGAIN || errno == EINTR;
+            return later ? MBEDTLS_ERR_SSL_WANT_READ : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
+        }
+        len = (size_t)received < size ? (size_t)received : size;
+        if ((size_t)received > len) {
+            context->ahead_of = stream->tls;
+            context->ahead =
+                (struct input){.bytes = context->ahead_bytes, .len = (size_t)received - len};
+        }
     }
-    bool later = errno == EAGAIN || errno == EINTR;
-    return later ? MBEDTLS_ERR_SSL_WANT_READ : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
+    stream->bytes_received += len;
+    return (int)len;
 }
 
 static void free_session(struct tern_tls_session *session)
 {
     if (session != NULL) {
         mbedtls_ssl_free(&session->ssl);
+        if (session->context->ahead_of == session) {
+            session->context->ahead_of = NULL;
+        }
+        free(session->input.bytes);
         tern_tls_context_release(session->context);
         free(session);
     }
@@ -851,11 +926,17 @@ enum tern_stream_status tern_stream_write(struct tern_stream *stream,
                                : plain_write(stream, parts, written);
 }
 
+bool tern_stream_has_input(const struct tern_stream *stream)
+{
+    return stream->tls != NULL && bytes_ahead(stream->tls) > 0;
+}
+
 void tern_stream_shut(struct tern_stream *stream, bool sends_alert)
 {
     if (stream->tls != NULL && sends_alert) {
         (void)mbedtls_ssl_close_notify(&stream->tls->ssl); // after an error the FIN is enough
     }
+    stream->bytes_received += stream->tls != NULL ? bytes_ahead(stream->tls) : 0;
     free_session(stream->tls);
     stream->tls = NULL;
     (void)shutdown(stream->fd, SHUT_WR); // fails only if the connection is closed already
@@ -863,11 +944,13 @@ void tern_stream_shut(struct tern_stream *stream, bool sends_alert)
 
 // --- Counters
 
-// Returns how many received bytes are still in the kernel's buffer.
+// Returns how many received bytes no read has returned yet.
 static uint64_t bytes_unread(const struct tern_stream *stream)
 {
     int unread = 0;
-    return ioctl(stream->fd, FIONREAD, &unread) == 0 && unread > 0 ? (uint64_t)unread : 0;
+    const bool has_unread = ioctl(stream->fd, FIONREAD, &unread) == 0 && unread > 0;
+    return (has_unread ? (uint64_t)unread : 0) +
+           (stream->tls != NULL ? bytes_ahead(stream->tls) : 0);
 }
 
 // Reads the socket's counters. Counts received bytes as read(), since tcpi_bytes_received counts a FIN as a byte.
@@ -891,10 +974,14 @@ static void read_counters(const struct tern_stream *stream, struct tern_socket_c
     counters->header_bytes = stream->header_bytes + timestamps;
 }
 
-// Subtracts an estimate of the segments whose bytes are unread, since tcpi_segs_in counts these segments, too.
+// Subtracts an estimate of the segments whose bytes are unread, since tcpi_segs_in counts these segments, too. Usually the
+// kernel has received no more than the stream has read, which saves a system call.
 static void leave_out_unread(const struct tern_stream *stream, const struct tcp_info *info,
                              struct tern_socket_counters *counters)
 {
+    if (info->tcpi_bytes_received == stream->bytes_received) {
+        return;
+    }
     const uint64_t size = info->tcpi_rcv_mss > 0 ? info->tcpi_rcv_mss : 536;
     const uint64_t segments = (bytes_unread(stream) + size - 1) / size;
     if (segments < counters->segments_received) {

@@ -4,11 +4,15 @@
 #include "fixture.h"
 #include "tests/cases.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 // What docs and the issue promise.
@@ -65,6 +69,100 @@ CASE(test_requests_over_tls)
     assert_memory_equal(reply.body, fixture.blob->data, BLOB_SIZE);
     client_reply_free(&reply);
     client_close(&client);
+}
+
+// Counts the listener's reads of sockets; nothing else in this program calls readv().
+static _Atomic uint32_t reads;
+
+ssize_t readv(int fd, const struct iovec *vector, int count)
+{
+    reads++;
+    return (ssize_t)syscall(SYS_readv, fd, vector, count);
+}
+
+CASE(test_a_record_takes_one_read)
+{
+    static const char head[] = "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 7000\r\n\r\n";
+    char request[sizeof head + 7000] = "";
+    struct tls_client_settings settings = {.root = fixture.root};
+    struct client client;
+    strcpy(request, head);
+    memset(request + sizeof head - 1, 'x', 7000);
+    assert_true(client_open(&client, fixture.port, &settings));
+    ask_once(&client);
+    reads = 0;
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(client_ask(&client, request, request + sizeof head - 1), 200);
+    }
+    assert_in_range(reads, 20, 30); // the head of a record has no read of its own
+    client_close(&client);
+}
+
+// Sends two requests, in a record each, that arrive in one TCP segment.
+static void send_two(struct client *client, const char *first, const char *second)
+{
+    int corked = 1;
+    assert_int_equal(setsockopt(client->fd, IPPROTO_TCP, TCP_CORK, &corked, sizeof corked), 0);
+    assert_true(client_send_text(client, first) && client_send_text(client, second));
+    corked = 0;
+    assert_int_equal(setsockopt(client->fd, IPPROTO_TCP, TCP_CORK, &corked, sizeof corked), 0);
+}
+
+static void expect_reply(struct client *client, const char *body)
+{
+    struct client_reply reply = client_receive(client, false);
+    assert_int_equal(reply.status, 200);
+    assert_int_equal(reply.body_len, strlen(body));
+    assert_memory_equal(reply.body, body, reply.body_len);
+    client_reply_free(&reply);
+}
+
+// A read of the first record also returns the second, for which the socket does not become readable again. The other
+// connections use both loops' buffers meanwhile.
+CASE(test_a_second_record_waits_for_the_reply_to_the_first)
+{
+    static const char echo[] = "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello";
+    struct tls_client_settings settings = {.root = fixture.root};
+    struct client waiting;
+    struct client others[8];
+    assert_true(client_open(&waiting, fixture.port, &settings));
+    send_two(&waiting, "GET /held HTTP/1.1\r\nHost: h\r\n\r\n", echo);
+    assert_true(fixture_wait_held(&fixture));
+    for (size_t i = 0; i < 8; i++) {
+        assert_true(client_open(&others[i], fixture.port, &settings));
+        send_two(&others[i], "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\none",
+                 echo);
+        expect_reply(&others[i], "one");
+        expect_reply(&others[i], "hello");
+    }
+    fixture_release(&fixture);
+    expect_reply(&waiting, "late");
+    expect_reply(&waiting, "hello");
+    ask_once(&waiting);
+    client_close(&waiting);
+    for (size_t i = 0; i < 8; i++) {
+        client_close(&others[i]);
+    }
+}
+
+// Freed with its input: the address sanitizer would find the bytes.
+CASE(test_a_connection_ends_before_its_second_request)
+{
+    struct tls_client_settings settings = {.root = fixture.root};
+    struct client client;
+    assert_true(client_open(&client, fixture.port, &settings));
+    send_two(&client, "GET /held HTTP/1.1\r\nHost: h\r\n\r\n",
+             "GET /echo HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_true(fixture_wait_held(&fixture));
+    struct client other;
+    for (size_t i = 0; i < 8; i++) {
+        assert_true(client_open(&other, fixture.port, &settings));
+        ask_once(&other);
+        client_close(&other);
+    }
+    client_close(&client);
+    fixture_release(&fixture);
+    assert_true(fixture_wait_idle(&fixture));
 }
 
 CASE(test_handshake_costs)
