@@ -371,7 +371,7 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 static void watch(struct tern_connection *connection, int events)
 {
     // The socket does not become readable for bytes that were read ahead. The loop's next iteration reads these bytes.
-    if ((events & UV_READABLE) != 0 && tern_stream_has_input(&connection->stream)) {
+    if ((events & UV_READABLE) != 0 && connection->stream.bytes_ahead > 0) {
         events |= UV_WRITABLE;
     }
     if (connection->watched == events) {

@@ -84,8 +84,8 @@ struct tern_tls_session {
     struct owner owner;
     struct tern_client_certificate certificate;
     const char *refusal; // fault of the client's certificate; NULL = none
-    struct input
-        input; // allocated bytes that another session displaced from context->ahead; usually none
+    // Bytes that another session displaced from context->ahead, in an allocated block; usually none.
+    struct input input;
 };
 
 // ChaCha20-Poly1305 is first: without an explicit nonce its records are 8 bytes shorter than GCM's, and devices without
@@ -616,13 +616,6 @@ static int socket_send(void *ctx, const unsigned char *src, size_t len)
     return later ? MBEDTLS_ERR_SSL_WANT_WRITE : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
-// Returns the number of bytes that the session has read ahead.
-static size_t bytes_ahead(const struct tern_tls_session *session)
-{
-    const struct tern_tls_context *context = session->context;
-    return session->input.len + (context->ahead_of == session ? context->ahead.len : 0);
-}
-
 static size_t take_from(struct input *input, uint8_t *dst, size_t size)
 {
     const size_t len = size < input->len ? size : input->len;
@@ -664,6 +657,7 @@ static int socket_receive(void *ctx, unsigned char *dst, size_t size)
     struct tern_stream *stream = ctx;
     struct tern_tls_context *context = stream->tls->context;
     size_t len = take_ahead(stream->tls, dst, size);
+    stream->bytes_ahead -= len;
     if (len == 0) {
         const bool reads_ahead = vacate_ahead(context);
         const struct iovec vector[2] = {{.iov_base = dst, .iov_len = size},
@@ -674,10 +668,11 @@ static int socket_receive(void *ctx, unsigned char *dst, size_t size)
             return later ? MBEDTLS_ERR_SSL_WANT_READ : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
         }
         len = (size_t)received < size ? (size_t)received : size;
-        if ((size_t)received > len) {
+        stream->bytes_ahead = (size_t)received - len;
+        if (stream->bytes_ahead > 0) {
             context->ahead_of = stream->tls;
             context->ahead =
-                (struct input){.bytes = context->ahead_bytes, .len = (size_t)received - len};
+                (struct input){.bytes = context->ahead_bytes, .len = stream->bytes_ahead};
         }
     }
     stream->bytes_received += len;
@@ -926,17 +921,13 @@ enum tern_stream_status tern_stream_write(struct tern_stream *stream,
                                : plain_write(stream, parts, written);
 }
 
-bool tern_stream_has_input(const struct tern_stream *stream)
-{
-    return stream->tls != NULL && bytes_ahead(stream->tls) > 0;
-}
-
 void tern_stream_shut(struct tern_stream *stream, bool sends_alert)
 {
     if (stream->tls != NULL && sends_alert) {
         (void)mbedtls_ssl_close_notify(&stream->tls->ssl); // after an error the FIN is enough
     }
-    stream->bytes_received += stream->tls != NULL ? bytes_ahead(stream->tls) : 0;
+    stream->bytes_received += stream->bytes_ahead;
+    stream->bytes_ahead = 0;
     free_session(stream->tls);
     stream->tls = NULL;
     (void)shutdown(stream->fd, SHUT_WR); // fails only if the connection is closed already
@@ -949,8 +940,7 @@ static uint64_t bytes_unread(const struct tern_stream *stream)
 {
     int unread = 0;
     const bool has_unread = ioctl(stream->fd, FIONREAD, &unread) == 0 && unread > 0;
-    return (has_unread ? (uint64_t)unread : 0) +
-           (stream->tls != NULL ? bytes_ahead(stream->tls) : 0);
+    return (has_unread ? (uint64_t)unread : 0) + stream->bytes_ahead;
 }
 
 // Reads the socket's counters. Counts received bytes as read(), since tcpi_bytes_received counts a FIN as a byte.

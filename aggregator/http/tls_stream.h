@@ -69,7 +69,8 @@ struct tern_stream {
     int fd;
     uint32_t header_bytes;        // IP and TCP headers without options; 0 = not TCP
     struct tern_tls_session *tls; // NULL = no TLS
-    uint64_t bytes_received;      // bytes read from the socket, without those that were read ahead
+    uint64_t bytes_received;      // without bytes_ahead
+    size_t bytes_ahead;           // read from the socket for a later tern_stream_read()
     uint64_t bytes_sent;          // accepted by the socket
 };
 
@@ -99,10 +100,6 @@ enum tern_stream_status tern_stream_handshake(struct tern_stream *stream);
 // the socket.
 enum tern_stream_status tern_stream_read(struct tern_stream *stream, uint8_t *dst, size_t size,
                                          size_t *len);
-
-// Whether the stream has read bytes from the socket that tern_stream_read() has not returned. The socket is then not
-// necessarily readable.
-bool tern_stream_has_input(const struct tern_stream *stream);
 
 // Writes some or all bytes of `parts`; *written is their number. scratch: TERN_TLS_RECORD_MAX bytes. After
 // TERN_STREAM_WANT_WRITE pass the same parts again.
