@@ -1107,18 +1107,21 @@ static enum step step_read(struct tern_connection *connection)
     if (connection->input != NULL) {
         return consume_input(connection);
     }
-    watch(connection, UV_READABLE);
     if (!may_read) {
+        watch(connection, UV_READABLE);
         return STEP_WAIT;
     }
     uint8_t *buffer = connection->group->read_buffer;
     size_t len = 0;
     const enum tern_stream_status status =
         tern_stream_read(&connection->stream, buffer, TERN_TLS_RECORD_MAX, &len);
-    if (status == TERN_STREAM_DONE) {
-        return consume(connection, buffer, len);
+    if (status != TERN_STREAM_DONE) {
+        return waits_for(connection, status) ? STEP_WAIT : end_connection(connection);
     }
-    return waits_for(connection, status) ? STEP_WAIT : end_connection(connection);
+    if (connection->stream.bytes_ahead == 0) {
+        watch(connection, UV_READABLE); // with bytes ahead the next read follows at once
+    }
+    return consume(connection, buffer, len);
 }
 
 // --- Draining
