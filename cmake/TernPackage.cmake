@@ -1,4 +1,4 @@
-# Debian packages by CPack: tern-client, tern-aggregator, the shared library, tern-dev and, where nothing is cross-built,
+# Debian packages by CPack: tern-client, tern-aggregator, tern-helper, the shared library, tern-dev and, where nothing is cross-built,
 # python3-tern, which is of all architectures; one install component each.
 # ./tern package builds them. Included by the root CMakeLists.txt behind TernInstall.
 #
@@ -197,6 +197,9 @@ if(TERN_SHARED)
 endif()
 if(TARGET tern-aggregator AND NOT TERN_STATIC)
   list(APPEND CPACK_COMPONENTS_ALL aggregator)
+  if(TARGET tern-helper)
+    list(APPEND CPACK_COMPONENTS_ALL helper)
+  endif()
   if(NOT CMAKE_CROSSCOMPILING)
     list(APPEND CPACK_COMPONENTS_ALL python)
   endif()
@@ -251,6 +254,25 @@ Tern is federated learning for devices that pay by the byte. The aggregator
 keeps the model's versions, an error ledger for every client, the compressed
 downloads that clients share and the schedule of local steps, all in one
 SQLite file. Every version can be replayed bit for bit.")
+endif()
+
+if("helper" IN_LIST CPACK_COMPONENTS_ALL)
+  set(UNITS tern-helper.service)
+  set(ENABLED_UNITS ${UNITS})
+  set(STATE_IS "the helper's keys and the log of what it answered")
+  set(MORE_CONFFILES)
+  tern_package_program(helper tern-helper /etc/tern/helper.ini)
+  tern_package_service(helper helper state_dir)
+  tern_package_documents(helper tern-helper docs/OPERATIONS.md docs/SECURITY.md)
+  set(CPACK_DEBIAN_HELPER_PACKAGE_NAME tern-helper)
+  set(CPACK_DEBIAN_HELPER_PACKAGE_SECTION net)
+  set(CPACK_DEBIAN_HELPER_PACKAGE_DEPENDS "${TERN_PACKAGE_SYSTEMD}")
+  set(CPACK_DEBIAN_HELPER_PACKAGE_SUGGESTS "openssl")
+  set(CPACK_DEBIAN_HELPER_DESCRIPTION "second party of federated learning with masked updates
+Tern is federated learning for devices that pay by the byte. In secure rounds
+devices mask their updates. The helper, of another operator than the
+aggregator's, returns the sum of the masks of many devices and refuses lists
+that could reveal one of them. It never receives an update.")
 endif()
 
 if("library" IN_LIST CPACK_COMPONENTS_ALL)

@@ -4,7 +4,7 @@ help_package() {
     cat <<'END'
 usage: ./tern package [--output FOLDER]
 
-Builds tern-client, tern-aggregator, the shared library libtern-client0 and tern-dev as .deb files for
+Builds tern-client, tern-aggregator, tern-helper, the shared library libtern-client0 and tern-dev as .deb files for
 this machine's architecture, and python3-tern, into build/packages or FOLDER. Install them with:
   apt install ./build/packages/tern-client_*.deb
 For boards: ./tern cross ARCH --package

@@ -16,10 +16,10 @@ from isolated_root import (Failure, Service, check, fake_systemd, inside, make_r
 
 AGGREGATOR = ("runuser", "-u", "tern-aggregator", "--", "tern-aggregator")
 CLIENT = ("runuser", "-u", "tern-client", "--", "tern-client")
-PACKAGES = ("tern-client", "tern-aggregator", "tern-dev", "libtern-client0", "python3-tern")
-STATE = {name: f"/var/lib/tern-{name}" for name in ("aggregator", "client")}
+PACKAGES = ("tern-client", "tern-aggregator", "tern-helper", "tern-dev", "libtern-client0", "python3-tern")
+STATE = {name: f"/var/lib/tern-{name}" for name in ("aggregator", "client", "helper")}
 UNITS = ("tern-aggregator.service", "tern-client.service", "tern-client-once.service",
-         "tern-client.timer")
+         "tern-helper.service", "tern-client.timer")
 # systemd-analyze counts exposure in tenths; what is left is the network, which both need.
 MOST_EXPOSED = 15
 
@@ -128,7 +128,7 @@ def check_units():
     check(not links, f"the installation left {links}")
     out = run("sh", "-c", "systemd-analyze verify \"$@\" 2>&1", "sh", *UNITS)
     check(out == "", f"systemd-analyze verify says:\n{out}")
-    for unit in UNITS[:3]:
+    for unit in UNITS[:4]:
         out = run("systemd-analyze", "security", "--offline=true", "--no-pager",
                   f"--threshold={MOST_EXPOSED}", unit)
         print(out.strip().splitlines()[-1])
@@ -185,6 +185,23 @@ def make_federation():
         run("install", "-m", "600", "-o", "tern-aggregator", "-g", "tern-aggregator", f"/tmp/{name}",
             f"{STATE['aggregator']}/{name}")
     run("install", "-m", "644", "/tmp/server.crt", "/etc/tern/ca.crt")
+
+
+def check_helper():
+    """The helper by its README.Debian: the service listens, and ends by a signal."""
+    choose("helper", address="127.0.0.1", min_clients=5)
+    helper = ("runuser", "-u", "tern-helper", "--", "tern-helper")
+    run(*helper, "init", "--config", "/etc/tern/helper.ini")
+    for name in ("server.crt", "server.key"):
+        run("install", "-m", "600", "-o", "tern-helper", "-g", "tern-helper", f"/tmp/{name}", f"{STATE['helper']}/{name}")
+    service = Service("tern-helper.service")
+    process = service.start()
+    wait_for("the helper", lambda: "event=listening" in service.text())
+    token = run(*helper, "federation", "add", "north", "--config", "/etc/tern/helper.ini").split()[0]
+    path = "https://localhost:8444/v1/epoch/" + 43 * "A"
+    wait_for("the token", lambda: run("curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}", "-H",
+                                      f"Authorization: Bearer {token}", path) == "200")
+    service.stop(process)
 
 
 def serve():
@@ -305,6 +322,7 @@ def main():
     check_python()
     make_federation()
     fake_systemd()
+    check_helper()
     service, process = serve()
     enroll()
     number = client_number()

@@ -15,7 +15,8 @@ import tempfile
 import isolated_root
 
 HERE = pathlib.Path(__file__).parent
-NAMES = ("libtern-client0", "python3-tern", "tern-aggregator", "tern-client", "tern-dev")
+NAMES = ("libtern-client0", "python3-tern", "tern-aggregator", "tern-client", "tern-dev",
+         "tern-helper")
 SKIP = 77
 
 

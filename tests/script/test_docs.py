@@ -8,8 +8,8 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
-MANUALS = {"tern-aggregator.1", "tern-client.1", "tern-codec.1", "tern-fleet.1", "tern-ring.1",
-           "tern-aggregator.ini.5", "tern-client.ini.5", "tern-fleet.ini.5", "tern-ring.ini.5"}
+MANUALS = {"tern-aggregator.1", "tern-client.1", "tern-codec.1", "tern-fleet.1", "tern-helper.1", "tern-ring.1",
+           "tern-aggregator.ini.5", "tern-client.ini.5", "tern-fleet.ini.5", "tern-helper.ini.5", "tern-ring.ini.5"}
 FETCHED = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
 
 
