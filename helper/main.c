@@ -147,7 +147,7 @@ static int print_made(struct tern_cli *cli, const char *public_text)
         "  %s\n\n"
         "Set secure.helper_key to it in client.ini of each device and in aggregator.ini. Devices\n"
         "must get it from you, not from the aggregator. Next steps:\n"
-        "  tern-helper federation add NAME    a token for the aggregator (secure.helper_token)\n"
+        "  tern-helper federation add NAME    a token for the aggregator (secure.token)\n"
         "  tern-helper code NAME              a join code for a device (secure.code)\n"
         "  tern-helper serve                  with server.crt and server.key in %s\n",
         settings.helper_state_dir, public_text, settings.helper_state_dir);
@@ -350,7 +350,7 @@ static int print_token(struct tern_cli *cli, const char *name, const char *token
     printf("%s\n", token);
     fprintf(
         stderr,
-        "The token of federation %s, for secure.helper_token of its aggregator. It is not shown "
+        "The token of federation %s, for the file secure.token of its aggregator. It is not shown "
         "again;\n`tern-helper federation token %s` replaces it.\n",
         name, name);
     return TERN_EXIT_OK;
@@ -397,6 +397,46 @@ static int verb_federation(struct tern_cli *cli)
     }
     TERN_CLI_TRY(conclude(cli, ledger, result));
     return print_token(cli, name, token);
+}
+
+// --- renew
+
+// Begins two epochs, after which the ledger has no key and no secret of the epochs before.
+static enum tern_result renew(struct tern_ledger *ledger,
+                              const struct tern_ledger_federation *federation, uint64_t *number)
+{
+    struct tern_ledger_epoch epoch = {.epoch = 0};
+    const enum tern_result found = tern_ledger_newest_epoch(ledger, federation->id, &epoch);
+    if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
+        return found;
+    }
+    TERN_TRY(tern_secret_start());
+    TERN_TRY(tern_helper_begin_epoch(ledger, federation, tern_unix_ms(), &epoch));
+    TERN_TRY(tern_helper_begin_epoch(ledger, federation, tern_unix_ms(), &epoch));
+    *number = epoch.epoch;
+    tern_secret_erase(&epoch, sizeof epoch);
+    return TERN_OK;
+}
+
+static int verb_renew(struct tern_cli *cli)
+{
+    struct tern_ledger *ledger = NULL;
+    struct tern_ledger_federation federation;
+    uint64_t epoch = 0;
+    TERN_CLI_TRY(begin_with_federation(cli, &ledger, &federation));
+    const enum tern_result result = renew(ledger, &federation, &epoch);
+    TERN_CLI_TRY(conclude(cli, ledger, result));
+    if (cli->json) {
+        cJSON *made = cJSON_CreateObject();
+        cJSON_AddStringToObject(made, "federation", federation.name);
+        cJSON_AddNumberToObject(made, "epoch", (double)epoch);
+        return tern_json_print(cli, made);
+    }
+    printf("Federation %s is in epoch %" PRIu64
+           ". All earlier keys and secrets are erased; the open "
+           "round\nis abandoned, and devices seal new tickets with their codes.\n",
+           federation.name, epoch);
+    return TERN_EXIT_OK;
 }
 
 // --- code
@@ -777,8 +817,8 @@ static const struct tern_cli_verb verbs[] = {
      "  tern-helper serve --config helper.ini\n",
      NULL, 0, 0, verb_serve},
     {"federation", "add a federation, or replace its token", "add|token NAME",
-     "Prints the token by which the federation's aggregator authenticates (secure.helper_token of\n"
-     "aggregator.ini). The first request with a token binds the name to the id of that "
+     "Prints the token by which the federation's aggregator authenticates (the file secure.token\n"
+     "of aggregator.ini). The first request with a token binds the name to the id of that "
      "federation.\n"
      "A running helper accepts the token within a second. `token` makes a new one, and the old\n"
      "token is refused from then on.\n"
@@ -802,6 +842,13 @@ static const struct tern_cli_verb verbs[] = {
      "  tern-helper revoke pumps 17\n"
      "  tern-helper revoke pumps --code 3\n",
      revoke_options, 1, 2, verb_revoke},
+    {"renew", "erase all secrets of a federation, and begin a new epoch", "FEDERATION",
+     "For a restored backup, which may have forgotten a round that was answered, or a ledger that\n"
+     "somebody may have copied. Devices seal new secrets to the new key by themselves, with the\n"
+     "codes that they have. The round that is open is abandoned.\n"
+     "\n"
+     "  tern-helper renew pumps\n",
+     NULL, 1, 1, verb_renew},
     {"status", "show federations, devices and answered rounds", "",
      "One row for each federation: its epoch, admitted clients, their tickets in this epoch, "
      "codes\n"

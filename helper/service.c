@@ -150,6 +150,17 @@ static uint64_t now_of(const struct tern_helper *helper)
     return helper->config.unix_ms != NULL ? helper->config.unix_ms() : tern_unix_ms();
 }
 
+enum tern_result tern_helper_begin_epoch(struct tern_ledger *ledger,
+                                         const struct tern_ledger_federation *federation,
+                                         uint64_t now_ms, struct tern_ledger_epoch *epoch)
+{
+    epoch->epoch++;
+    epoch->begins_ms = now_ms;
+    TERN_TRY(tern_random_fill(epoch->private_key, sizeof epoch->private_key));
+    TERN_TRY(tern_x25519_public(epoch->private_key, epoch->public_key));
+    return tern_ledger_add_epoch(ledger, federation, epoch);
+}
+
 // Reads the current epoch of a federation. Begins the next one if the time of the newest is over.
 static enum tern_result current_epoch(struct tern_helper *helper,
                                       const struct tern_ledger_federation *federation,
@@ -162,11 +173,7 @@ static enum tern_result current_epoch(struct tern_helper *helper,
     } else if (found != TERN_OK || now_ms < epoch->begins_ms + helper->config.epoch_ms) {
         return found;
     }
-    epoch->epoch++;
-    epoch->begins_ms = now_ms;
-    TERN_TRY(tern_random_fill(epoch->private_key, sizeof epoch->private_key));
-    TERN_TRY(tern_x25519_public(epoch->private_key, epoch->public_key));
-    TERN_TRY(tern_ledger_add_epoch(helper->ledger, federation, epoch));
+    TERN_TRY(tern_helper_begin_epoch(helper->ledger, federation, now_ms, epoch));
     tern_log(TERN_LOG_INFO, "epoch", "federation=%s epoch=%" PRIu64, federation->name,
              epoch->epoch);
     return TERN_OK;

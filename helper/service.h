@@ -32,7 +32,13 @@ struct tern_http_handler tern_helper_handler(struct tern_helper *helper);
 // Answers what waits with 503, stops the thread and closes the ledger.
 void tern_helper_stop(struct tern_helper *helper);
 
-// --- Codes and tokens, for the command line
+// --- Epochs, codes and tokens, for the command line
+
+// Begins the epoch behind `epoch`, the federation's newest one, in a transaction of the ledger. epoch: gets the new one.
+// TERN_ERR_IO, or an error of the crypto library (secure/secret.h)
+TERN_MUST_USE enum tern_result
+tern_helper_begin_epoch(struct tern_ledger *ledger, const struct tern_ledger_federation *federation,
+                        uint64_t now_ms, struct tern_ledger_epoch *epoch);
 
 #define TERN_HELPER_TOKEN_TEXT 23 // bytes of a token's text with the NUL
 #define TERN_HELPER_CODE_TEXT 20  // bytes of a code's text with the NUL: "4k7d-02mx-9r1t-ab5c"

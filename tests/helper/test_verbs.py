@@ -90,6 +90,15 @@ class Verbs(unittest.TestCase):
         self.refused(2, "FEDERATION CLIENT, or FEDERATION --code ID", "revoke", "north")
         self.refused(2, "FEDERATION CLIENT, or FEDERATION --code ID", "revoke", "north", "1", "--code", "1")
 
+    def test_renew_begins_epochs_until_all_secrets_are_erased(self):
+        self.done("init")
+        self.done("federation", "add", "north")
+        self.assertEqual([self.json("renew", "north")["epoch"] for _ in range(2)], [2, 4])
+        with sqlite3.connect(self.ledger) as ledger:
+            self.assertEqual(ledger.execute("SELECT epoch FROM epochs").fetchall(), [(3,), (4,)])
+        ledger.close()
+        self.refused(1, "there is no federation 'south'", "renew", "south")
+
     def test_few_clients_are_called_weak(self):
         self.done("init")
         self.assertFalse(self.json("status")["weak"])
