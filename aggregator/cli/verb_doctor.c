@@ -352,8 +352,8 @@ static void check_size(struct doctor *doctor, const struct tern_db_counts *count
     }
 }
 
-// Checks whether the disk has the space that the federation will need.
-static enum tern_result check_future_size(struct doctor *doctor, struct tern_db *db)
+// Checks whether the disk has the space that the federation will need, and whether a round has time for its downloads.
+static enum tern_result check_estimates(struct doctor *doctor, struct tern_db *db)
 {
     static struct tern_service_config config;
     static struct tern_model model;
@@ -374,6 +374,13 @@ static enum tern_result check_future_size(struct doctor *doctor, struct tern_db 
     if (tern_disk_need_is_short(&need, text)) {
         tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, DISK, TERN_DISK_NEED_ADVICE, "%s",
                           text);
+    }
+    const struct tern_status *status = &doctor->status;
+    const struct tern_round_time time =
+        tern_round_time(&config.federation, &model, status->counts.clients, &status->committed);
+    char warning[TERN_ROUND_TIME_MAX];
+    if (tern_round_time_is_long(&time, warning)) {
+        tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, ROUNDS, NULL, "%s", warning);
     }
     return TERN_OK;
 }
@@ -482,7 +489,7 @@ static enum tern_result check_contents(struct doctor *doctor, struct tern_db *db
     TERN_TRY(report_copied(doctor, db));
     TERN_TRY(tern_cli_waiting_load(doctor->cli, db, status, doctor->now_ms, waiting));
     check_size(doctor, &status->counts, free_bytes);
-    TERN_TRY(check_future_size(doctor, db));
+    TERN_TRY(check_estimates(doctor, db));
     check_clock(doctor, status);
     report_waiting(doctor, waiting);
     TERN_TRY(report_other_columns(doctor, db));

@@ -7,7 +7,7 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
-from cli import USAGE, State  # noqa: E402
+from cli import FAILED, USAGE, State  # noqa: E402
 from hand_client import HandClient, container  # noqa: E402
 from harness import Aggregator, Workspace, check, main  # noqa: E402
 from protobuf import first, parse  # noqa: E402
@@ -138,6 +138,7 @@ def measured_seconds_replace_the_estimate():
     figures = state.json("status", *slow)
     check(figures["round_time"] == {"seconds": 6, "measured": True, "limit_ms": 5000, "too_long": True}, f"{figures['round_time']}")
     check(figures["last_round"]["search_ms"] == 2000, f"{figures['last_round']}")  # of 3 updates
+    check("busy for 6.0 s in a round (measured" in state.run("doctor", *slow, code=FAILED).text, "doctor does not warn")
     change_rounds(state.path / "tern.db", 1)
     check("WARNING" not in state.run("status", *slow).text, "a measured microsecond is short")
 

@@ -112,7 +112,7 @@ function showFigures(status, rounds) {
     figure("Down", bytes(down), saved || "per update, on the wire"),
     figure("Check-ins held", count(status.checkins_held), "clients that wait for a task"),
     figure("Service thread", cost ? `${(100 * cost.service_share).toFixed(1)} %` : "–", cost ? `of the time of round ${cost.round}` : "no round is committed"),
-    figure("Search for downloads", cost ? `${+cost.search_ms.toPrecision(3)} ms` : "–", cost ? `of processor time an update, round ${cost.round}` : "no round is committed"),
+    figure("Download search", cost ? `${+cost.search_ms.toPrecision(3)} ms` : "–", cost ? `of processor time an update, round ${cost.round}` : "no round is committed"),
     figure("Database", bytes(status.database_bytes), plural(status.updates, "update")),
   ]);
 }
