@@ -938,12 +938,28 @@ static void fill_helper_key(const struct helper_link *helper, tern_HelperKey *ke
     memcpy(key->signature.bytes, helper->epoch.signature, sizeof helper->epoch.signature);
 }
 
+// Whether the open round waits for the client's update under a ticket of an earlier epoch. With another ticket the client
+// could not do its task.
+static bool trains_in_earlier_epoch(const struct tern_federation *federation,
+                                    const struct client *client)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    const struct tern_member *member = federation->secure.is_on && machine->open
+                                           ? tern_round_member(machine, client->row.id)
+                                           : NULL;
+    return member != NULL && member->state != TERN_MEMBER_REPORTED &&
+           client->ticket_epoch == federation->secure.facts.epoch;
+}
+
 // Whether the client has no ticket of the epoch that the helper has admitted or will see.
 static bool needs_ticket(const struct tern_federation *federation, const struct client *client)
 {
-    return client->secure && is_enabled(federation) && federation->helper->epoch.epoch != 0 &&
-           (client->ticket_epoch != federation->helper->epoch.epoch ||
-            client->ticket_state == TERN_TICKET_REFUSED);
+    if (!client->secure || !is_enabled(federation) || federation->helper->epoch.epoch == 0) {
+        return false;
+    }
+    return client->ticket_epoch == federation->helper->epoch.epoch
+               ? client->ticket_state == TERN_TICKET_REFUSED
+               : !trains_in_earlier_epoch(federation, client);
 }
 
 enum tern_result tern_secure_fill_reply(struct tern_federation *federation, uint64_t id,
