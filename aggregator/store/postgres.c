@@ -1860,11 +1860,6 @@ static enum tern_result check(struct tern_sql *sql, enum tern_sql_check how)
     return how == TERN_SQL_CHECK_FAILURE ? TERN_OK : run(sql, "SELECT 1");
 }
 
-static enum tern_result number(struct tern_sql *sql, const char *text, int64_t *number)
-{
-    return read_number(postgres_of(sql), text, *number, number);
-}
-
 // --- The driver
 
 #define OID "CAST(CAST('schema_version' AS regclass) AS BIGINT)"
@@ -1937,7 +1932,6 @@ const struct tern_sql_driver tern_postgres_driver = {
     .use = use,
     .check = check,
     .run = run,
-    .number = number,
     .begin = begin,
     .commit = commit,
     .rollback = rollback,

@@ -87,7 +87,10 @@ void tern_sql_close(struct tern_sql *sql)
 
 enum tern_result tern_sql_version(struct tern_sql *sql, int64_t *version)
 {
-    return sql->driver->number(sql, sql->driver->dialect.version, version);
+    uint64_t found = 0;
+    TERN_TRY(tern_query_get(tern_query_read(sql, sql->driver->dialect.version, NULL), &found));
+    *version = (int64_t)found;
+    return TERN_OK;
 }
 
 // Replaces %d of the dialect.

@@ -197,8 +197,6 @@ struct tern_sql_driver {
     enum tern_result (*check)(struct tern_sql *sql, enum tern_sql_check check);
     // Runs statements without parameters and rows.
     enum tern_result (*run)(struct tern_sql *sql, const char *text);
-    // Reads the number that a statement returns. Without a row, *number does not change.
-    enum tern_result (*number)(struct tern_sql *sql, const char *text, int64_t *number);
 
     // Transactions
     enum tern_result (*begin)(struct tern_sql *sql, enum tern_sql_begin kind);

@@ -1176,11 +1176,6 @@ static enum tern_result use(struct tern_sql *sql, enum tern_sql_use how)
     return TERN_OK;
 }
 
-static enum tern_result number(struct tern_sql *sql, const char *text, int64_t *number)
-{
-    return read_number(sql, text, NULL, number);
-}
-
 static enum tern_result free_pages(struct tern_sql *sql, int64_t *pages)
 {
     return read_number(sql, "PRAGMA freelist_count", NULL, pages);
@@ -1312,7 +1307,6 @@ const struct tern_sql_driver tern_sqlite_driver = {
     .use = use,
     .check = check,
     .run = run,
-    .number = number,
     .begin = begin,
     .commit = commit,
     .rollback = rollback,

@@ -280,10 +280,8 @@ void tern_db_stop_when(struct tern_db *db, const atomic_bool *stop)
 
 static enum tern_result count_bytes(struct tern_db *db, const char *text, uint64_t *bytes)
 {
-    int64_t number = 0;
-    TERN_TRY(text != NULL ? db->sql->driver->number(db->sql, text, &number) : TERN_OK);
-    *bytes = (uint64_t)number;
-    return TERN_OK;
+    *bytes = 0;
+    return text != NULL ? tern_query_get(tern_query_read(db->sql, text, NULL), bytes) : TERN_OK;
 }
 
 enum tern_result tern_db_bytes(struct tern_db *db, uint64_t *bytes)

@@ -248,13 +248,12 @@ static void an_update_is_stored_once(void **state)
     struct tern_db_update other = fixture_update(1, 1, body, sizeof body);
     assert_ok(f, tern_db_begin(f->db));
     fixture_refused(f, tern_db_update_put(f->db, &other));
-    other.round = 7;
-    assert_ok(f, tern_db_begin(f->db));
-    fixture_refused(f, tern_db_update_put(f->db, &other));
-    other.round = 1;
-    other.client = 7;
-    assert_ok(f, tern_db_begin(f->db));
-    fixture_refused(f, tern_db_update_put(f->db, &other));
+    const struct tern_db_assignment strays[] = {{.round = 7, .client = 1},
+                                                {.round = 1, .client = 7}};
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(f, tern_db_begin(f->db));
+        fixture_refused(f, tern_db_assignment_put(f->db, &strays[i], NULL));
+    }
 
     struct tern_db_update found;
     assert_ok(f, tern_db_update_find(f->db, 1, 1, &found));
