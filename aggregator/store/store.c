@@ -152,8 +152,7 @@ void tern_db_close(struct tern_db *db)
 
 static void forget_cached(struct tern_db *db)
 {
-    db->knows_dropped = false;
-    db->knows_counted = false;
+    db->knows_totals = false;
     db->knows_evaluators = false;
     db->next_update = 0;
 }

@@ -38,14 +38,27 @@ static const char *const counts_of_round[] = {
                          "WHERE id > counted_update), counted_update)",
 };
 
-static enum tern_result is_counted(struct tern_db *db, uint32_t round, bool *counted)
+// Caches the last round whose assignments the sums have, and the last one whose rows were dropped.
+static enum tern_result load_totals(struct tern_db *db)
 {
     tern_db_refresh(db);
-    if (!db->knows_counted) {
-        TERN_TRY(tern_query_get_u32(tern_db_read(db, "SELECT counted_round FROM totals", NULL),
-                                    &db->counted));
-        db->knows_counted = true;
+    if (db->knows_totals) {
+        return TERN_OK;
     }
+    struct tern_query query =
+        tern_db_read(db, "SELECT counted_round, rows_pruned FROM totals", NULL);
+    if (tern_query_row(&query)) {
+        db->counted = (uint32_t)tern_query_number(&query, UINT32_MAX);
+        db->dropped = (uint32_t)tern_query_number(&query, UINT32_MAX);
+    }
+    TERN_TRY(tern_query_end(&query));
+    db->knows_totals = true;
+    return TERN_OK;
+}
+
+static enum tern_result is_counted(struct tern_db *db, uint32_t round, bool *counted)
+{
+    TERN_TRY(load_totals(db));
     *counted = round <= db->counted;
     return TERN_OK;
 }
@@ -507,7 +520,7 @@ static enum tern_result drop_rows(struct tern_db *db, uint32_t newest, bool *mor
     if (any) {
         return TERN_OK;
     }
-    db->knows_dropped = false;
+    db->knows_totals = false;
     return tern_query_post(
         tern_db_write(db, "UPDATE totals SET rows_pruned = ?", TERN_BIND(round)));
 }
@@ -521,12 +534,7 @@ enum tern_result tern_db_prune_some(struct tern_db *db, uint64_t bytes, uint32_t
 
 enum tern_result tern_retention_has_dropped(struct tern_db *db, uint32_t round, bool *dropped)
 {
-    tern_db_refresh(db);
-    if (!db->knows_dropped) {
-        TERN_TRY(tern_query_get_u32(tern_db_read(db, "SELECT rows_pruned FROM totals", NULL),
-                                    &db->dropped));
-        db->knows_dropped = true;
-    }
+    TERN_TRY(load_totals(db));
     *dropped = db->dropped >= round;
     return TERN_OK;
 }

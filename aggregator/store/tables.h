@@ -105,9 +105,8 @@ struct tern_db {
     size_t deferred_blob_bytes;  // bytes of all BLOB values that wait
     // Cached values of the database. tern_db_refresh() drops them if another program may have changed them.
     bool is_current;
-    bool knows_dropped;    // `dropped` was read
+    bool knows_totals;     // `dropped` and `counted` were read
     uint32_t dropped;      // the last round whose rows were dropped
-    bool knows_counted;    // `counted` was read
     uint32_t counted;      // the last round whose assignments the sums have
     bool knows_evaluators; // `evaluators` were read
     uint64_t *evaluators;  // their ids, ascending

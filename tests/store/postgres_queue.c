@@ -228,7 +228,7 @@ static void report(struct fixture *f, struct tern_db *db, uint32_t round)
     assert_int_equal(tern_db_commit(db), TERN_OK);
 }
 
-// The look at the clients before; the beginning; the next update's id, whether rows were dropped and who evaluates, which a
+// The look at the clients before; the beginning; the next update's id, the last rounds that were counted and dropped, and who evaluates, which a
 // service has in memory; that each change has changed a row, and the commit.
 #define MOST_TURNS 7
 
