@@ -104,9 +104,9 @@ enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federatio
 // Vectors are stored as they lie in memory; the format is little-endian float32.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "vectors are stored little-endian");
 
-#define PART_VALUES (1u << 20)
+#define PART_VALUES (1u << 18)
 
-#define PARTS_AT_ONCE "4" // parts that are dropped together: 16 MiB take some 20 ms
+#define PARTS_AT_ONCE "4" // parts that are dropped together: 4 MiB take some 5 ms
 
 static uint32_t part_count(uint32_t count)
 {

@@ -49,7 +49,7 @@ TEST(weights_are_kept_by_kind_and_version)
     check_weights(f, TERN_WEIGHTS_REPLICA, 1, 1000, 0.25F);
 }
 
-#define PART (1u << 20)
+#define PART (1u << 18)
 
 static uint32_t checkpoint(struct fixture *f)
 {

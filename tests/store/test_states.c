@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PART (1u << 20)
+#define PART (1u << 18)
 
 static float *ramp(uint32_t count, float step)
 {
