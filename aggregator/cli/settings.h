@@ -30,7 +30,8 @@ extern const struct tern_settings tern_aggregator_settings_table;
       "sums of a round's updates, or all their values (fedmedian, fedtrimmedavg, krum, "           \
       "multikrum)")                                                                                \
     X(download_cache, memory, 32, "cache of downloads that several clients fetch")                 \
-    X(replica_cache, memory, 64, "cache of the replicas that clients hold")                        \
+    X(replica_cache, memory, 64,                                                                   \
+      "cache of the replicas that clients hold, and 8 bytes a value for sums")                     \
     X(body_disk, disk, 2,                                                                          \
       "bodies above 64KiB, in files of the state directory; beyond it, status 503")                \
     X(replica_bytes, disk, 4,                                                                      \

@@ -46,9 +46,10 @@ static size_t weights_size(const struct tern_search *search)
 static void count_slots(struct tern_search *search, uint64_t memory_bytes, uint64_t file_bytes)
 {
     const uint64_t size = weights_size(search);
-    const uint64_t in_memory = memory_bytes > size ? memory_bytes / size : 1;
+    const uint64_t sums = tern_exact_mean_bytes(search->merge->model.count);
+    const uint64_t in_memory = memory_bytes > sums ? (memory_bytes - sums) / size : 0;
     const uint64_t in_files = search->spool_folder != NULL ? file_bytes / size : 0;
-    const uint64_t all = in_memory + in_files;
+    const uint64_t all = in_memory + in_files > 0 ? in_memory + in_files : 1;
     search->memory_slots = in_memory < SLOTS_MAX ? (uint32_t)in_memory : SLOTS_MAX;
     search->slot_count = all < SLOTS_MAX ? (uint32_t)all : SLOTS_MAX;
 }
@@ -61,17 +62,14 @@ enum tern_result tern_search_init(struct tern_search *search, uint64_t memory_by
         TERN_TRY(tern_codec_parse(snapshot_codecs[i], &search->snapshots[i], NULL));
     }
     search->buffers = merge->buffers;
-    search->buffers.blob = malloc(search->buffers.blob_size);
+    search->buffers.blob = NULL;
     search->replicas.db = search->reader;
     search->replicas.model = &merge->model;
     search->replicas.seed = merge->seed;
     search->replicas.blob_size = merge->buffers.blob_size;
-    search->replicas.blob = malloc(search->replicas.blob_size);
     count_slots(search, memory_bytes, file_bytes);
     search->slots = calloc(search->slot_count, sizeof search->slots[0]);
-    return search->buffers.blob != NULL && search->replicas.blob != NULL && search->slots != NULL
-               ? TERN_OK
-               : TERN_ERR_NO_MEMORY;
+    return search->slots != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
 }
 
 // --- Slots
@@ -105,24 +103,25 @@ static struct tern_replica_slot *oldest_slot(struct tern_search *search, bool al
     return oldest;
 }
 
-static bool is_in_memory(const struct tern_search *search, const struct tern_replica_slot *slot)
+static bool allocate_in_memory(const struct tern_search *search, struct tern_replica_slot *slot)
 {
-    return slot - search->slots < search->memory_slots;
+    const size_t size = weights_size(search);
+    slot->weights = malloc(size);
+    tern_large_pages(slot->weights, size);
+    return slot->weights != NULL;
 }
 
 static bool allocate(const struct tern_search *search, struct tern_replica_slot *slot)
 {
-    const size_t size = weights_size(search);
     if (slot->weights != NULL) {
         return true;
     }
-    if (is_in_memory(search, slot)) {
-        slot->weights = malloc(size);
-        tern_large_pages(slot->weights, size);
-    } else {
-        slot->weights = tern_file_memory_new(search->spool_folder, size);
+    if (slot - search->slots < search->memory_slots || search->spool_folder == NULL) {
+        return allocate_in_memory(search, slot);
     }
-    return slot->weights != NULL;
+    slot->weights = tern_file_memory_new(search->spool_folder, weights_size(search));
+    slot->in_file = slot->weights != NULL;
+    return slot->in_file;
 }
 
 // Takes the slot of the client's replica or, if there is none, another slot, whose weights are undefined.
@@ -135,10 +134,11 @@ static enum tern_result take_slot(struct tern_search *search)
     } else {
         slot = oldest_slot(search, false);
     }
-    if (!allocate(search, slot)) {
-        slot = oldest_slot(search, true); // without disk space the other slots have to do
+    if (!allocate(search, slot)) { // without disk space one of the other slots, or memory
+        struct tern_replica_slot *other = oldest_slot(search, true);
+        slot = other != NULL ? other : slot;
     }
-    if (slot == NULL) {
+    if (slot->weights == NULL && !allocate_in_memory(search, slot)) {
         return TERN_ERR_NO_MEMORY;
     }
     slot->used = 0;
@@ -147,13 +147,23 @@ static enum tern_result take_slot(struct tern_search *search)
     return TERN_OK;
 }
 
+// Allocates the memory for one download. A search reads the downloads of its replica into it, and then encodes in it.
+static enum tern_result make_blob(struct tern_search *search)
+{
+    if (search->buffers.blob == NULL) {
+        search->buffers.blob = malloc(search->buffers.blob_size);
+    }
+    search->replicas.blob = search->buffers.blob;
+    return search->buffers.blob != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
 static void return_slot(struct tern_search *search)
 {
     struct tern_replica_slot *slot = search->slot;
     memcpy(slot->id, search->weights_id, TERN_SHA256_SIZE);
     slot->used =
         memcmp(search->weights_id, no_replica, TERN_SHA256_SIZE) != 0 ? ++search->clock : 0;
-    if (!is_in_memory(search, slot)) {
+    if (slot->in_file) {
         tern_file_memory_drop_pages(slot->weights, weights_size(search));
     }
     search->slot = NULL;
@@ -162,10 +172,10 @@ static void return_slot(struct tern_search *search)
 
 static void free_slot(const struct tern_search *search, struct tern_replica_slot *slot)
 {
-    if (is_in_memory(search, slot)) {
-        free(slot->weights);
-    } else if (slot->weights != NULL) {
+    if (slot->in_file) {
         tern_file_memory_free(slot->weights, weights_size(search));
+    } else {
+        free(slot->weights);
     }
 }
 
@@ -188,7 +198,6 @@ void tern_search_free(struct tern_search *search)
         free_slot(search, &search->slots[i]);
     }
     free(search->slots);
-    free(search->replicas.blob);
     free(search->buffers.blob);
     memset(search, 0, sizeof *search);
 }
@@ -570,6 +579,7 @@ enum tern_result tern_search_run(struct tern_search *search)
     set_bounds(search);
     fill_plan(search, &plan);
     TERN_TRY(take_slot(search));
+    TERN_TRY(make_blob(search));
     TERN_TRY(tern_plan_cheapest(&plan, &ports, &search->choice));
     if (search->choice.kind != TERN_CHOICE_PASSES) {
         return TERN_OK;

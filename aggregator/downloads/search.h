@@ -18,6 +18,7 @@ struct tern_replica_slot {
     uint8_t id[TERN_SHA256_SIZE];
     uint64_t used;  // when a search used the weights last; 0 = the weights are of no replica
     float *weights; // NULL: not allocated yet
+    bool in_file;   // the weights are in an unnamed file
 };
 
 // The facts about the client and the trunk that determine a search's result.
@@ -49,14 +50,15 @@ struct tern_search {
     struct tern_replica_reader replicas;
     struct tern_replica_slot *slots;
     uint32_t slot_count;
-    uint32_t memory_slots; // number of the first slots that are in memory; the others are in files
+    uint32_t memory_slots; // number of the first slots that are in memory; the others have files
     uint64_t clock;
     struct tern_codec snapshots[TERN_PLAN_STARTS];
 
     struct tern_search_question question;
-    struct tern_download_buffers buffers; // the scratch is the merge's
-    double keep_max;                      // largest residual at which the client keeps its replica
-    double bound;                         // largest residual after downloads
+    // The scratch is the merge's. A search makes the blob, which may be freed between searches.
+    struct tern_download_buffers buffers;
+    double keep_max; // largest residual at which the client keeps its replica
+    double bound;    // largest residual after downloads
 
     // The result of tern_search_run(), from here on.
     struct tern_plan_choice choice;
@@ -68,8 +70,9 @@ struct tern_search {
     uint32_t draft_count;
 };
 
-// Prepares searches. The caller has set the merge, the reader, the folder and the codec. memory_bytes, file_bytes: most
-// bytes of replicas' weights in memory and in files. One replica is in memory at least, and none in files without a folder.
+// Prepares searches. The caller has set the merge, the reader, the folder and the codec. memory_bytes: most bytes of replicas'
+// weights in memory and of the open round's sums together; file_bytes: of weights in files, none without a folder. One replica
+// has a slot at least.
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_search_init(struct tern_search *search, uint64_t memory_bytes,
                                                 uint64_t file_bytes);

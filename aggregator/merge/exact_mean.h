@@ -89,6 +89,12 @@ struct tern_exact_mean {
     float *lent_scratch; // scratch of model->count values that belongs to the caller; NULL: none
 };
 
+// Returns the bytes of sums whose updates are of one group and share cells.
+static inline uint64_t tern_exact_mean_bytes(uint32_t count)
+{
+    return (uint64_t)count * sizeof(uint64_t);
+}
+
 struct tern_exact_key tern_exact_key_of(const struct tern_strategy_rule *rule,
                                         const struct tern_contribution *contribution);
 // Compares two keys like memcmp(), in the order in which groups are added up: by local steps, then staleness.

@@ -976,6 +976,9 @@ static enum tern_result put_pieces(struct tern_sql *sql, const char *table, cons
     "PRAGMA trusted_schema = OFF;"                                                                 \
     "PRAGMA cell_size_check = ON;"
 
+// In KiB. A second connection reads updates and downloads once each; SQLite's default of 2 MiB would fill with their pages.
+#define CACHE_OF_SECOND "PRAGMA cache_size = -512"
+
 // --- Life
 
 static void close_connection(struct tern_sql *sql)
@@ -1160,7 +1163,7 @@ static enum tern_result open_file(const char *path, unsigned flags, struct tern_
         return TERN_ERR_IO;
     }
     (void)ensure_index(*out); // the first read reports a failure
-    return TERN_OK;
+    return flags & (TERN_DB_SECOND | TERN_DB_HURRIED) ? run(*out, CACHE_OF_SECOND) : TERN_OK;
 }
 
 // A lock beside the file keeps other services and other schemas away.

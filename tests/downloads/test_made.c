@@ -65,7 +65,8 @@ static void begin_with(struct fixture *f, uint32_t in_memory, uint32_t in_files,
     search = (struct tern_search){
         .merge = &merge, .reader = f->db, .spool_folder = in_files > 0 ? "/tmp" : NULL};
     assert_int_equal(tern_codec_parse("density:p=0.1,coder=range", &search.codec, NULL), TERN_OK);
-    assert_int_equal(tern_search_init(&search, in_memory * size, in_files * size), TERN_OK);
+    const uint64_t sums = tern_exact_mean_bytes(merge.model.count);
+    assert_int_equal(tern_search_init(&search, sums + in_memory * size, in_files * size), TERN_OK);
     search.question = (struct tern_search_question){.able.codecs = codecs, .bound = bound};
     memcpy(search.question.replica, seed_id, TERN_SHA256_SIZE);
     assert_int_equal(tern_codec_parse(trunk_codec, &search.question.trunk_codec, NULL), TERN_OK);
@@ -247,6 +248,21 @@ CASE_WITH(test_without_files_the_memory_is_reused, setup, teardown)
     const struct tern_path path = search_for_another(f);
     assert_null(search.slots[1].weights);
     expect_follows(f, path, &search.slots[0]);
+}
+
+// Memory that the sums of a round fill has no room for a replica: its only slot is in a file, or in memory for want of one.
+CASE_WITH(test_sums_come_before_replicas_in_memory, setup, teardown)
+{
+    static const char *const folders[] = {"/tmp", "/nowhere"};
+    for (int i = 0; i < 2; i++) {
+        begin_with(*state, 0, 1, 0, "density:p=0.1,coder=range", half_way());
+        search.spool_folder = folders[i];
+        assert_int_equal(search.memory_slots, 0);
+        assert_int_equal(search.slot_count, 1);
+        assert_int_equal(tern_search_run(&search), TERN_OK);
+        assert_int_equal(search.slot->in_file, i == 0);
+        tern_search_free(&search);
+    }
 }
 
 // --- Searches on a thread of their own
