@@ -14,8 +14,6 @@
 #define BUSY_TIMEOUT_MS 5000
 #define APPLICATION_ID 0x54726e48 // SQLite's application_id: "TrnH"
 #define SCHEMA_VERSION 1
-#define EPOCHS_KEPT                                                                                \
-    2 // the newest one, and the one before for rounds that are open when the epoch changes
 
 struct tern_ledger {
     sqlite3 *handle;
@@ -515,21 +513,34 @@ enum tern_result tern_ledger_newest_epoch(struct tern_ledger *ledger, uint32_t f
                         read_bytes(statement, 3, epoch->public_key, TERN_LEDGER_KEY_SIZE));
 }
 
+enum tern_result tern_ledger_oldest_epoch(struct tern_ledger *ledger, uint32_t federation,
+                                          uint64_t *epoch)
+{
+    int64_t number;
+    TERN_TRY(read_number(ledger, &number, 0, "SELECT min(epoch) FROM epochs WHERE federation = ?",
+                         VALUES(NUMBER_OF(federation))));
+    *epoch = (uint64_t)number;
+    return number != 0 ? TERN_OK : TERN_ERR_NOT_FOUND;
+}
+
+// Keeps the epoch before the new one, too: a round may be open when the epoch changes.
 enum tern_result tern_ledger_add_epoch(struct tern_ledger *ledger,
                                        const struct tern_ledger_federation *federation,
                                        const struct tern_ledger_epoch *epoch)
 {
     char text[HASH_TEXT];
-    const int64_t oldest = (int64_t)epoch->epoch - EPOCHS_KEPT + 1;
+    int64_t before = 0;
+    TERN_TRY(read_number(ledger, &before, 0, "SELECT max(epoch) FROM epochs WHERE federation = ?",
+                         VALUES(NUMBER_OF(federation->id))));
     TERN_TRY(
         run(ledger, "INSERT INTO epochs VALUES(?, ?, ?, ?, ?)",
             VALUES(NUMBER_OF(federation->id), NUMBER_OF(epoch->epoch), NUMBER_OF(epoch->begins_ms),
                    KEY_OF(epoch->private_key), KEY_OF(epoch->public_key))));
     ledger->erases = true;
     TERN_TRY(run(ledger, "DELETE FROM epochs WHERE federation = ? AND epoch < ?",
-                 VALUES(NUMBER_OF(federation->id), NUMBER_OF(oldest))));
+                 VALUES(NUMBER_OF(federation->id), NUMBER_OF(before))));
     TERN_TRY(run(ledger, "DELETE FROM tickets WHERE federation = ? AND epoch < ?",
-                 VALUES(NUMBER_OF(federation->id), NUMBER_OF(oldest))));
+                 VALUES(NUMBER_OF(federation->id), NUMBER_OF(before))));
     return add_entry(ledger, epoch->begins_ms, NULL, "epoch federation=%s epoch=%" PRIu64 " key=%s",
                      federation->name, epoch->epoch, hash_text(epoch->public_key, text));
 }

@@ -83,7 +83,7 @@ tern_ledger_federation_named(struct tern_ledger *ledger, const char *name,
 // --- Epochs
 
 struct tern_ledger_epoch {
-    uint64_t epoch; // counts up from 1 in each federation
+    uint64_t epoch; // ascending in each federation
     uint64_t begins_ms;
     uint8_t private_key[TERN_LEDGER_KEY_SIZE];
     uint8_t public_key[TERN_LEDGER_KEY_SIZE];
@@ -94,6 +94,10 @@ struct tern_ledger_epoch {
 TERN_MUST_USE enum tern_result tern_ledger_newest_epoch(struct tern_ledger *ledger,
                                                         uint32_t federation,
                                                         struct tern_ledger_epoch *epoch);
+// Reads the number of the oldest epoch whose key and tickets are stored.
+// TERN_ERR_NOT_FOUND  the federation has no epoch
+TERN_MUST_USE enum tern_result tern_ledger_oldest_epoch(struct tern_ledger *ledger,
+                                                        uint32_t federation, uint64_t *epoch);
 // Adds the epoch behind the newest one, and erases the keys and tickets of all but these two: nobody can compute their masks
 // again.
 TERN_MUST_USE enum tern_result

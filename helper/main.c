@@ -411,8 +411,9 @@ static enum tern_result renew(struct tern_ledger *ledger,
         return found;
     }
     TERN_TRY(tern_secret_start());
-    TERN_TRY(tern_helper_begin_epoch(ledger, federation, tern_unix_ms(), &epoch));
-    TERN_TRY(tern_helper_begin_epoch(ledger, federation, tern_unix_ms(), &epoch));
+    const struct tern_helper_time time = {tern_unix_ms(), settings.helper_epoch};
+    TERN_TRY(tern_helper_begin_epoch(ledger, federation, time, &epoch));
+    TERN_TRY(tern_helper_begin_epoch(ledger, federation, time, &epoch));
     *number = epoch.epoch;
     tern_secret_erase(&epoch, sizeof epoch);
     return TERN_OK;

@@ -152,10 +152,14 @@ static uint64_t now_of(const struct tern_helper *helper)
 
 enum tern_result tern_helper_begin_epoch(struct tern_ledger *ledger,
                                          const struct tern_ledger_federation *federation,
-                                         uint64_t now_ms, struct tern_ledger_epoch *epoch)
+                                         struct tern_helper_time time,
+                                         struct tern_ledger_epoch *epoch)
 {
-    epoch->epoch++;
-    epoch->begins_ms = now_ms;
+    // By the time, so that the epochs of a restored ledger, or of a federation that was added again, are above those that
+    // devices have seen: devices refuse a lower one.
+    const uint64_t by_time = time.now_ms / time.epoch_ms;
+    epoch->epoch = epoch->epoch < by_time ? by_time : epoch->epoch + 1;
+    epoch->begins_ms = time.now_ms;
     TERN_TRY(tern_random_fill(epoch->private_key, sizeof epoch->private_key));
     TERN_TRY(tern_x25519_public(epoch->private_key, epoch->public_key));
     return tern_ledger_add_epoch(ledger, federation, epoch);
@@ -173,7 +177,8 @@ static enum tern_result current_epoch(struct tern_helper *helper,
     } else if (found != TERN_OK || now_ms < epoch->begins_ms + helper->config.epoch_ms) {
         return found;
     }
-    TERN_TRY(tern_helper_begin_epoch(helper->ledger, federation, now_ms, epoch));
+    const struct tern_helper_time time = {now_ms, helper->config.epoch_ms};
+    TERN_TRY(tern_helper_begin_epoch(helper->ledger, federation, time, epoch));
     tern_log(TERN_LOG_INFO, "epoch", "federation=%s epoch=%" PRIu64, federation->name,
              epoch->epoch);
     return TERN_OK;
@@ -585,9 +590,9 @@ static enum tern_result decide_sum(struct tern_helper *helper,
         check_identity(helper, federation, of->round.federation, &of->facts.federation_matches));
     TERN_TRY(current_epoch(helper, federation, &epoch));
     of->facts.current_epoch = epoch.epoch;
-    of->facts.oldest_epoch = epoch.epoch > 1 ? epoch.epoch - 1 : epoch.epoch;
     of->facts.min_clients_set = helper->config.min_clients;
     tern_secret_erase(&epoch, sizeof epoch);
+    TERN_TRY(tern_ledger_oldest_epoch(helper->ledger, federation->id, &of->facts.oldest_epoch));
     enum tern_result result = find_facts(helper, federation, of, &newest);
     struct tern_judgement judgement = tern_judge_list(&of->facts);
     if (result == TERN_OK && !of->facts.same_answered) {

@@ -34,11 +34,17 @@ void tern_helper_stop(struct tern_helper *helper);
 
 // --- Epochs, codes and tokens, for the command line
 
-// Begins the epoch behind `epoch`, the federation's newest one, in a transaction of the ledger. epoch: gets the new one.
+struct tern_helper_time {
+    uint64_t now_ms;   // since 1970
+    uint64_t epoch_ms; // how long a key is used
+};
+
+// Begins the epoch behind `epoch`, the federation's newest one (number 0: none), in a transaction of the ledger. epoch: gets the
+// new one, whose number is now_ms / epoch_ms, but above the number before.
 // TERN_ERR_IO, or an error of the crypto library (secure/secret.h)
 TERN_MUST_USE enum tern_result
 tern_helper_begin_epoch(struct tern_ledger *ledger, const struct tern_ledger_federation *federation,
-                        uint64_t now_ms, struct tern_ledger_epoch *epoch);
+                        struct tern_helper_time time, struct tern_ledger_epoch *epoch);
 
 #define TERN_HELPER_TOKEN_TEXT 23 // bytes of a token's text with the NUL
 #define TERN_HELPER_CODE_TEXT 20  // bytes of a code's text with the NUL: "4k7d-02mx-9r1t-ab5c"

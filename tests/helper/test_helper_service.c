@@ -144,7 +144,7 @@ static int set_up(void **state)
     snprintf(running.party.root, sizeof running.party.root, "%s/ca.pem", tls_folder);
     memset(running.party.federation, 7, TERN_SHA256_SIZE);
     running.min_clients = 3;
-    clock_ms = 1000;
+    clock_ms = EPOCH_MS; // in epoch 1
     assert_int_equal(tern_secret_start(), TERN_OK);
     make_ledger(&running);
     start(&running);
@@ -205,6 +205,9 @@ SERVICE_CASE(an_epoch_keeps_its_key_until_its_time_is_over)
     assert_int_equal(party_epoch(&running->party), 200);
     assert_int_equal(running->party.epoch.epoch, 2);
     assert_memory_not_equal(running->party.epoch.public_key.bytes, first.public_key.bytes, 32);
+    clock_ms += 5 * (uint64_t)EPOCH_MS; // nobody asked for the epochs between
+    assert_int_equal(party_epoch(&running->party), 200);
+    assert_int_equal(running->party.epoch.epoch, 7);
 }
 
 SERVICE_CASE(a_token_belongs_to_the_first_federation_that_uses_it)
@@ -227,7 +230,7 @@ SERVICE_CASE(tickets_are_admitted_once_and_refused_by_name)
     struct running *running = *state;
     char name[32];
     char other[TERN_HELPER_CODE_TEXT];
-    make_code(running, 1, 2000, other);
+    make_code(running, 1, EPOCH_MS + 2000, other);
     assert_int_equal(party_admit(&running->party, 0, 1, running->code, name), 200);
     assert_int_equal(party_send_ticket(&running->party, 0, 1, name), 200);
     assert_int_equal(party_send_ticket(&running->party, 0, 2, name), 422);
@@ -235,9 +238,9 @@ SERVICE_CASE(tickets_are_admitted_once_and_refused_by_name)
     expect_ticket(running, 0, running->code, "second-ticket");
     expect_ticket(running, 1, "0000-0000-0000-0000", "unknown-code");
     expect_ticket(running, 1, "none", "unknown-code");
-    clock_ms = 2000;
+    clock_ms = EPOCH_MS + 2000;
     expect_ticket(running, 1, other, "expired-code");
-    clock_ms = 1999;
+    clock_ms = EPOCH_MS + 1999;
     expect_ticket(running, 1, other, "");
     expect_ticket(running, 2, other, "used-code");
     running->party.epoch.epoch = 2;
