@@ -2,7 +2,6 @@
 #include "cli/listing.h"
 #include "cli/settings.h"
 #include "cli/verbs.h"
-#include "http/tls_stream.h"
 
 // clang-format off
 static const struct tern_cli_option init_options[] = {
@@ -430,7 +429,6 @@ int main(int argc, char **argv)
         .settings = &tern_aggregator_settings_table,
         .values = &settings,
         .default_config = "/etc/tern/aggregator.ini",
-        .libraries = tern_tls_libraries,
     };
     return tern_cli_main(&program, argc, argv);
 }

@@ -23,10 +23,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#ifndef TERN_LIBCRYPTO // otherwise in libcrypto.c
-const char tern_tls_libraries[] = MBEDTLS_VERSION_STRING_FULL;
-#endif
-
 #define CA_TAG_SIZE 8u
 
 // Bytes that were read from a socket and that mbedTLS has not requested yet.

@@ -14,9 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Names and versions of the libraries that do the cryptography.
-extern const char tern_tls_libraries[];
-
 // --- TLS context
 
 struct tern_tls_context;

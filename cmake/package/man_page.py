@@ -88,7 +88,7 @@ def page(date, command):
     blocks = blocks_of(help_of(command))
     usage, tagline, *rest = blocks
     name, version = subprocess.run([*command, "--version"], check=True, capture_output=True,
-                                   text=True).stdout.split()[:2]
+                                   text=True).stdout.split()
     purpose = tagline[0].rstrip(".")
     out = [f'.TH {name.upper()} 1 "{date}" "Tern {version}" "Tern"',
            ".SH NAME", f"{escape(name)} \\- {escape(purpose[0].lower() + purpose[1:])}",

@@ -51,7 +51,7 @@ def block(lines):
 
 
 def page(date, file, command):
-    program, version = output_of(command, "--version").split()[:2]
+    program, version = output_of(command, "--version").split()
     first, *blocks = re.split(r"\n\n+", output_of(command, "--settings").strip("\n"))
     name = f"{program}.ini"
     out = [f'.TH {name.upper()} 5 "{date}" "Tern {version}" "Tern"',

@@ -366,9 +366,7 @@ static bool answer(const struct parse *parse)
     } else if (parse->help) {
         help_program(cli->program, stdout);
     } else if (parse->version) {
-        const char *libraries = cli->program->libraries;
-        printf("%s %s%s%s%s\n", cli->program->name, TERN_VERSION, libraries != NULL ? " (" : "",
-               libraries != NULL ? libraries : "", libraries != NULL ? ")" : "");
+        printf("%s %s\n", cli->program->name, TERN_VERSION);
     } else if (parse->settings && cli->program->settings != NULL) {
         tern_settings_print_example(cli->program->settings, cli->program->values, stdout);
     } else {

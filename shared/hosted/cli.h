@@ -60,7 +60,6 @@ struct tern_cli_program {
     const struct tern_settings *settings; // NULL for a program without settings
     void *values;                         // the settings' struct
     const char *default_config;           // read when it exists and --config is absent; or NULL
-    const char *libraries;                // that --version prints; NULL: none
 };
 
 // The parsed command line, passed to the verb.

@@ -13,7 +13,6 @@ import subprocess
 import sys
 
 from check_includes import INCLUDE, resolve, sources
-from rules import REPLACES
 
 LARGEST = 3
 PRODUCT = ("shared/", "client/", "aggregator/", "firmware_port/")
@@ -65,7 +64,7 @@ def unprefixed(found):
     names = names_of([path for _, path in found])
     for source, path in found:
         for name in sorted(names[path][0]):
-            if not name.startswith(("tern_", REPLACES.get(source, "tern_"))) and name != "main":
+            if not name.startswith("tern_") and name != "main":
                 yield f"{source}: {name} has external linkage and no prefix tern_"
 
 

@@ -11,7 +11,7 @@ import sys
 
 from check_includes import sources
 from check_symbols import COMMENT, names_in
-from rules import ONE_WAY, REPLACES, ROOMS
+from rules import ONE_WAY, ROOMS
 
 SMALL = 80
 
@@ -35,7 +35,7 @@ def findings_in(folder, words, owner, lines):
         if lines[path] < SMALL:
             yield f"{path} has fewer than {SMALL} lines: make it part of its caller"
     for name, path in sorted(owner.items()) if folder in ROOMS else ():
-        if path in rooms and path not in REPLACES and not any({name, name + "("} & found for other, found in words.items() if other != path):
+        if path in rooms and not any({name, name + "("} & found for other, found in words.items() if other != path):
             yield f"{path}: {name}() has no caller in another file: make it static"
     calls = {path: {word[:-1] for word in words[path] if word.endswith("(")} for path in rooms}
     arrows = {path: sorted({owner[name] for name in calls[path] & owner.keys()} & set(rooms) - {path})

@@ -21,7 +21,6 @@ KEPT = {
     "llhttp.h": ["aggregator/http/parser/llhttp.c"],
     "mbedtls/*": ["aggregator/http/", "client/posix/", "firmware_port/net/",
                   "lab/bench/", "ring/mesh/ring_tls.c", "shared/hosted/mbedtls_versions.h"],
-    "openssl/*": ["aggregator/http/libcrypto.c"],
     "psa/*": ["shared/hosted/mbedtls_versions.h", "shared/secure/secret.c"],
     "lwip/*": ["firmware_port/net/"],
     "sqlite3.h": ["aggregator/store/sqlite.c", "helper/ledger.c"],
@@ -149,9 +148,6 @@ ALTERNATIVES = [
     ("client/posix/tls/openssl.c", "client/posix/tls/mbedtls.c"),
     ("aggregator/http/parser/http_parser.c", "aggregator/http/parser/llhttp.c"),
 ]
-
-# Sources that define functions with a library's names and in its place, with the prefix of these names.
-REPLACES = {"aggregator/http/libcrypto.c": "mbedtls_"}
 
 # Public functions that one other file of their folder calls, and nobody else: at most so many (check_neighbours.py).
 NEIGHBOURS = {
