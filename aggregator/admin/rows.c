@@ -79,6 +79,8 @@ void tern_json_status(cJSON *object, const struct tern_status *status)
         tern_json_u64(object, "version", status->version.version);
         tern_json_hash(object, "model_sha256", status->version.model_sha256);
     }
+    cJSON_AddStringToObject(object, "mode",
+                            status->round.mode == TERN_ROUND_SECURE ? "secure" : "plain");
     if (status->committed.round != 0) {
         add_cost(object, &status->committed);
     }

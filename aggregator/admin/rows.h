@@ -28,7 +28,7 @@ TERN_MUST_USE enum tern_result tern_status_load(struct tern_db *db, uint64_t now
 void tern_status_leave_out_follower(struct tern_status *status);
 // Whether the newest round is open.
 bool tern_status_is_open(const struct tern_status *status);
-// Adds the members of a status: the version if there is one, "last_round" if one is committed, "open_round" if one is
+// Adds the members of a status: the version if there is one, the mode of the newest round, "last_round" if one is committed, "open_round" if one is
 // open, and all counts.
 void tern_json_status(cJSON *object, const struct tern_status *status);
 

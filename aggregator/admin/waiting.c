@@ -227,6 +227,40 @@ static void report_interval(struct tern_waiting *waiting, const struct tern_wait
         "to the service");
 }
 
+static void report_tickets(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+{
+    const uint32_t wanted = tern_wait_tickets_needed(known->rules);
+    const uint32_t more = wanted - known->facts->trainers.with_ticket;
+    explain(waiting,
+            "waiting for %" PRIu32
+            " more client%s with a ticket for the helper: secure rounds need "
+            "%" PRIu32,
+            more, more == 1 ? "" : "s", wanted);
+    tern_waiting_advise(waiting, "each client needs [secure] helper_key and code; the log has "
+                                 "event=ticket-refused for codes that the helper does not accept");
+}
+
+static void report_helper(struct tern_waiting *waiting, const struct tern_waiting_known *known)
+{
+    if (known->facts->asks_helper) {
+        explain(waiting, "round %" PRIu32 " waits for the helper, which has the sum of its masks",
+                known->facts->round);
+        tern_waiting_advise(waiting,
+                            "after round.deadline the round is abandoned, and clients put their "
+                            "updates back; the log has event=helper-gives-no-sum for each failure");
+    } else if (known->facts->helper_silent) {
+        explain(waiting, "waiting for the helper of secure rounds, which does not answer");
+        tern_waiting_advise(waiting,
+                            "check that tern-helper runs, that secure.helper is its address, and "
+                            "secure.ca and the token; the log has event=helper-silent with the "
+                            "reason");
+    } else {
+        explain(waiting, "round %" PRIu32 " was abandoned, and the next one opens a while later",
+                known->facts->round);
+        tern_waiting_advise(waiting, "`tern-aggregator rounds --json` has the reason");
+    }
+}
+
 static void report_checkin(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     (void)known;
@@ -245,6 +279,7 @@ void tern_waiting_describe(struct tern_waiting *waiting, const struct tern_waiti
         [TERN_WAIT_CLIENTS] = report_clients,       [TERN_WAIT_SEEN] = report_seen,
         [TERN_WAIT_STATISTICS] = report_statistics, [TERN_WAIT_BYTES] = report_bytes,
         [TERN_WAIT_INTERVAL] = report_interval,     [TERN_WAIT_CHECKIN] = report_checkin,
+        [TERN_WAIT_TICKETS] = report_tickets,       [TERN_WAIT_HELPER] = report_helper,
     };
     waiting->wait = tern_wait_reason(known->rules, known->facts, known->now_ms);
     waiting->needs_help = tern_wait_needs_help(waiting->wait, known->rules, known->facts);
@@ -366,7 +401,8 @@ static enum tern_result count_trainer(struct tern_db *db, const struct tern_wait
                                              client->budgeted,
                                              left,
                                              schedule.least_bytes,
-                                             has_its};
+                                             has_its,
+                                             false};
     tern_trainer_counts_add(&facts->trainers, known->rules, &trainer, known->now_ms);
     if (tern_wait_client_lacks_statistics(known->rules, &trainer, known->now_ms)) {
         tern_waiting_add(waiting, client, false, 0);
@@ -429,6 +465,22 @@ static enum tern_result add_losses(struct tern_db *db, const struct tern_ending_
     return tern_db_end(rows);
 }
 
+// Sets what the store has about the helper of secure rounds.
+static enum tern_result find_helper_facts(struct tern_db *db, const struct tern_db_round *round,
+                                          struct tern_wait_facts *facts)
+{
+    struct tern_db_secure_round row;
+    if (round->mode != TERN_ROUND_SECURE) {
+        return TERN_OK;
+    }
+    struct tern_db_rows *rows = tern_db_secure_round(db, round->round);
+    if (tern_db_next(rows, &row)) {
+        facts->asks_helper = row.state == TERN_SECURE_ASKED;
+    }
+    facts->abandoned_ms = round->state == TERN_ROUND_ABANDONED ? round->closed_ms : 0;
+    return tern_db_end(rows);
+}
+
 enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_rules *rules,
                                    const struct tern_status *status, uint64_t now_ms,
                                    struct tern_waiting *waiting)
@@ -446,6 +498,7 @@ enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_ru
                                              .code_uses_left = status->counts.code_uses_left,
                                              .now_ms = now_ms};
     memset(waiting, 0, sizeof *waiting);
+    TERN_TRY(find_helper_facts(db, round, &facts));
     if (facts.open) {
         TERN_TRY(load_members(db, round->round, waiting));
     } else {
@@ -453,6 +506,7 @@ enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_ru
         TERN_TRY(find_upstream_task(db, rules, round->round, &facts.awaits_upstream));
         TERN_TRY(count_trainers(db, &known, &facts, waiting));
         TERN_TRY(add_losses(db, &rules->ending, &facts.losses));
+        TERN_TRY(tern_db_tickets_admitted(db, &facts.trainers.with_ticket));
     }
     if (!facts.open && tern_wait_reason(rules, &facts, now_ms) != TERN_WAIT_STATISTICS) {
         waiting->shown = 0; // the federation does not wait for particular clients

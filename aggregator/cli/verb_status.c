@@ -607,6 +607,23 @@ static void print_codecs(const struct tern_cli *cli, const struct status *status
     }
 }
 
+// Prints the mode of a federation with secure rounds.
+static void print_mode(const struct tern_cli *cli, const struct status *status)
+{
+    const struct tern_aggregator_settings *s = tern_state_settings(cli);
+    if (s->secure_helper[0] == '\0' && status->store.round.mode == TERN_ROUND_PLAIN) {
+        return;
+    }
+    if (s->secure_helper[0] == '\0') {
+        printf("Mode        plain from the next round on; the last one was secure\n");
+        return;
+    }
+    printf("Mode        secure rounds: this aggregator sees sums of %" PRIu32
+           " updates or more%s\n            helper %s\n",
+           s->secure_min_clients, s->secure_min_clients < 50 ? ", a weak protection below 50" : "",
+           s->secure_helper);
+}
+
 static void print_cost(const struct status *status)
 {
     const struct tern_db_round *round = &status->store.committed;
@@ -748,6 +765,7 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
            status->federation.seed, tern_text_time(status->federation.created_ms, text));
     print_accuracy(status);
     print_bytes(status);
+    print_mode(cli, status);
     print_codecs(cli, status);
     tern_gateway_print(cli);
     print_version(status);

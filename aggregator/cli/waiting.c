@@ -277,6 +277,7 @@ static struct tern_wait_rules rules_of(const struct tern_aggregator_settings *s)
         .statistics_are_enabled = strcmp(s->statistics_columns, "clients") == 0,
         .statistics_min_clients = s->statistics_min_clients,
         .statistics_wait_ms = s->statistics_wait,
+        .secure_min_clients = s->secure_helper[0] != '\0' ? s->secure_min_clients : 0,
     };
     char why[TERN_TAG_WHY_MAX];
     (void)!tern_tag_selection_parse(s->round_selection, &rules.tags, why);

@@ -458,6 +458,7 @@ static void take_wait_settings(const struct tern_federation_config *config,
         .statistics_min_clients = config->statistics.min_clients,
         .statistics_wait_ms = config->statistics.wait_ms,
         .upstream_client = config->upstream_client,
+        .secure_min_clients = config->secure.enabled ? config->secure.min_clients : 0,
     };
 }
 
@@ -474,7 +475,8 @@ static bool may_train(const struct client *client)
     return !client->row.evaluator && !client->row.revoked;
 }
 
-static struct tern_wait_client wait_client_of(const struct client *client)
+static struct tern_wait_client wait_client_of(const struct tern_federation *federation,
+                                              const struct client *client)
 {
     const struct tern_db_client *row = &client->row;
     return (struct tern_wait_client){
@@ -486,6 +488,7 @@ static struct tern_wait_client wait_client_of(const struct client *client)
             row->budget_left > row->budget_spent ? row->budget_left - row->budget_spent : 0,
         .least_bytes = client->least_bytes,
         .has_statistics = client->has_statistics,
+        .has_ticket = tern_secure_allows_client(federation, client),
     };
 }
 
@@ -496,7 +499,7 @@ static void count_clients(const struct tern_federation *federation,
     facts->trainers = (struct tern_trainer_counts){.enrolled = 0};
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         const struct client *client = &federation->clients.list[i];
-        const struct tern_wait_client trainer = wait_client_of(client);
+        const struct tern_wait_client trainer = wait_client_of(federation, client);
         if (may_train(client)) {
             tern_trainer_counts_add(&facts->trainers, rules, &trainer, now);
         }
@@ -518,6 +521,7 @@ static void fill_round_facts(const struct tern_federation *federation,
     facts->first_statistics_ms = federation->scaling.first_ms;
     facts->scaled = federation->scaling.body != NULL;
     facts->awaits_upstream = !tern_federation_allows_next_round(federation);
+    tern_secure_fill_wait_facts(federation, facts);
 }
 
 void tern_federation_wait_facts(const struct tern_federation *federation, uint64_t now,
@@ -550,7 +554,7 @@ void tern_federation_each_missing_statistics(const struct tern_federation *feder
     take_wait_settings(&federation->config, &rules);
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         const struct client *client = &federation->clients.list[i];
-        const struct tern_wait_client trainer = wait_client_of(client);
+        const struct tern_wait_client trainer = wait_client_of(federation, client);
         if (may_train(client) && tern_wait_client_lacks_statistics(&rules, &trainer, now)) {
             take(ctx, &client->row, false, 0);
         }

@@ -842,6 +842,15 @@ uint64_t tern_secure_next_advance(const struct tern_federation *federation, uint
     return first < opening ? first : opening;
 }
 
+void tern_secure_fill_wait_facts(const struct tern_federation *federation,
+                                 struct tern_wait_facts *facts)
+{
+    facts->asks_helper = is_asking(federation);
+    facts->helper_silent = is_enabled(federation) && !federation->helper->answers;
+    facts->abandoned_ms =
+        federation->row.state == TERN_ROUND_ABANDONED ? federation->row.closed_ms : 0;
+}
+
 // --- Check-ins
 
 // Stores a ticket that the client sent, unless it is stored already. A ticket that the helper has refused is passed on again,

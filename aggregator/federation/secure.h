@@ -52,6 +52,10 @@ bool tern_secure_awaits_merge(const struct tern_federation *federation);
 // open in a plain federation, in Unix ms.
 uint64_t tern_secure_next_advance(const struct tern_federation *federation, uint64_t next);
 
+// Sets the facts about the helper, for what the federation waits for.
+void tern_secure_fill_wait_facts(const struct tern_federation *federation,
+                                 struct tern_wait_facts *facts);
+
 // --- Clients
 
 // Stores what a check-in reports about secure rounds, and refuses clients of the other kind of federation.

@@ -11,6 +11,7 @@ const char *tern_wait_name(enum tern_wait wait)
         [TERN_WAIT_CLIENTS] = "clients",       [TERN_WAIT_SEEN] = "seen",
         [TERN_WAIT_STATISTICS] = "statistics", [TERN_WAIT_BYTES] = "bytes",
         [TERN_WAIT_INTERVAL] = "interval",     [TERN_WAIT_CHECKIN] = "checkin",
+        [TERN_WAIT_TICKETS] = "tickets",       [TERN_WAIT_HELPER] = "helper",
     };
     return names[wait];
 }
@@ -53,6 +54,7 @@ void tern_trainer_counts_add(struct tern_trainer_counts *trainers,
         return;
     }
     trainers->enrolled++;
+    trainers->with_ticket += client->has_ticket;
     if (within_ms != 0 && client->last_seen_ms + within_ms < now_ms) {
         return;
     }
@@ -134,10 +136,31 @@ static bool lacks_budgets(const struct tern_wait_rules *rules, const struct tern
            trainers->recent - trainers->out_of_budget < tern_wait_clients_needed(rules, facts);
 }
 
+static bool lacks_tickets(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
+                          uint64_t now_ms)
+{
+    (void)now_ms;
+    return rules->secure_min_clients != 0 && !facts->helper_silent &&
+           facts->trainers.with_ticket < tern_wait_tickets_needed(rules);
+}
+
+static bool awaits_helper(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
+                          uint64_t now_ms)
+{
+    (void)now_ms;
+    return rules->secure_min_clients != 0 && (facts->helper_silent || facts->abandoned_ms != 0);
+}
+
 static bool is_within_interval(const struct tern_wait_rules *rules,
                                const struct tern_wait_facts *facts, uint64_t now_ms)
 {
     return facts->round != 0 && facts->opened_ms + rules->interval_ms > now_ms;
+}
+
+uint32_t tern_wait_tickets_needed(const struct tern_wait_rules *rules)
+{
+    return rules->secure_min_clients > rules->min_clients ? rules->secure_min_clients
+                                                          : rules->min_clients;
 }
 
 uint32_t tern_wait_statistics_needed(const struct tern_wait_rules *rules)
@@ -163,9 +186,13 @@ enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
     } reasons[] = {
         {TERN_WAIT_ENDED, has_ended},           {TERN_WAIT_FINISHED, is_finished},
         {TERN_WAIT_UPSTREAM, awaits_upstream},  {TERN_WAIT_CLIENTS, lacks_clients},
+        {TERN_WAIT_TICKETS, lacks_tickets},     {TERN_WAIT_HELPER, awaits_helper},
         {TERN_WAIT_SEEN, lacks_recent_clients}, {TERN_WAIT_STATISTICS, lacks_statistics},
         {TERN_WAIT_BYTES, lacks_budgets},       {TERN_WAIT_INTERVAL, is_within_interval},
     };
+    if (facts->asks_helper) {
+        return TERN_WAIT_HELPER;
+    }
     if (facts->open) {
         return TERN_WAIT_MEMBERS;
     }
@@ -183,9 +210,12 @@ bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rul
     switch ((int)wait) {
     case TERN_WAIT_ENDED:
     case TERN_WAIT_CLIENTS:
+    case TERN_WAIT_TICKETS:
     case TERN_WAIT_SEEN:
     case TERN_WAIT_BYTES:
         return true;
+    case TERN_WAIT_HELPER:
+        return facts->helper_silent;
     case TERN_WAIT_STATISTICS:
         return facts->trainers.with_statistics < tern_wait_statistics_needed(rules);
     default:

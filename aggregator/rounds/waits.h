@@ -7,11 +7,13 @@
 #include "rounds/tags.h"
 
 enum tern_wait {
-    TERN_WAIT_MEMBERS,    // waits for updates of the open round's members
-    TERN_WAIT_ENDED,      // the losses ended the federation, so it does not wait
-    TERN_WAIT_FINISHED,   // all rounds are committed, so the federation does not wait
-    TERN_WAIT_UPSTREAM,   // a gateway waits for a task of the upstream aggregator
-    TERN_WAIT_CLIENTS,    // waits for clients to enrol and check in
+    TERN_WAIT_MEMBERS,  // waits for updates of the open round's members
+    TERN_WAIT_ENDED,    // the losses ended the federation, so it does not wait
+    TERN_WAIT_FINISHED, // all rounds are committed, so the federation does not wait
+    TERN_WAIT_UPSTREAM, // a gateway waits for a task of the upstream aggregator
+    TERN_WAIT_CLIENTS,  // waits for clients to enrol and check in
+    TERN_WAIT_TICKETS,  // waits for clients with a ticket for the helper of secure rounds
+    TERN_WAIT_HELPER, // waits for the helper of secure rounds, or for some time after a round without a sum
     TERN_WAIT_SEEN,       // waits for clients that have not checked in within round.eligible_within
     TERN_WAIT_STATISTICS, // waits for statistics of columns
     TERN_WAIT_BYTES,      // waits for byte budgets to be renewed
@@ -34,6 +36,7 @@ struct tern_wait_rules {
     uint64_t interval_ms; // round.min_interval
     bool interval_is_auto;
     bool fits_budgets; // train.schedule or round.selection fits rounds to clients' byte budgets
+    uint32_t secure_min_clients; // secure.min_clients; 0 = no secure rounds
     struct tern_ending_policy ending;
     struct tern_tag_selection tags;  // required tags and spread key of round.selection
     bool statistics_are_enabled;     // statistics.columns = clients
@@ -51,6 +54,7 @@ struct tern_trainer_counts {
     uint32_t out_of_budget;      // recent clients whose byte budget does not allow another round
     uint32_t with_statistics;    // clients whose statistics of columns are stored
     uint32_t missing_statistics; // enrolled clients whose statistics are not stored
+    uint32_t with_ticket;        // clients with an admitted ticket of the newest epoch
     uint32_t excluded_by_tags;   // clients that round.selection excludes by tags; not counted above
 };
 
@@ -63,6 +67,7 @@ struct tern_wait_client {
     uint64_t budget_left; // reported bytes of the budget, minus those spent since
     uint64_t least_bytes; // fewest bytes that the client's next round takes; 0 = unknown
     bool has_statistics;  // the client's statistics of columns are stored
+    bool has_ticket;      // the helper of secure rounds has admitted its ticket of the newest epoch
 };
 
 // Whether a client counts as enrolled (struct tern_trainer_counts) and has sent no statistics of its columns.
@@ -87,6 +92,10 @@ struct tern_wait_facts {
     bool scaled;                  // the federation has a scaling
     // A gateway opens no round before the upstream aggregator has a task.
     bool awaits_upstream;
+    // The last round has its updates, and the helper is asked for the sum of their masks.
+    bool asks_helper;
+    bool helper_silent;    // the helper does not answer; always false for facts from the store
+    uint64_t abandoned_ms; // when the last round was abandoned without a sum; 0 = it was not
 };
 
 enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
@@ -96,6 +105,8 @@ enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
 bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rules,
                           const struct tern_wait_facts *facts);
 
+// Returns how many clients with a ticket every secure round needs.
+uint32_t tern_wait_tickets_needed(const struct tern_wait_rules *rules);
 // Whether the first round needs statistics of columns, whether or not enough have arrived.
 bool tern_wait_needs_scaling(const struct tern_wait_rules *rules,
                              const struct tern_wait_facts *facts);

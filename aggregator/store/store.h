@@ -532,6 +532,8 @@ struct tern_db_rows *tern_db_tickets(struct tern_db *db); // by client and epoch
 struct tern_db_rows *tern_db_ticket(struct tern_db *db, uint64_t client, uint32_t epoch);
 // Lists the first tickets in state WAITING.
 struct tern_db_rows *tern_db_tickets_waiting(struct tern_db *db, uint32_t limit);
+// Counts the clients, without revoked ones, with an admitted ticket of the newest epoch.
+TERN_MUST_USE enum tern_result tern_db_tickets_admitted(struct tern_db *db, uint32_t *clients);
 // Deletes the tickets of all epochs before `epoch`.
 TERN_MUST_USE enum tern_result tern_db_tickets_drop(struct tern_db *db, uint32_t epoch);
 

@@ -424,7 +424,18 @@ struct tern_db_rows *tern_db_tickets_waiting(struct tern_db *db, uint32_t limit)
                            TERN_BIND(limit));
 }
 
-_Static_assert(TERN_TICKET_WAITING == 0, "SQL above has 0 for WAITING");
+_Static_assert(TERN_TICKET_WAITING == 0 && TERN_TICKET_ADMITTED == 1, "SQL has 0 and 1");
+
+enum tern_result tern_db_tickets_admitted(struct tern_db *db, uint32_t *clients)
+{
+    return tern_query_get_u32(
+        tern_db_read(db,
+                     "SELECT count(*) FROM tickets JOIN clients ON tickets.client = clients.id"
+                     " WHERE tickets.state = 1 AND clients.revoked = 0"
+                     " AND tickets.epoch = (SELECT max(epoch) FROM tickets)",
+                     NULL),
+        clients);
+}
 
 enum tern_result tern_db_tickets_drop(struct tern_db *db, uint32_t epoch)
 {

@@ -106,6 +106,8 @@ def test():
     with Workspace() as workspace:
         helper = Helper(workspace).start()
         aggregator = Aggregator(workspace, settings(workspace, helper)).start()
+        status = aggregator.verb("status")
+        check("sums of 3 updates or more, a weak protection" in status, status)
         code = aggregator.join_code(uses=CLIENTS)
         for number in range(CLIENTS):
             subprocess.run(client(workspace, aggregator, helper, number, "enroll", code), check=True,
@@ -123,6 +125,7 @@ def test():
         for number in range(CLIENTS):
             found = settlements(workspace, number)
             check(found == [(str(r), "counted") for r in range(1, ROUNDS + 1)], f"client {number}: {found}")
+        check(aggregator.json("status")["mode"] == "secure", "status names no mode")
         aggregator.kill(signal.SIGTERM)
         check(f"Replaying all {ROUNDS} rounds" in aggregator.verb("verify"), "the sums make other versions")
         with sqlite3.connect(aggregator.state / "tern.db") as db:

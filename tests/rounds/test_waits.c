@@ -100,6 +100,29 @@ TEST(test_a_gateway_waits_for_the_upstream_aggregator)
     check(TERN_WAIT_FINISHED, false);
 }
 
+// A secure round waits for tickets, then for the helper; a round whose sum is asked for waits for nothing else.
+TEST(test_secure_rounds_wait_for_tickets_and_the_helper)
+{
+    facts.abandoned_ms = NOW - 1; // of a time with secure rounds
+    facts.helper_silent = true;
+    check(TERN_WAIT_CHECKIN, false);
+    rules.secure_min_clients = 5;
+    assert_int_equal(tern_wait_tickets_needed(&rules), 5);
+    check(TERN_WAIT_HELPER, true);
+    facts.helper_silent = false;
+    check(TERN_WAIT_TICKETS, true);
+    facts.trainers.with_ticket = 5;
+    check(TERN_WAIT_HELPER, false);
+    facts.abandoned_ms = 0;
+    check(TERN_WAIT_CHECKIN, false);
+    facts.open = true;
+    check(TERN_WAIT_MEMBERS, false);
+    facts.asks_helper = true;
+    check(TERN_WAIT_HELPER, false);
+    rules.min_clients = 6;
+    assert_int_equal(tern_wait_tickets_needed(&rules), 6);
+}
+
 // With fewer than are needed for however long; with them until all that came have told theirs, or for a while.
 TEST(test_for_how_long_statistics_are_awaited)
 {
@@ -138,15 +161,15 @@ TEST(test_clients_are_counted_as_one_thing)
     char why[TERN_TAG_WHY_MAX];
     struct tern_trainer_counts trainers = {0};
     const struct tern_wait_client clients[] = {
-        {"site=b", 1, NOW, false, 0, 0, true},              // other tags
-        {"site=b", 1, NOW, false, 0, 0, false},             // likewise
-        {"site=a", 1, 1, false, 0, 0, false},               // never came
-        {"site=a", 1, NOW - 5001, false, 0, 0, false},      // too long ago
-        {"site=a", 1, NOW - 5000, false, 0, 0, true},       // recent
-        {"site=a", 1, NOW, true, 0, 0, true},               // recent, and spent
-        {"site=a", 1, NOW, true, 99, 100, false},           // likewise
-        {"site=a", 1, NOW, true, 100, 100, false},          // recent
-        {"site=a", NOW - 10, NOW - 10, false, 0, 0, false}, // it has just enrolled
+        {"site=b", 1, NOW, false, 0, 0, true, true},               // other tags
+        {"site=b", 1, NOW, false, 0, 0, false, false},             // likewise
+        {"site=a", 1, 1, false, 0, 0, false, false},               // never came
+        {"site=a", 1, NOW - 5001, false, 0, 0, false, false},      // too long ago
+        {"site=a", 1, NOW - 5000, false, 0, 0, true, true},        // recent
+        {"site=a", 1, NOW, true, 0, 0, true, false},               // recent, and spent
+        {"site=a", 1, NOW, true, 99, 100, false, false},           // likewise
+        {"site=a", 1, NOW, true, 100, 100, false, false},          // recent
+        {"site=a", NOW - 10, NOW - 10, false, 0, 0, false, false}, // it has just enrolled
     };
     assert_int_equal(tern_tag_selection_parse("tags:site=a", &rules.tags, why), TERN_OK);
     for (size_t i = 0; i < sizeof clients / sizeof clients[0]; i++) {
@@ -158,6 +181,7 @@ TEST(test_clients_are_counted_as_one_thing)
     assert_int_equal(trainers.recent, 5);
     assert_int_equal(trainers.out_of_budget, 2);
     assert_int_equal(trainers.with_statistics, 2);
+    assert_int_equal(trainers.with_ticket, 1);
     assert_int_equal(trainers.missing_statistics, 4);
     rules.eligible_within_ms = 0; // whenever they were seen
     tern_trainer_counts_add(&trainers, &rules, &clients[3], NOW);

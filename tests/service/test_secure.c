@@ -631,6 +631,7 @@ static void test_a_wrong_signature_gives_back(void **state)
 static void test_a_silent_helper_is_asked_until_the_deadline(void **state)
 {
     (void)state;
+    struct tern_service_facts facts;
     start();
     const uint32_t round = train_all();
     mood = SILENT;
@@ -643,6 +644,8 @@ static void test_a_silent_helper_is_asked_until_the_deadline(void **state)
     }
     assert_int_equal(round_row(round).state, TERN_ROUND_OPEN);
     assert_int_equal(masked_bodies(round), DEVICES);
+    tern_service_facts(harness.service, &facts);
+    assert_int_equal(facts.federation.wait, TERN_WAIT_HELPER);
     test_advance(10000);
     await(&devices[1], is_settled);
     expect_reason(round, "helper-silent");

@@ -211,6 +211,13 @@ TEST(a_client_has_one_ticket_an_epoch)
     put_ticket(f, 1, 1, TERN_TICKET_ADMITTED);
     put_ticket(f, 2, 1, TERN_TICKET_WAITING);
     put_ticket(f, 2, 2, TERN_TICKET_WAITING);
+    uint32_t admitted = 9;
+    assert_ok(f, tern_db_tickets_admitted(f->db, &admitted)); // of epoch 2
+    assert_int_equal(admitted, 0);
+    put_ticket(f, 2, 2, TERN_TICKET_ADMITTED);
+    assert_ok(f, tern_db_tickets_admitted(f->db, &admitted));
+    assert_int_equal(admitted, 1);
+    put_ticket(f, 2, 2, TERN_TICKET_WAITING);
     assert_int_equal(count_rows(f, tern_db_tickets(f->db)), 3);
     assert_int_equal(count_rows(f, tern_db_tickets_waiting(f->db, 9)), 2);
     assert_int_equal(count_rows(f, tern_db_tickets_waiting(f->db, 1)), 1);

@@ -106,7 +106,7 @@ function showFigures(status, rounds) {
   fill(byId("figures"), [
     foundLast(rounds),
     figure("Training loss", loss < 0 ? "–" : real(rounds.mean_loss[loss]), loss < 0 ? "" : `mean of round ${rounds.round[loss]}`),
-    figure("Rounds", count(status.rounds_committed), status.rounds_wanted ? `of ${count(status.rounds_wanted)}` : "without an end"),
+    figure("Rounds", count(status.rounds_committed), (status.rounds_wanted ? `of ${count(status.rounds_wanted)}` : "without an end") + (status.mode === "secure" ? ", secure: updates are masked" : "")),
     figure("Clients", count(status.clients), `${count(status.clients_revoked)} revoked, ${plural(status.evaluators, "evaluator")}`),
     figure("Up", bytes(up), "per update, on the wire"),
     figure("Down", bytes(down), saved || "per update, on the wire"),
