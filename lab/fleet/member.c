@@ -3,6 +3,7 @@
 #include "fleet/figure.h"
 #include "hosted/files.h"
 #include "hosted/log.h"
+#include "util/bytes.h"
 #include "version.h"
 
 #include <math.h>
@@ -240,6 +241,31 @@ static enum tern_result member_enroll(struct tern_member *member, char why[512])
     return result;
 }
 
+// Sets the helper's key and code of a client that trains.
+static enum tern_result set_helper(struct tern_member *member, struct tern_client_config *config,
+                                   char why[512])
+{
+    const struct tern_fleet_settings *settings = member->settings;
+    const char *key = settings->secure_helper_key;
+    if (key[0] == '\0' || member->evaluator) {
+        return TERN_OK;
+    }
+    if (settings->secure_code[0] == '\0' ||
+        tern_base64url_decode(key, strlen(key), member->helper_key, sizeof member->helper_key) !=
+            TERN_OK) {
+        snprintf(why, 512,
+                 "secure.helper_key = %s is not the 87 characters that tern-helper init prints, or "
+                 "secure.code is not "
+                 "set",
+                 key);
+        return TERN_ERR_CONFIG;
+    }
+    config->helper_key = member->helper_key;
+    config->helper_code = settings->secure_code;
+    config->secure_min_clients = settings->secure_min_clients;
+    return TERN_OK;
+}
+
 enum tern_result tern_member_open(struct tern_member *member,
                                   const struct tern_fleet_settings *settings,
                                   struct tern_progress *progress, char why[512])
@@ -271,6 +297,7 @@ enum tern_result tern_member_open(struct tern_member *member,
     config.budget_per_month = member->device.budget;
     config.on_event = on_event;
     config.ctx = member;
+    TERN_TRY(set_helper(member, &config, why));
     TERN_TRY(tern_client_init(&member->client, &config));
     return member->device.joins > 0 ? TERN_OK : member_enroll(member, why);
 }

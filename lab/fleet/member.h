@@ -39,6 +39,7 @@ struct tern_member {
     const struct tern_fleet_settings *settings;
     struct tern_device device;
     struct tern_virtual_clock clock;
+    uint8_t helper_key[TERN_P256_PUBLIC_SIZE]; // of secure.helper_key
     struct tern_pool_seat seat;
     struct tern_shares_columns columns; // columns of its own examples
     struct tern_attacker attacker;      // wraps the seat's trainer
