@@ -273,7 +273,7 @@ struct tern_client_masked {
     uint32_t bits;
     uint32_t scale_count;
     uint64_t places_seed;
-    uint8_t key[TERN_SECRET_SIZE]; // of the update's mask
+    uint8_t key[TERN_CLIENT_HAS_MASKS ? TERN_SECRET_SIZE : 1]; // of the update's mask
     float scales[TERN_CLIENT_HAS_MASKS ? TERN_MASKED_TENSORS_MAX : 1];
 };
 
@@ -281,7 +281,7 @@ struct tern_client_masked {
 struct tern_client_ticket {
     uint32_t epoch; // 0: there is none
     uint32_t size;  // bytes of `sealed`
-    uint8_t secret[TERN_SECRET_SIZE];
+    uint8_t secret[TERN_CLIENT_HAS_MASKS ? TERN_SECRET_SIZE : 1];
     uint8_t sealed[TERN_CLIENT_HAS_MASKS ? TERN_SECURE_TICKET_MAX : 1];
 };
 

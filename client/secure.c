@@ -58,6 +58,7 @@ void tern_secure_fill_checkin(const struct tern_client *client, tern_CheckinRequ
     message->unsettled = client->unsettled.len > 0 ? client->unsettled.round : 0;
     message->error.norm = 0;
     message->error.maximum = 0;
+    message->has_evaluation = false;
 }
 
 static enum tern_result seal_ticket(struct tern_client *client, const tern_HelperKey *helper,
@@ -203,11 +204,6 @@ static enum tern_result check_round(const struct tern_client *client,
                         "each tensor");
         return TERN_ERR_ARGUMENT;
     }
-    if (round->places_max != 0) {
-        *why = TERN_WHY("the secure task limits the values that are not zero, which this client "
-                        "does not support");
-        return TERN_ERR_UNKNOWN;
-    }
     if (round->round <= client->masked.round) {
         *why = TERN_WHY(
             "the secure round is not newer than this client's last masked update: it was replayed");
@@ -245,7 +241,9 @@ enum tern_result tern_secure_check_task(const struct tern_client *client, const 
     const struct tern_secure_round round = read_round(client, task, scales);
     TERN_TRY(check_round(client, &round, why));
     const size_t size = tern_secure_update_size(client, task);
-    if (TERN_WIRE_OVERHEAD + 2 * size > client->work.blob_size) {
+    const size_t encoding = TERN_WIRE_OVERHEAD + 2 * size;
+    const size_t sending = tern_client_pending_bound(client, TERN_WIRE_OVERHEAD + size);
+    if (encoding > client->work.blob_size || sending > client->work.blob_size) {
         *why = TERN_WHY("a masked update does not fit into this client's memory");
         return TERN_ERR_TOO_LARGE;
     }

@@ -64,6 +64,11 @@ static enum tern_result check_task(const struct tern_client *client, const tern_
     if (task->kind == tern_TaskKind_TASK_TRAIN) {
         return check_training(client, task, why);
     }
+    if (tern_secure_is_on(client)) {
+        *why = TERN_WHY("the task asks for an evaluation on this client's data, which "
+                        "secure.helper_key forbids");
+        return TERN_ERR_CONFIG;
+    }
     if (!client->identity.evaluator) {
         // A training client may have opened its data without the test examples.
         *why = TERN_WHY("the task requires a training client to evaluate");

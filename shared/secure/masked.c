@@ -233,6 +233,69 @@ static bool is_finite(float value)
     return value >= -FLT_MAX && value <= FLT_MAX;
 }
 
+// Which quantised values stay when the round limits the values that are not zero. A magnitude is the bits of |t / s|, which
+// increase with it.
+struct magnitude_limit {
+    uint32_t above; // values with a larger magnitude stay
+    uint32_t ties;  // of the values with this magnitude, so many stay, the first ones
+};
+
+static uint32_t magnitude_of(float ratio)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &ratio, sizeof bits);
+    return bits & UINT32_C(0x7fffffff);
+}
+
+// Counts the sent values that are not zero once quantised and have a magnitude above a limit.
+static uint32_t count_above(const struct tern_model *model, const struct tern_secure_round *round,
+                            const float *work, uint32_t above)
+{
+    uint32_t count = 0;
+    struct sent_walk walk;
+    start_walk(&walk, model, round);
+    while (next_sent(&walk)) {
+        const float ratio = work[walk.index] / walk.scale;
+        count += magnitude_of(ratio) > above && quantised(ratio, (float)round->level) != 0;
+    }
+    return count;
+}
+
+// Finds the limit that leaves round->places_max values, by bisection over the bits of magnitudes.
+static struct magnitude_limit find_limit(const struct tern_model *model,
+                                         const struct tern_secure_round *round, const float *work)
+{
+    const uint32_t most = round->places_max;
+    if (most == 0 || count_above(model, round, work, 0) <= most) {
+        return (struct magnitude_limit){0, 0};
+    }
+    uint32_t low = 0;                     // more than `most` values are above
+    uint32_t high = UINT32_C(0x7fffffff); // at most `most` values are above
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (count_above(model, round, work, middle) > most) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return (struct magnitude_limit){high, most - count_above(model, round, work, high)};
+}
+
+// Returns whether a value stays, and counts it if it has the limit's magnitude.
+static bool stays(struct magnitude_limit *limit, float ratio)
+{
+    const uint32_t magnitude = magnitude_of(ratio);
+    if (magnitude != limit->above || limit->above == 0) {
+        return magnitude > limit->above;
+    }
+    if (limit->ties == 0) {
+        return false;
+    }
+    limit->ties--;
+    return true;
+}
+
 enum tern_result tern_masked_quantise(const struct tern_model *model,
                                       const struct tern_secure_round *round,
                                       const struct tern_masked_training *training, float *work,
@@ -247,10 +310,13 @@ enum tern_result tern_masked_quantise(const struct tern_model *model,
     put_counters(round, training, packed);
     memset(packed + 4 * COUNTERS, 0, 4 * (size_t)shape.tensors);
     struct bit_writer writer = {.dst = packed + 4 * counter_words(&shape)};
+    struct magnitude_limit limit = find_limit(model, round, work);
     struct sent_walk walk;
     start_walk(&walk, model, round);
     while (next_sent(&walk)) {
-        int32_t value = quantised(work[walk.index] / walk.scale, (float)round->level);
+        const float ratio = work[walk.index] / walk.scale;
+        const int32_t nearest = quantised(ratio, (float)round->level);
+        const int32_t value = nearest != 0 && stays(&limit, ratio) ? nearest : 0;
         work[walk.index] -= walk.scale * (float)value;
         put_value(&writer, value, round->bits);
         uint8_t *counter = packed + 4 * (COUNTERS + (size_t)walk.order);

@@ -1,6 +1,34 @@
 #include "secure/secret.h"
+#include "build.h"
 #include <psa/crypto.h>
 #include <string.h>
+
+// mbedTLS 2.28 has no lock around its table of keys. Every key exists between import() and destroy(), which hold this lock;
+// only keystreams keep a key longer. Small builds have one thread.
+#if TERN_SMALL
+static void lock(void)
+{
+}
+
+static void unlock(void)
+{
+}
+#else
+#include <stdatomic.h>
+
+static atomic_flag is_locked = ATOMIC_FLAG_INIT;
+
+static void lock(void)
+{
+    while (atomic_flag_test_and_set_explicit(&is_locked, memory_order_acquire)) {
+    }
+}
+
+static void unlock(void)
+{
+    atomic_flag_clear_explicit(&is_locked, memory_order_release);
+}
+#endif
 
 static enum tern_result result_of(psa_status_t status)
 {
@@ -18,7 +46,10 @@ static enum tern_result result_of(psa_status_t status)
 
 enum tern_result tern_secret_start(void)
 {
-    return result_of(psa_crypto_init());
+    lock();
+    const psa_status_t status = psa_crypto_init();
+    unlock();
+    return result_of(status);
 }
 
 void tern_secret_erase(void *secret, size_t size)
@@ -54,6 +85,7 @@ static const struct key_use OPEN_USE = {PSA_KEY_TYPE_CHACHA20, 256, PSA_KEY_USAG
 static const struct key_use STREAM_USE = {PSA_KEY_TYPE_CHACHA20, 256, PSA_KEY_USAGE_ENCRYPT,
                                           PSA_ALG_STREAM_CIPHER};
 
+// Imports a key, and takes the lock until destroy(). After an error there is no key and no lock.
 static psa_status_t import(const struct key_use *use, const uint8_t *bytes, size_t size,
                            psa_key_id_t *key)
 {
@@ -62,9 +94,19 @@ static psa_status_t import(const struct key_use *use, const uint8_t *bytes, size
     psa_set_key_bits(&attributes, use->bits);
     psa_set_key_usage_flags(&attributes, use->usage);
     psa_set_key_algorithm(&attributes, use->algorithm);
-    psa_status_t status = psa_import_key(&attributes, bytes, size, key);
+    lock();
+    const psa_status_t status = psa_import_key(&attributes, bytes, size, key);
+    if (status != PSA_SUCCESS) {
+        unlock();
+    }
     psa_reset_key_attributes(&attributes);
     return status;
+}
+
+static void destroy(psa_key_id_t key)
+{
+    (void)psa_destroy_key(key);
+    unlock();
 }
 
 static psa_status_t export_public(psa_key_id_t key, uint8_t *public_key, size_t size)
@@ -82,7 +124,7 @@ enum tern_result tern_x25519_public(const uint8_t private_key[TERN_SECRET_SIZE],
     psa_key_id_t key = 0;
     TERN_TRY(result_of(import(&X25519_USE, private_key, TERN_SECRET_SIZE, &key)));
     psa_status_t status = export_public(key, public_key, TERN_X25519_PUBLIC_SIZE);
-    (void)psa_destroy_key(key);
+    destroy(key);
     return result_of(status);
 }
 
@@ -95,7 +137,7 @@ enum tern_result tern_x25519_agree(const uint8_t private_key[TERN_SECRET_SIZE],
     size_t written = 0;
     psa_status_t status = psa_raw_key_agreement(
         PSA_ALG_ECDH, key, public_key, TERN_X25519_PUBLIC_SIZE, shared, TERN_SECRET_SIZE, &written);
-    (void)psa_destroy_key(key);
+    destroy(key);
     uint8_t any = 0;
     for (size_t i = 0; status == PSA_SUCCESS && i < written; i++) {
         any |= shared[i];
@@ -198,7 +240,7 @@ static enum tern_result extract(const char *label, struct tern_bytes_view ikm,
         status = psa_mac_sign_finish(&operation, dst, TERN_SECRET_SIZE, &written);
     }
     (void)psa_mac_abort(&operation);
-    (void)psa_destroy_key(key);
+    destroy(key);
     return result_of(status);
 }
 
@@ -269,7 +311,7 @@ enum tern_result tern_hpke_seal(const uint8_t public_key[TERN_X25519_PUBLIC_SIZE
     psa_status_t status = psa_aead_encrypt(
         key, PSA_ALG_CHACHA20_POLY1305, message.nonce, sizeof message.nonce, aad.data, aad.size,
         plain.data, plain.size, sealed + TERN_X25519_PUBLIC_SIZE, plain.size + 16, &written);
-    (void)psa_destroy_key(key);
+    destroy(key);
     tern_secret_erase(shared, sizeof shared);
     tern_secret_erase(&message, sizeof message);
     return result_of(status);
@@ -296,7 +338,7 @@ enum tern_result tern_hpke_open(const uint8_t private_key[TERN_SECRET_SIZE],
         key, PSA_ALG_CHACHA20_POLY1305, message.nonce, sizeof message.nonce, aad.data, aad.size,
         ephemeral_public + TERN_X25519_PUBLIC_SIZE, sealed.size - TERN_X25519_PUBLIC_SIZE, plain,
         sealed.size - TERN_HPKE_OVERHEAD, &written);
-    (void)psa_destroy_key(key);
+    destroy(key);
     tern_secret_erase(shared, sizeof shared);
     tern_secret_erase(&message, sizeof message);
     return status == PSA_ERROR_INVALID_SIGNATURE ? TERN_ERR_CORRUPT : result_of(status);
@@ -314,7 +356,7 @@ enum tern_result tern_p256_public(const uint8_t private_key[TERN_SECRET_SIZE],
     }
     TERN_TRY(result_of(status));
     status = export_public(key, public_key, TERN_P256_PUBLIC_SIZE);
-    (void)psa_destroy_key(key);
+    destroy(key);
     return result_of(status);
 }
 
@@ -326,7 +368,7 @@ enum tern_result tern_p256_sign(const uint8_t private_key[TERN_SECRET_SIZE], con
     size_t written = 0;
     psa_status_t status = psa_sign_hash(key, SIGN_USE.algorithm, hash, 32, signature,
                                         TERN_P256_SIGNATURE_SIZE, &written);
-    (void)psa_destroy_key(key);
+    destroy(key);
     return result_of(status);
 }
 
@@ -339,7 +381,7 @@ enum tern_result tern_p256_verify(const uint8_t public_key[TERN_P256_PUBLIC_SIZE
     if (status == PSA_SUCCESS) {
         status = psa_verify_hash(key, VERIFY_USE.algorithm, hash, 32, signature,
                                  TERN_P256_SIGNATURE_SIZE);
-        (void)psa_destroy_key(key);
+        destroy(key);
     }
     // A public key that is not a point of the curve has made no signature.
     return status == PSA_ERROR_INVALID_ARGUMENT ? TERN_ERR_UNAUTHORIZED : result_of(status);
@@ -365,6 +407,7 @@ enum tern_result tern_keystream_open(struct tern_keystream *stream,
     TERN_TRY(result_of(import(&STREAM_USE, key, TERN_SECRET_SIZE, &id)));
     stream->key = id;
     psa_status_t status = psa_cipher_encrypt_setup(operation_of(stream), id, PSA_ALG_STREAM_CIPHER);
+    unlock();
     if (status == PSA_SUCCESS) {
         status =
             psa_cipher_set_iv(operation_of(stream), nonce == NULL ? zeros : nonce, sizeof zeros);
@@ -393,6 +436,7 @@ enum tern_result tern_keystream_next(struct tern_keystream *stream, uint8_t *dst
 void tern_keystream_close(struct tern_keystream *stream)
 {
     (void)psa_cipher_abort(operation_of(stream));
-    (void)psa_destroy_key(stream->key);
+    lock();
+    destroy(stream->key);
     tern_secret_erase(stream, sizeof *stream);
 }

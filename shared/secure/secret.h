@@ -1,6 +1,6 @@
 // The cryptography of secure rounds, all of it calls of the PSA Crypto API (mbedTLS 2.28, 3.6 and 4): X25519, HPKE base mode,
-// HKDF, ChaCha20 and ECDSA on P-256. Random bytes are arguments. Call it from one thread at a time, because mbedTLS 2.28 has no
-// lock around its table of keys.
+// HKDF, ChaCha20 and ECDSA on P-256. Random bytes are arguments. Functions may be called from several threads; a keystream
+// belongs to one.
 //
 // Results of every function beside those listed: TERN_ERR_NO_MEMORY, or TERN_ERR_STATE if the crypto library lacks the
 // algorithm or reports another failure.

@@ -58,7 +58,8 @@ RULES = {
     # libtern: no OS call, no clock, no stdio, no malloc.
     "shared/": (PURE_SHARED, FREESTANDING + NANOPB),
     "shared/codec/kernels/": (PURE_SHARED, FREESTANDING + SIMD),
-    "shared/secure/secret.c": (["shared/secure/", "shared/result.h"], FREESTANDING + ["psa/*"]),
+    "shared/secure/secret.c": (["shared/secure/", "shared/result.h", "shared/build.h"],
+                               FREESTANDING + ["psa/*", "stdatomic.h"]),
     # Ask the processor what it can do, and remember the answer.
     "shared/codec/kernels/dispatch.c": (["shared/codec/kernels/"], FREESTANDING + ["stdatomic.h"]),
     "shared/util/sha256_x86.c": (["shared/util/", "shared/build.h"], FREESTANDING + SIMD + ["cpuid.h", "stdatomic.h"]),

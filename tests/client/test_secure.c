@@ -423,6 +423,9 @@ TEST(an_update_that_is_given_back_returns_to_the_error_buffer_after_a_restart)
     check_conservation();
     boot();
     check_conservation();
+    run_until(TERN_EVENT_TASK, NULL);
+    assert_true(server->last_checkin.has_error); // of a buffer that is not zero
+    assert_true(server->last_checkin.error.norm == 0 && server->last_checkin.error.maximum == 0);
 }
 
 TEST(no_task_is_accepted_before_the_settlement)
@@ -682,6 +685,31 @@ TEST(statistics_of_columns_are_refused)
     world.columns.measure = (enum tern_result(*)(void *, uint8_t *, uint32_t *))1; // never called
     expect_refusal("statistics of this client's columns");
     assert_int_equal(server->told_times, 0);
+}
+
+TEST(an_evaluator_reports_no_evaluation)
+{
+    world.config.helper_key = NULL;
+    world.config.evaluator = true;
+    world_free(&world);
+    memset(&world.store, 0, sizeof world.store);
+    boot(); // enrolled as an evaluator before the helper's key was set
+    world.config.evaluator = false;
+    world.config.helper_key = party.sign_public;
+    boot();
+    server->evaluate = true;
+    server->adapt = NULL;
+    commit(1);
+    expect_refusal("evaluation on this client's data");
+    assert_false(server->last_checkin.has_evaluation);
+    assert_int_equal(world.evaluations, 0);
+}
+
+TEST(a_masked_update_needs_memory)
+{
+    world.blob_size = 1200; // a masked update has 8 * 608 bits and four counters
+    boot();
+    expect_refusal("does not fit into this client's memory");
 }
 
 TEST(fewer_steps_than_the_task_are_refused)

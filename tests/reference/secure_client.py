@@ -29,7 +29,8 @@ class Libtern:
 
 
 def random_values(rng, count, size):
-    return [f32(rng.gauss(0, size)) if rng.random() < 0.8 else 0.0 for _ in range(count)]
+    """Some are 0, and some are equal in magnitude."""
+    return [f32(rng.gauss(0, size)) if rng.random() < 0.7 else rng.choice([0.0, 0.125, -0.125]) for _ in range(count)]
 
 
 def random_facts(rng, model, **fixed):
@@ -41,7 +42,7 @@ def random_facts(rng, model, **fixed):
         "learning_rate": f32(rng.random()), "momentum": f32(rng.random()), "weight_decay": f32(rng.random() / 100),
         "prox_mu": f32(rng.random() / 10), "directive": rng.randrange(3), "decay": 0.0, "level": level,
         "bits": secure.bits_for(cohort, level), "cohort": cohort, "min_clients": rng.randrange(2, cohort + 1),
-        "share": rng.choice([1, 2, 10]), "places_seed": rng.randrange(2**64), "places_max": 0,
+        "share": rng.choice([1, 2, 10]), "places_seed": rng.randrange(2**64), "places_max": rng.choice([0, 0, 1, 5, 30]),
         "examples_max": rng.choice([0, 0, 100, 1000]), "epoch": rng.randrange(1, 2**32),
     }
     if fields["directive"] == 1:

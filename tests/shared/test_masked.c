@@ -463,3 +463,33 @@ CASE_WITH(a_model_with_dense_tensors_is_not_supported, start, NULL)
     assert_int_equal(tern_model_layout(&model), TERN_OK);
     assert_false(tern_masked_supports(&model));
 }
+
+CASE_WITH(at_most_places_max_values_are_not_zero, start, NULL)
+{
+    set_cohort(10, 2);
+    for (uint32_t most = 1; most <= 60; most++) {
+        round_facts.places_max = most;
+        float work[VALUES_MAX] = {0};
+        for (uint32_t i = 0; i < model.coded; i++) {
+            work[i] = i % 3 == 0 ? 0.6f : 0.5f + (float)i; // ties, of which the first ones stay
+        }
+        work[2] = 0.1f; // rounds to 0, and counts for nothing
+        float before[VALUES_MAX];
+        memcpy(before, work, sizeof before);
+        uint8_t packed[1024];
+        quantise(work, packed);
+        uint32_t count = 0;
+        float least = FLT_MAX;
+        float most_left = 0;
+        for (uint32_t i = 0; i < 41; i++) { // the first tensor, with scale 0.5
+            const bool is_sent = work[i] != before[i];
+            least = is_sent && before[i] < least ? before[i] : least;
+            most_left = !is_sent && before[i] > most_left && i != 2 ? before[i] : most_left;
+        }
+        for (uint32_t i = 0; i < model.coded; i++) {
+            count += work[i] != before[i];
+        }
+        assert_int_equal(count, most < 49 ? most : 49); // 49 values do not round to 0
+        assert_true(least >= most_left);
+    }
+}

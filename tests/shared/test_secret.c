@@ -3,6 +3,7 @@
 #include "tests/cases.h"
 #include "util/bytes.h"
 #include "util/sha256.h"
+#include <pthread.h>
 #include <string.h>
 
 static int start(void **state)
@@ -220,5 +221,40 @@ CASE(no_call_leaves_a_key_behind)
         assert_int_equal(
             tern_hpke_open(e.recipient, VIEW(e.info), VIEW(e.aad), VIEW(e.sealed), plain),
             TERN_ERR_CORRUPT);
+    }
+}
+
+// --- Threads
+
+// Each thread has its own key, whose keystream must stay the same.
+static void *use_keys(void *own_key)
+{
+    uint8_t *key = own_key;
+    uint8_t first[TERN_KEYSTREAM_BLOCK];
+    uint8_t block[TERN_KEYSTREAM_BLOCK];
+    bool works = true;
+    for (unsigned i = 0; i < 20000 && works; i++) {
+        struct tern_keystream stream;
+        works = tern_keystream_open(&stream, key, NULL) == TERN_OK;
+        works = works && tern_keystream_next(&stream, i == 0 ? first : block, 1) == TERN_OK;
+        works = works && (i == 0 || memcmp(first, block, sizeof block) == 0);
+        if (works) {
+            tern_keystream_close(&stream);
+        }
+    }
+    return works ? own_key : NULL;
+}
+
+CASE(threads_share_the_table_of_keys)
+{
+    pthread_t threads[4];
+    uint8_t keys[4][TERN_SECRET_SIZE] = {{1}, {2}, {3}, {4}};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, use_keys, keys[i]), 0);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        void *works = NULL;
+        assert_int_equal(pthread_join(threads[i], &works), 0);
+        assert_non_null(works);
     }
 }

@@ -133,9 +133,15 @@ def encode(model, facts, buffer, change, examples, loss):
     d = {0: 1.0, 1: facts.decay, 2: 0.0}[facts.directive]
     t = [f32(f32(d * e) + f32(w * x)) for e, x in zip(buffer, change)]
     values, not_zero = [], [0] * len(facts.scales)
-    for at, tensor in places(model, facts):
+    sent = list(places(model, facts))
+    ratios = [f32(t[at] / facts.scales[tensor]) for at, tensor in sent]
+    steps = [round(max(-facts.level, min(facts.level, ratio))) for ratio in ratios]  # ties to even
+    if facts.places_max:
+        largest = sorted((i for i, q in enumerate(steps) if q), key=lambda i: (-abs(ratios[i]), i))
+        for i in largest[facts.places_max :]:
+            steps[i] = 0
+    for (at, tensor), q in zip(sent, steps):
         scale = facts.scales[tensor]
-        q = round(max(-facts.level, min(facts.level, f32(t[at] / scale))))  # ties to even
         t[at] = f32(t[at] - f32(scale * q))
         values.append(q)
         not_zero[tensor] += q != 0
