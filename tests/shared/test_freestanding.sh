@@ -22,7 +22,9 @@ find "$shared" \( -path "$shared/cli" -o -path "$shared/hosted" \) -prune -o -na
 while read -r source; do
     compile "$source" "$(echo "${source#"$shared"/}" | tr / _)"
 done <"$work/sources"
-compile "$generated/wire/tern.pb.c" generated
+for source in "$generated"/wire/*.pb.c; do
+    compile "$source" "generated_$(basename "$source" .pb.c)"
+done
 
 # What is still undefined once all objects see each other.
 "$cc" -nostdlib -no-pie -r -o "$work/all" "$work"/*.o
