@@ -60,8 +60,8 @@ struct tern_judgement {
 // A ticket that was opened, and what the ledger has for its client and code.
 struct tern_ticket_facts {
     uint64_t client;
-    uint64_t epoch;         // of the ticket
-    uint64_t current_epoch; // of the helper
+    uint64_t epoch;         // epoch whose key sealed the ticket
+    uint64_t current_epoch; // newest epoch of the helper
     bool readable;          // the ticket was opened with the epoch's key
     bool code_found;        // the federation has this code, and the operator did not cancel it
     bool code_expired;
@@ -70,7 +70,7 @@ struct tern_ticket_facts {
     bool client_revoked;
     bool same_code;   // the client was admitted with this code
     bool has_ticket;  // the client has a ticket of this epoch
-    bool same_ticket; // that ticket has the same bytes
+    bool same_ticket; // the client's ticket of this epoch has the same bytes
 };
 
 // Decides whether to admit a ticket. A client needs its code once: in later epochs the same code admits it although the
@@ -81,7 +81,7 @@ struct tern_judgement tern_judge_ticket(const struct tern_ticket_facts *facts);
 
 // What the ledger has for a listed client.
 struct tern_known {
-    bool has_ticket; // of the list's epoch
+    bool has_ticket; // the client has a ticket of the list's epoch
     bool revoked;
     bool is_new; // admitted after the federation's last answered list
     uint8_t ticket[TERN_SHA256_SIZE];
@@ -90,19 +90,19 @@ struct tern_known {
 // A request for a sum of masks, and what the ledger has for its round.
 struct tern_list_facts {
     uint32_t round;
-    bool federation_matches; // the facts have the federation of the token
-    const char *wrong_fact;  // tern_secure_round_check()
+    bool federation_matches; // the request and its token name the same federation
+    const char *wrong_fact;  // first fact outside its range (tern_secure_round_check()); NULL: none
     uint64_t epoch;
-    uint64_t oldest_epoch;    // the helper has the keys of the epochs from this one
-    uint64_t current_epoch;   // to this one
+    uint64_t oldest_epoch;    // oldest epoch whose key the helper has
+    uint64_t current_epoch;   // newest epoch of the helper
     uint32_t cohort;          // most clients that the descriptor allows
-    uint32_t min_clients;     // of the descriptor
+    uint32_t min_clients;     // fewest clients that the descriptor allows
     uint32_t min_clients_set; // least value that the helper's settings allow
     const struct tern_secure_member *list;
     const struct tern_known *known; // for each client of the list
     uint32_t count;
     bool answered;      // the helper has answered this round
-    bool same_answered; // with this descriptor, list and number of values
+    bool same_answered; // the answered request had this descriptor, list and number of values
     bool answered_any;  // the helper has answered some round of the federation
 };
 

@@ -17,11 +17,11 @@
 
 struct tern_ledger {
     sqlite3 *handle;
-    char why[200]; // of the last failure
+    char why[200]; // message of the last failure
     bool erases;   // the transaction erases secrets
 };
 
-// The triggers make a wrong statement fail. They do not stop an operator, whom the chain of the log's heads exposes.
+// The triggers protect against faulty statements. An operator can remove them, but a changed log then has other heads.
 static const char schema[] =
     "CREATE TABLE helper(signing_key BLOB NOT NULL);"
     "CREATE TABLE federations(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
@@ -169,7 +169,7 @@ static bool read_text(sqlite3_stmt *statement, int column, char *dst, size_t siz
     return true;
 }
 
-// Ends a query whose row was read.
+// Finalises a query after its row was read. is_valid: all columns had the right length.
 static enum tern_result conclude(struct tern_ledger *ledger, sqlite3_stmt *statement, bool is_valid)
 {
     sqlite3_finalize(statement);
@@ -404,7 +404,7 @@ enum tern_result tern_ledger_next_entry(struct tern_ledger *ledger, uint64_t aft
                         read_bytes(statement, 3, entry->head, TERN_SHA256_SIZE));
 }
 
-// The text of a hash in the log.
+// Bytes of a hash in base64url, with the NUL.
 #define HASH_TEXT (TERN_BASE64URL_LENGTH(TERN_SHA256_SIZE) + 1)
 
 static const char *hash_text(const uint8_t hash[TERN_SHA256_SIZE], char text[HASH_TEXT])
@@ -645,7 +645,7 @@ enum tern_result tern_ledger_ticket(struct tern_ledger *ledger, uint32_t federat
                         read_bytes(statement, 1, ticket->secret, TERN_LEDGER_KEY_SIZE));
 }
 
-// Admits the client by a use of the code, unless it is admitted already.
+// Stores the client and takes a use of the code, unless the client was admitted by this code before.
 static enum tern_result admit_client(struct tern_ledger *ledger, uint32_t federation,
                                      const struct tern_ledger_code *code, uint64_t client,
                                      uint64_t entry)
@@ -701,7 +701,7 @@ enum tern_result tern_ledger_revoke(struct tern_ledger *ledger,
     "SELECT round, entry, descriptor, list_hash, replica, min_clients, changed, value_count, "     \
     "clients"                                                                                      \
     " FROM answers WHERE federation = ? "
-#define CLIENT_BYTES 8 // of a client's id in the list
+#define CLIENT_BYTES 8 // bytes of a client's id in a stored list
 
 void tern_ledger_answer_free(struct tern_ledger_answer *answer)
 {

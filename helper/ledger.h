@@ -1,6 +1,6 @@
 // Everything that tern-helper stores, in one SQLite file: its signing key, the federations, their epochs' keys, join codes,
 // clients, tickets, answered lists, and a log to which entries are only added. A commit returns when the bytes are on the
-// disk, so that an answer that is sent after it survives a power cut. A process and the command line may have the file
+// disk, so that an answer that is sent after it survives a power cut. The service and the command line may have the file
 // open at once; each connection belongs to one thread.
 #ifndef TERN_HELPER_LEDGER_H
 #define TERN_HELPER_LEDGER_H
@@ -54,7 +54,7 @@ struct tern_ledger_federation {
     char name[TERN_FEDERATION_NAME_MAX];
     uint8_t token_hash[TERN_SHA256_SIZE];
     bool has_identity;
-    uint8_t identity[TERN_SHA256_SIZE]; // federation id of the descriptors, from the first request
+    uint8_t identity[TERN_SHA256_SIZE]; // tern_federation_id() of the first request with the token
 };
 
 // Adds a federation; sets its id.
@@ -62,7 +62,7 @@ struct tern_ledger_federation {
 TERN_MUST_USE enum tern_result tern_ledger_add_federation(struct tern_ledger *ledger,
                                                           struct tern_ledger_federation *federation,
                                                           uint64_t now_ms);
-// Gives the federation another token, which replaces the token that it had.
+// Replaces the federation's token.
 TERN_MUST_USE enum tern_result
 tern_ledger_set_token(struct tern_ledger *ledger, const struct tern_ledger_federation *federation,
                       const uint8_t token_hash[TERN_SHA256_SIZE], uint64_t now_ms);
@@ -141,14 +141,14 @@ TERN_MUST_USE enum tern_result tern_ledger_next_code(struct tern_ledger *ledger,
 struct tern_ledger_client {
     uint64_t client;
     uint32_t code;     // id of the code that admitted the client
-    uint64_t admitted; // number of the log's entry
+    uint64_t admitted; // number of the log entry by which the client was admitted
     bool revoked;
 };
 
 struct tern_ledger_ticket {
     uint64_t client;
     uint64_t epoch;
-    uint8_t hash[TERN_SHA256_SIZE];       // of the ticket's bytes
+    uint8_t hash[TERN_SHA256_SIZE];       // SHA-256 of the ticket's bytes
     uint8_t secret[TERN_LEDGER_KEY_SIZE]; // K, from which the client's masks follow
 };
 
@@ -175,12 +175,12 @@ TERN_MUST_USE enum tern_result tern_ledger_revoke(struct tern_ledger *ledger,
 
 struct tern_ledger_answer {
     uint32_t round;
-    uint64_t entry; // number of the log's entry
+    uint64_t entry; // number of the log entry of this answer
     uint8_t descriptor[TERN_SHA256_SIZE];
     uint8_t list_hash[TERN_SHA256_SIZE];
-    uint8_t replica[TERN_SHA256_SIZE]; // from which the clients trained
+    uint8_t replica[TERN_SHA256_SIZE]; // id of the replica from which the clients trained
     uint32_t min_clients;
-    uint32_t values; // of the sum
+    uint32_t values; // number of values of the sum
     uint32_t count;
     uint64_t *clients; // ascending; malloc'ed
     // How many clients are in this list or in the list answered before, but not in both.
@@ -237,9 +237,9 @@ void tern_ledger_chain(const uint8_t before[TERN_SHA256_SIZE],
 struct tern_ledger_figures {
     uint32_t clients; // admitted and not revoked
     uint32_t revoked;
-    uint32_t tickets; // of the newest epoch
+    uint32_t tickets; // clients with a ticket of the newest epoch
     uint32_t answers;
-    uint32_t last_round; // of the newest answer
+    uint32_t last_round; // round of the newest answer
     // Answers whose list differs from the list before by at least one client and fewer than min_clients.
     uint32_t small_changes;
 };

@@ -58,7 +58,7 @@ static void state_path(const char *configured, const char *name, char path[PATH_
 
 // --- The ledger
 
-// A verb's ledger. Verbs that write have a transaction.
+// Opens the ledger in the state directory. Prints an error and returns an exit code.
 static int open_ledger(struct tern_cli *cli, struct tern_ledger **ledger)
 {
     char path[PATH_MAX];
@@ -215,11 +215,12 @@ static int start_listener(struct tern_cli *cli, struct serving *serving)
     TERN_CLI_TRY(check_file(cli, "private key", "private_key", serving->private_key));
     serving->files.certificate = serving->certificate;
     serving->files.private_key = serving->private_key;
-    const struct tern_http_config config = {.address = settings.helper_address,
-                                            .port = (uint16_t)settings.helper_port,
-                                            .threads = 1, // one thread of the service decides
-                                            .files = serving->files,
-                                            .ticket_keys = serving->ticket_keys};
+    const struct tern_http_config config = {
+        .address = settings.helper_address,
+        .port = (uint16_t)settings.helper_port,
+        .threads = 1, // more would wait for the one thread of the service
+        .files = serving->files,
+        .ticket_keys = serving->ticket_keys};
     const struct tern_http_handler handler = tern_helper_handler(serving->helper);
     return tern_cli_check(cli, tern_http_start(&config, &handler, &serving->server, why), "%s",
                           why);
@@ -582,9 +583,9 @@ static int verb_revoke(struct tern_cli *cli)
 // One federation's row of status.
 struct status_row {
     struct tern_ledger_federation federation;
-    struct tern_ledger_epoch epoch; // epoch 0: none yet
+    struct tern_ledger_epoch epoch; // newest epoch; number 0: no epoch has begun
     struct tern_ledger_figures figures;
-    uint32_t codes; // that can admit devices
+    uint32_t codes; // join codes that can admit devices
 };
 
 static enum tern_result count_codes(struct tern_ledger *ledger, struct status_row *row)

@@ -17,8 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-#define REFRESH_S 1     // seconds between two looks for federations that the command line has added
-#define WAITING_MAX 64u // requests that wait for the thread
+#define REFRESH_S 1          // seconds until a change by the command line is noticed
+#define WAITING_MAX 64u      // requests that wait for the thread
 #define TICKET_BODY_MAX 512u // bytes of a TicketRequest
 #define TOKEN_BYTES 16
 
@@ -44,11 +44,11 @@ struct admitted_token {
 
 struct tern_helper {
     struct tern_helper_config config;
-    struct tern_ledger *ledger; // of the thread
+    struct tern_ledger *ledger; // used by the thread alone
     uint8_t signing_key[TERN_LEDGER_KEY_SIZE];
     pthread_t thread;
 
-    pthread_mutex_t lock; // of everything below
+    pthread_mutex_t lock; // guards the members below
     pthread_cond_t wake;
     bool stops;
     struct waiting *first;
@@ -70,7 +70,7 @@ enum tern_result tern_helper_make_token(char text[TERN_HELPER_TOKEN_TEXT],
     return TERN_OK;
 }
 
-enum tern_result tern_helper_make_code(char text[TERN_HELPER_CODE_TEXT],
+enum tern_result tern_helper_make_code(char text[TERN_JOIN_CODE_TEXT],
                                        uint8_t hash[TERN_SHA256_SIZE])
 {
     uint8_t secret[TERN_JOIN_CODE_BYTES];
@@ -82,7 +82,7 @@ enum tern_result tern_helper_make_code(char text[TERN_HELPER_CODE_TEXT],
 
 // --- Answers
 
-// The reply to one request, while it is made.
+// The status and body of one reply.
 struct answer {
     int status;
     struct tern_blob *body;
@@ -155,8 +155,8 @@ enum tern_result tern_helper_begin_epoch(struct tern_ledger *ledger,
                                          struct tern_helper_time time,
                                          struct tern_ledger_epoch *epoch)
 {
-    // By the time, so that the epochs of a restored ledger, or of a federation that was added again, are above those that
-    // devices have seen: devices refuse a lower one.
+    // Devices refuse an epoch below that of their ticket. Numbers that follow the time stay above it in a ledger that was
+    // restored from a backup, and in a federation that was added again.
     const uint64_t by_time = time.now_ms / time.epoch_ms;
     epoch->epoch = epoch->epoch < by_time ? by_time : epoch->epoch + 1;
     epoch->begins_ms = time.now_ms;
@@ -263,8 +263,8 @@ static enum tern_result answer_epoch(struct tern_helper *helper,
 
 // --- Tickets
 
-// A ticket, and what the ledger has for it.
-struct ticket_case {
+// A client's ticket, the facts of the ledger about it, and the rows that its admission writes.
+struct ticket_decision {
     const tern_TicketRequest *request;
     struct tern_ticket_facts facts;
     struct tern_ledger_code code;
@@ -274,59 +274,62 @@ struct ticket_case {
 // Opens the ticket, and finds its code.
 static enum tern_result open_ticket(struct tern_helper *helper,
                                     const struct tern_ledger_federation *federation,
-                                    const struct tern_ledger_epoch *epoch, struct ticket_case *of)
+                                    const struct tern_ledger_epoch *epoch,
+                                    struct ticket_decision *decision)
 {
-    const tern_TicketRequest *request = of->request;
+    const tern_TicketRequest *request = decision->request;
     const struct tern_secure_ticket context = {federation->identity, request->client,
                                                request->epoch};
     const struct tern_bytes_view sealed = {request->ticket.bytes, request->ticket.size};
     char text[TERN_SECURE_CODE_MAX + 1];
     uint8_t hash[TERN_SHA256_SIZE];
-    const enum tern_result opened =
-        tern_secure_ticket_open(&context, epoch->private_key, sealed, of->ticket.secret, text);
-    of->facts.readable = opened == TERN_OK;
+    const enum tern_result opened = tern_secure_ticket_open(&context, epoch->private_key, sealed,
+                                                            decision->ticket.secret, text);
+    decision->facts.readable = opened == TERN_OK;
     if (opened != TERN_OK) {
         return opened == TERN_ERR_CORRUPT ? TERN_OK : opened;
     }
     tern_join_code_hash(text, hash);
     tern_secret_erase(text, sizeof text);
-    const enum tern_result found = tern_ledger_code(helper->ledger, hash, &of->code);
-    of->facts.code_found =
-        found == TERN_OK && of->code.federation == federation->id && !of->code.cancelled;
-    of->facts.code_expired = found == TERN_OK && now_of(helper) >= of->code.expires_ms;
-    of->facts.code_uses_left = found == TERN_OK ? of->code.uses_left : 0;
+    const enum tern_result found = tern_ledger_code(helper->ledger, hash, &decision->code);
+    decision->facts.code_found = found == TERN_OK && decision->code.federation == federation->id &&
+                                 !decision->code.cancelled;
+    decision->facts.code_expired = found == TERN_OK && now_of(helper) >= decision->code.expires_ms;
+    decision->facts.code_uses_left = found == TERN_OK ? decision->code.uses_left : 0;
     return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
 }
 
 static enum tern_result find_client(struct tern_helper *helper, uint32_t federation,
-                                    struct ticket_case *of)
+                                    struct ticket_decision *decision)
 {
     struct tern_ledger_client client;
     struct tern_ledger_ticket known;
     enum tern_result found =
-        tern_ledger_client(helper->ledger, federation, of->ticket.client, &client);
-    of->facts.client_admitted = found == TERN_OK;
-    of->facts.client_revoked = found == TERN_OK && client.revoked;
-    of->facts.same_code = found == TERN_OK && of->facts.code_found && client.code == of->code.id;
+        tern_ledger_client(helper->ledger, federation, decision->ticket.client, &client);
+    decision->facts.client_admitted = found == TERN_OK;
+    decision->facts.client_revoked = found == TERN_OK && client.revoked;
+    decision->facts.same_code =
+        found == TERN_OK && decision->facts.code_found && client.code == decision->code.id;
     if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
         return found;
     }
-    found =
-        tern_ledger_ticket(helper->ledger, federation, of->ticket.epoch, of->ticket.client, &known);
-    of->facts.has_ticket = found == TERN_OK;
-    of->facts.same_ticket =
-        found == TERN_OK && memcmp(known.hash, of->ticket.hash, TERN_SHA256_SIZE) == 0;
+    found = tern_ledger_ticket(helper->ledger, federation, decision->ticket.epoch,
+                               decision->ticket.client, &known);
+    decision->facts.has_ticket = found == TERN_OK;
+    decision->facts.same_ticket =
+        found == TERN_OK && memcmp(known.hash, decision->ticket.hash, TERN_SHA256_SIZE) == 0;
     tern_secret_erase(&known, sizeof known);
     return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
 }
 
 static enum tern_result encode_ticket_reply(struct tern_helper *helper,
-                                            const struct ticket_case *of, struct answer *answer)
+                                            const struct ticket_decision *decision,
+                                            struct answer *answer)
 {
     tern_TicketReply reply = {.sha256.size = TERN_SHA256_SIZE, .log_head.size = TERN_SHA256_SIZE};
     uint8_t bytes[TERN_HELPER_MESSAGE_MAX];
     size_t len = 0;
-    memcpy(reply.sha256.bytes, of->ticket.hash, TERN_SHA256_SIZE);
+    memcpy(reply.sha256.bytes, decision->ticket.hash, TERN_SHA256_SIZE);
     TERN_TRY(tern_ledger_log_head(helper->ledger, reply.log_head.bytes));
     TERN_TRY(tern_wire_encode_ticket_reply(&reply, bytes, sizeof bytes, &len));
     answer_bytes(answer, bytes, len);
@@ -335,42 +338,43 @@ static enum tern_result encode_ticket_reply(struct tern_helper *helper,
 
 static enum tern_result judge_ticket(struct tern_helper *helper,
                                      const struct tern_ledger_federation *federation,
-                                     struct ticket_case *of, struct answer *answer)
+                                     struct ticket_decision *decision, struct answer *answer)
 {
-    const struct tern_judgement judgement = tern_judge_ticket(&of->facts);
+    const struct tern_judgement judgement = tern_judge_ticket(&decision->facts);
     if (judgement.refusal != TERN_REFUSED_NOT) {
         answer_refused(answer, federation, &judgement);
         return TERN_OK;
     }
-    if (!of->facts.same_ticket || of->facts.client_revoked) {
-        TERN_TRY(
-            tern_ledger_admit(helper->ledger, federation, &of->code, &of->ticket, now_of(helper)));
+    if (!decision->facts.same_ticket || decision->facts.client_revoked) {
+        TERN_TRY(tern_ledger_admit(helper->ledger, federation, &decision->code, &decision->ticket,
+                                   now_of(helper)));
         tern_log(TERN_LOG_INFO, "ticket", "federation=%s epoch=%" PRIu64 " client=%" PRIu64,
-                 federation->name, of->ticket.epoch, of->ticket.client);
+                 federation->name, decision->ticket.epoch, decision->ticket.client);
     }
-    return encode_ticket_reply(helper, of, answer);
+    return encode_ticket_reply(helper, decision, answer);
 }
 
 static enum tern_result decide_ticket(struct tern_helper *helper,
                                       struct tern_ledger_federation *federation,
-                                      struct ticket_case *of, struct answer *answer)
+                                      struct ticket_decision *decision, struct answer *answer)
 {
     struct tern_ledger_epoch epoch;
     bool matches = false;
-    TERN_TRY(check_identity(helper, federation, of->request->federation.bytes, &matches));
+    TERN_TRY(check_identity(helper, federation, decision->request->federation.bytes, &matches));
     if (!matches) {
         const struct tern_judgement judgement = refuse_federation(federation);
         answer_refused(answer, federation, &judgement);
         return TERN_OK;
     }
     TERN_TRY(current_epoch(helper, federation, &epoch));
-    of->facts.current_epoch = epoch.epoch;
-    const enum tern_result opened =
-        of->facts.epoch == epoch.epoch ? open_ticket(helper, federation, &epoch, of) : TERN_OK;
+    decision->facts.current_epoch = epoch.epoch;
+    const enum tern_result opened = decision->facts.epoch == epoch.epoch
+                                        ? open_ticket(helper, federation, &epoch, decision)
+                                        : TERN_OK;
     tern_secret_erase(&epoch, sizeof epoch);
     TERN_TRY(opened);
-    TERN_TRY(find_client(helper, federation->id, of));
-    return judge_ticket(helper, federation, of, answer);
+    TERN_TRY(find_client(helper, federation->id, decision));
+    return judge_ticket(helper, federation, decision, answer);
 }
 
 static enum tern_result answer_ticket(struct tern_helper *helper,
@@ -384,19 +388,20 @@ static enum tern_result answer_ticket(struct tern_helper *helper,
         answer_malformed(answer, decoded);
         return TERN_OK;
     }
-    struct ticket_case of = {.request = &request,
-                             .facts = {.client = request.client, .epoch = request.epoch},
-                             .ticket = {.client = request.client, .epoch = request.epoch}};
-    tern_sha256(request.ticket.bytes, request.ticket.size, of.ticket.hash);
-    const enum tern_result result = decide_ticket(helper, federation, &of, answer);
-    tern_secret_erase(&of.ticket, sizeof of.ticket);
+    struct ticket_decision decision = {
+        .request = &request,
+        .facts = {.client = request.client, .epoch = request.epoch},
+        .ticket = {.client = request.client, .epoch = request.epoch}};
+    tern_sha256(request.ticket.bytes, request.ticket.size, decision.ticket.hash);
+    const enum tern_result result = decide_ticket(helper, federation, &decision, answer);
+    tern_secret_erase(&decision.ticket, sizeof decision.ticket);
     return result;
 }
 
 // --- Sums
 
-// A request for a sum. Arrays are malloc'ed.
-struct sum_case {
+// A SumRequest, the facts of the ledger about its round and clients, and the decision. Arrays are malloc'ed.
+struct sum_decision {
     struct tern_sum_request request;
     struct tern_secure_round round;
     float *scales;
@@ -406,75 +411,80 @@ struct sum_case {
     struct tern_known *known;
     uint8_t (*secrets)[TERN_LEDGER_KEY_SIZE]; // of each member
     struct tern_list_facts facts;
-    bool admitted; // the answer is in the ledger, and the sum must follow
+    bool admitted; // the ledger has the answer, so the sum may be sent
 };
 
-static void free_sum(struct sum_case *of)
+static void free_sum(struct sum_decision *decision)
 {
-    if (of->secrets != NULL) {
-        tern_secret_erase(of->secrets, (size_t)of->facts.count * sizeof of->secrets[0]);
+    if (decision->secrets != NULL) {
+        tern_secret_erase(decision->secrets,
+                          (size_t)decision->facts.count * sizeof decision->secrets[0]);
     }
-    free(of->secrets);
-    free(of->known);
-    free(of->members);
-    free(of->scales);
+    free(decision->secrets);
+    free(decision->known);
+    free(decision->members);
+    free(decision->scales);
 }
 
-static enum tern_result allocate_sum(struct sum_case *of)
+static enum tern_result allocate_sum(struct sum_decision *decision)
 {
-    const size_t count = of->request.members.len / TERN_HELPER_MEMBER_BYTES;
+    const size_t count = decision->request.members.len / TERN_HELPER_MEMBER_BYTES;
     const size_t least = count > 0 ? count : 1;
-    of->facts.count = (uint32_t)count;
-    of->scales = malloc(of->request.facts.len); // four bytes each, and other facts
-    of->members = calloc(least, sizeof of->members[0]);
-    of->known = calloc(least, sizeof of->known[0]);
-    of->secrets = calloc(least, sizeof of->secrets[0]);
-    return of->scales != NULL && of->members != NULL && of->known != NULL && of->secrets != NULL
+    decision->facts.count = (uint32_t)count;
+    decision->scales =
+        malloc(decision->request.facts.len); // more than enough: a scale has four of these bytes
+    decision->members = calloc(least, sizeof decision->members[0]);
+    decision->known = calloc(least, sizeof decision->known[0]);
+    decision->secrets = calloc(least, sizeof decision->secrets[0]);
+    return decision->scales != NULL && decision->members != NULL && decision->known != NULL &&
+                   decision->secrets != NULL
                ? TERN_OK
                : TERN_ERR_NO_MEMORY;
 }
 
 // Reads the request's facts and list. TERN_ERR_CORRUPT, TERN_ERR_ARGUMENT, TERN_ERR_NO_MEMORY
-static enum tern_result read_request(const struct tern_http_request *http, struct sum_case *of)
+static enum tern_result read_request(const struct tern_http_request *http,
+                                     struct sum_decision *decision)
 {
-    TERN_TRY(tern_wire_decode_sum_request(http->body, http->body_len, &of->request));
-    TERN_TRY(allocate_sum(of));
-    TERN_TRY(tern_secure_round_decode(of->request.facts.data, of->request.facts.len, of->scales,
-                                      (uint32_t)(of->request.facts.len / sizeof(float)),
-                                      &of->round));
-    tern_secure_round_hash(&of->round, of->descriptor);
-    for (uint32_t i = 0; i < of->facts.count; i++) {
-        tern_member_get(of->request.members.data + (size_t)i * TERN_HELPER_MEMBER_BYTES,
-                        &of->members[i]);
+    TERN_TRY(tern_wire_decode_sum_request(http->body, http->body_len, &decision->request));
+    TERN_TRY(allocate_sum(decision));
+    TERN_TRY(tern_secure_round_decode(
+        decision->request.facts.data, decision->request.facts.len, decision->scales,
+        (uint32_t)(decision->request.facts.len / sizeof(float)), &decision->round));
+    tern_secure_round_hash(&decision->round, decision->descriptor);
+    for (uint32_t i = 0; i < decision->facts.count; i++) {
+        tern_member_get(decision->request.members.data + (size_t)i * TERN_HELPER_MEMBER_BYTES,
+                        &decision->members[i]);
     }
-    of->facts.round = of->round.round;
-    of->facts.wrong_fact = tern_secure_round_check(&of->round);
-    of->facts.epoch = of->round.epoch;
-    of->facts.cohort = of->round.cohort;
-    of->facts.min_clients = of->round.min_clients;
-    of->facts.list = of->members;
-    of->facts.known = of->known;
+    decision->facts.round = decision->round.round;
+    decision->facts.wrong_fact = tern_secure_round_check(&decision->round);
+    decision->facts.epoch = decision->round.epoch;
+    decision->facts.cohort = decision->round.cohort;
+    decision->facts.min_clients = decision->round.min_clients;
+    decision->facts.list = decision->members;
+    decision->facts.known = decision->known;
     return TERN_OK;
 }
 
 // Computes the list's hash. A list in another order than the judge requires gets no hash, and is refused.
-static void hash_list(struct sum_case *of)
+static void hash_list(struct sum_decision *decision)
 {
     struct tern_secure_list list;
-    tern_secure_list_start(&list, of->descriptor);
-    for (uint32_t i = 0; i < of->facts.count; i++) {
-        if (tern_secure_list_add(&list, &of->members[i]) != TERN_OK) {
+    tern_secure_list_start(&list, decision->descriptor);
+    for (uint32_t i = 0; i < decision->facts.count; i++) {
+        if (tern_secure_list_add(&list, &decision->members[i]) != TERN_OK) {
             return;
         }
     }
-    tern_secure_list_finish(&list, of->list_hash);
+    tern_secure_list_finish(&list, decision->list_hash);
 }
 
 static enum tern_result find_member(struct tern_helper *helper, uint32_t federation,
-                                    uint64_t newest_entry, struct sum_case *of, uint32_t index)
+                                    uint64_t newest_entry, struct sum_decision *decision,
+                                    uint32_t index)
 {
-    struct tern_known *known = &of->known[index];
-    const uint64_t id = of->members[index].client;
+    struct tern_known *known = &decision->known[index];
+    const uint64_t id = decision->members[index].client;
     struct tern_ledger_client client;
     struct tern_ledger_ticket ticket;
     enum tern_result found = tern_ledger_client(helper->ledger, federation, id, &client);
@@ -483,13 +493,13 @@ static enum tern_result find_member(struct tern_helper *helper, uint32_t federat
     }
     known->revoked = client.revoked;
     known->is_new = client.admitted > newest_entry;
-    found = tern_ledger_ticket(helper->ledger, federation, of->round.epoch, id, &ticket);
+    found = tern_ledger_ticket(helper->ledger, federation, decision->round.epoch, id, &ticket);
     if (found != TERN_OK) {
         return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
     }
     known->has_ticket = true;
     memcpy(known->ticket, ticket.hash, TERN_SHA256_SIZE);
-    memcpy(of->secrets[index], ticket.secret, TERN_LEDGER_KEY_SIZE);
+    memcpy(decision->secrets[index], ticket.secret, TERN_LEDGER_KEY_SIZE);
     tern_secret_erase(&ticket, sizeof ticket);
     return TERN_OK;
 }
@@ -497,45 +507,46 @@ static enum tern_result find_member(struct tern_helper *helper, uint32_t federat
 // Finds what the ledger has for the round and its clients. newest: the federation's newest answer; count 0: none.
 static enum tern_result find_facts(struct tern_helper *helper,
                                    const struct tern_ledger_federation *federation,
-                                   struct sum_case *of, struct tern_ledger_answer *newest)
+                                   struct sum_decision *decision, struct tern_ledger_answer *newest)
 {
     struct tern_ledger_answer earlier = {0};
     enum tern_result found = tern_ledger_newest_answer(helper->ledger, federation->id, newest);
-    of->facts.answered_any = found == TERN_OK;
+    decision->facts.answered_any = found == TERN_OK;
     if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
         return found;
     }
-    found = tern_ledger_answer(helper->ledger, federation->id, of->round.round, &earlier);
+    found = tern_ledger_answer(helper->ledger, federation->id, decision->round.round, &earlier);
     if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
         return found;
     }
-    of->facts.answered = found == TERN_OK;
-    of->facts.same_answered = found == TERN_OK && earlier.values == of->request.values &&
-                              memcmp(earlier.descriptor, of->descriptor, TERN_SHA256_SIZE) == 0 &&
-                              memcmp(earlier.list_hash, of->list_hash, TERN_SHA256_SIZE) == 0;
+    decision->facts.answered = found == TERN_OK;
+    decision->facts.same_answered =
+        found == TERN_OK && earlier.values == decision->request.values &&
+        memcmp(earlier.descriptor, decision->descriptor, TERN_SHA256_SIZE) == 0 &&
+        memcmp(earlier.list_hash, decision->list_hash, TERN_SHA256_SIZE) == 0;
     tern_ledger_answer_free(&earlier);
-    for (uint32_t i = 0; i < of->facts.count; i++) {
-        TERN_TRY(find_member(helper, federation->id, newest->entry, of, i));
+    for (uint32_t i = 0; i < decision->facts.count; i++) {
+        TERN_TRY(find_member(helper, federation->id, newest->entry, decision, i));
     }
     return TERN_OK;
 }
 
-// Judges the list against all earlier lists of the same replica.
+// Compares the list with all earlier answered lists whose rounds had the same replica.
 static enum tern_result judge_near_lists(struct tern_helper *helper, uint32_t federation,
-                                         const struct sum_case *of,
+                                         const struct sum_decision *decision,
                                          struct tern_judgement *judgement)
 {
     uint64_t after = 0;
     while (judgement->refusal == TERN_REFUSED_NOT) {
         struct tern_ledger_answer earlier = {0};
         const enum tern_result found = tern_ledger_next_of_replica(
-            helper->ledger, federation, of->round.replica, after, &earlier);
+            helper->ledger, federation, decision->round.replica, after, &earlier);
         if (found != TERN_OK) {
             return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
         }
         after = earlier.entry;
         *judgement =
-            tern_judge_near_list(&of->facts, earlier.round, earlier.clients, earlier.count);
+            tern_judge_near_list(&decision->facts, earlier.round, earlier.clients, earlier.count);
         tern_ledger_answer_free(&earlier);
     }
     return TERN_OK;
@@ -544,26 +555,27 @@ static enum tern_result judge_near_lists(struct tern_helper *helper, uint32_t fe
 // Stores that the list is answered, unless it is stored already.
 static enum tern_result store_answer(struct tern_helper *helper,
                                      const struct tern_ledger_federation *federation,
-                                     const struct sum_case *of,
+                                     const struct sum_decision *decision,
                                      const struct tern_ledger_answer *newest)
 {
-    struct tern_ledger_answer answer = {.round = of->round.round,
-                                        .min_clients = of->round.min_clients,
-                                        .values = of->request.values,
-                                        .count = of->facts.count};
-    memcpy(answer.descriptor, of->descriptor, TERN_SHA256_SIZE);
-    memcpy(answer.list_hash, of->list_hash, TERN_SHA256_SIZE);
-    memcpy(answer.replica, of->round.replica, TERN_SHA256_SIZE);
+    struct tern_ledger_answer answer = {.round = decision->round.round,
+                                        .min_clients = decision->round.min_clients,
+                                        .values = decision->request.values,
+                                        .count = decision->facts.count};
+    memcpy(answer.descriptor, decision->descriptor, TERN_SHA256_SIZE);
+    memcpy(answer.list_hash, decision->list_hash, TERN_SHA256_SIZE);
+    memcpy(answer.replica, decision->round.replica, TERN_SHA256_SIZE);
     answer.clients = calloc(answer.count, sizeof answer.clients[0]);
     if (answer.clients == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < answer.count; i++) {
-        answer.clients[i] = of->members[i].client;
+        answer.clients[i] = decision->members[i].client;
     }
-    answer.changed = of->facts.answered_any ? tern_lists_differ(of->members, of->facts.count,
-                                                                newest->clients, newest->count)
-                                            : 0;
+    answer.changed = decision->facts.answered_any
+                         ? tern_lists_differ(decision->members, decision->facts.count,
+                                             newest->clients, newest->count)
+                         : 0;
     const enum tern_result result =
         tern_ledger_add_answer(helper->ledger, federation, &answer, now_of(helper));
     tern_ledger_answer_free(&answer);
@@ -581,59 +593,60 @@ static enum tern_result store_answer(struct tern_helper *helper,
 }
 
 static enum tern_result decide_sum(struct tern_helper *helper,
-                                   struct tern_ledger_federation *federation, struct sum_case *of,
-                                   struct answer *answer)
+                                   struct tern_ledger_federation *federation,
+                                   struct sum_decision *decision, struct answer *answer)
 {
     struct tern_ledger_answer newest = {0};
     struct tern_ledger_epoch epoch;
-    TERN_TRY(
-        check_identity(helper, federation, of->round.federation, &of->facts.federation_matches));
+    TERN_TRY(check_identity(helper, federation, decision->round.federation,
+                            &decision->facts.federation_matches));
     TERN_TRY(current_epoch(helper, federation, &epoch));
-    of->facts.current_epoch = epoch.epoch;
-    of->facts.min_clients_set = helper->config.min_clients;
+    decision->facts.current_epoch = epoch.epoch;
+    decision->facts.min_clients_set = helper->config.min_clients;
     tern_secret_erase(&epoch, sizeof epoch);
-    TERN_TRY(tern_ledger_oldest_epoch(helper->ledger, federation->id, &of->facts.oldest_epoch));
-    enum tern_result result = find_facts(helper, federation, of, &newest);
-    struct tern_judgement judgement = tern_judge_list(&of->facts);
-    if (result == TERN_OK && !of->facts.same_answered) {
-        result = judge_near_lists(helper, federation->id, of, &judgement);
+    TERN_TRY(
+        tern_ledger_oldest_epoch(helper->ledger, federation->id, &decision->facts.oldest_epoch));
+    enum tern_result result = find_facts(helper, federation, decision, &newest);
+    struct tern_judgement judgement = tern_judge_list(&decision->facts);
+    if (result == TERN_OK && !decision->facts.same_answered) {
+        result = judge_near_lists(helper, federation->id, decision, &judgement);
     }
-    of->admitted = result == TERN_OK && judgement.refusal == TERN_REFUSED_NOT;
-    if (of->admitted && !of->facts.same_answered) {
-        result = store_answer(helper, federation, of, &newest);
-    } else if (result == TERN_OK && !of->admitted) {
+    decision->admitted = result == TERN_OK && judgement.refusal == TERN_REFUSED_NOT;
+    if (decision->admitted && !decision->facts.same_answered) {
+        result = store_answer(helper, federation, decision, &newest);
+    } else if (result == TERN_OK && !decision->admitted) {
         answer_refused(answer, federation, &judgement);
     }
     tern_ledger_answer_free(&newest);
     return result;
 }
 
-static enum tern_result add_masks(const struct sum_case *of, const struct tern_masked_shape *shape,
-                                  uint8_t *sum)
+static enum tern_result add_masks(const struct sum_decision *decision,
+                                  const struct tern_masked_shape *shape, uint8_t *sum)
 {
     struct tern_masked_key masked;
     uint8_t key[TERN_SECRET_SIZE];
     enum tern_result result = TERN_OK;
-    memcpy(masked.descriptor, of->descriptor, TERN_SHA256_SIZE);
-    for (uint32_t i = 0; result == TERN_OK && i < of->facts.count; i++) {
-        masked.generation = of->members[i].generation;
-        masked.sequence = of->members[i].sequence;
-        result = tern_mask_key(of->secrets[i], &masked, key);
+    memcpy(masked.descriptor, decision->descriptor, TERN_SHA256_SIZE);
+    for (uint32_t i = 0; result == TERN_OK && i < decision->facts.count; i++) {
+        masked.generation = decision->members[i].generation;
+        masked.sequence = decision->members[i].sequence;
+        result = tern_mask_key(decision->secrets[i], &masked, key);
         result = result == TERN_OK ? tern_masked_add_mask(shape, key, sum) : result;
     }
     tern_secret_erase(key, sizeof key);
     return result;
 }
 
-static enum tern_result encode_sum(struct tern_helper *helper, const struct sum_case *of,
+static enum tern_result encode_sum(struct tern_helper *helper, const struct sum_decision *decision,
                                    struct tern_span sum, struct answer *answer)
 {
     uint8_t hash[TERN_SHA256_SIZE];
     tern_SumReply reply = {.list_hash.size = TERN_SHA256_SIZE,
                            .log_head.size = TERN_SHA256_SIZE,
                            .signature.size = TERN_P256_SIGNATURE_SIZE};
-    memcpy(reply.list_hash.bytes, of->list_hash, TERN_SHA256_SIZE);
-    tern_secure_sum_statement(of->list_hash, sum.data, sum.len, hash);
+    memcpy(reply.list_hash.bytes, decision->list_hash, TERN_SHA256_SIZE);
+    tern_secure_sum_statement(decision->list_hash, sum.data, sum.len, hash);
     TERN_TRY(tern_p256_sign(helper->signing_key, hash, reply.signature.bytes));
     TERN_TRY(tern_ledger_log_head(helper->ledger, reply.log_head.bytes));
     struct tern_blob *blob = tern_blob_new(sum.len + TERN_HELPER_MESSAGE_MAX);
@@ -652,19 +665,20 @@ static enum tern_result encode_sum(struct tern_helper *helper, const struct sum_
 }
 
 // Adds up the masks of an answered list. The sum follows from the ledger, so it is the same however often it is asked for.
-static enum tern_result release_sum(struct tern_helper *helper, const struct sum_case *of,
+static enum tern_result release_sum(struct tern_helper *helper, const struct sum_decision *decision,
                                     struct answer *answer)
 {
-    const struct tern_masked_shape shape = {
-        .tensors = of->round.scale_count, .values = of->request.values, .bits = of->round.bits};
+    const struct tern_masked_shape shape = {.tensors = decision->round.scale_count,
+                                            .values = decision->request.values,
+                                            .bits = decision->round.bits};
     const size_t size = tern_masked_size(&shape);
     uint8_t *sum = calloc(1, size);
     if (sum == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    enum tern_result result = add_masks(of, &shape, sum);
+    enum tern_result result = add_masks(decision, &shape, sum);
     if (result == TERN_OK) {
-        result = encode_sum(helper, of, (struct tern_span){sum, size}, answer);
+        result = encode_sum(helper, decision, (struct tern_span){sum, size}, answer);
     }
     free(sum);
     return result;
@@ -672,9 +686,9 @@ static enum tern_result release_sum(struct tern_helper *helper, const struct sum
 
 // --- The thread
 
-// Decides inside one transaction. *sum: for ROUTE_SUMS.
+// Decides inside one transaction. sums: for ROUTE_SUMS.
 static enum tern_result decide(struct tern_helper *helper, const struct waiting *waiting,
-                               struct sum_case *sum, struct answer *answer)
+                               struct sum_decision *sums, struct answer *answer)
 {
     const struct tern_http_request *http = tern_http_exchange_request(waiting->exchange);
     struct tern_ledger_federation federation;
@@ -687,16 +701,16 @@ static enum tern_result decide(struct tern_helper *helper, const struct waiting 
     case ROUTE_SUMS:
         break;
     }
-    return decide_sum(helper, &federation, sum, answer);
+    return decide_sum(helper, &federation, sums, answer);
 }
 
 // Decides, and stores the decision durably.
 static enum tern_result decide_and_store(struct tern_helper *helper, const struct waiting *waiting,
-                                         struct sum_case *sum, struct answer *answer)
+                                         struct sum_decision *sums, struct answer *answer)
 {
     TERN_TRY(tern_ledger_begin(helper->ledger));
     tern_log_hold();
-    enum tern_result result = decide(helper, waiting, sum, answer);
+    enum tern_result result = decide(helper, waiting, sums, answer);
     result = result == TERN_OK ? tern_ledger_commit(helper->ledger) : result;
     tern_log_release(result == TERN_OK);
     if (result != TERN_OK) {
@@ -708,19 +722,19 @@ static enum tern_result decide_and_store(struct tern_helper *helper, const struc
 static void handle(struct tern_helper *helper, struct waiting *waiting)
 {
     struct answer answer = {.status = 503};
-    struct sum_case sum = {.admitted = false};
+    struct sum_decision sums = {.admitted = false};
     enum tern_result parsed = TERN_OK;
     if (waiting->route == ROUTE_SUMS) {
-        parsed = read_request(tern_http_exchange_request(waiting->exchange), &sum);
-        hash_list(&sum);
+        parsed = read_request(tern_http_exchange_request(waiting->exchange), &sums);
+        hash_list(&sums);
     }
     if (parsed == TERN_ERR_CORRUPT || parsed == TERN_ERR_ARGUMENT) {
         answer_malformed(&answer, parsed);
     } else {
         enum tern_result result = parsed;
-        result = result == TERN_OK ? decide_and_store(helper, waiting, &sum, &answer) : result;
-        if (result == TERN_OK && sum.admitted) {
-            result = release_sum(helper, &sum, &answer);
+        result = result == TERN_OK ? decide_and_store(helper, waiting, &sums, &answer) : result;
+        if (result == TERN_OK && sums.admitted) {
+            result = release_sum(helper, &sums, &answer);
         }
         if (result != TERN_OK) {
             tern_blob_release(answer.body);
@@ -728,7 +742,7 @@ static void handle(struct tern_helper *helper, struct waiting *waiting)
             answer_failure(helper, &answer, result);
         }
     }
-    free_sum(&sum);
+    free_sum(&sums);
     send_answer(waiting, &answer);
 }
 
@@ -937,7 +951,7 @@ static void free_helper(struct tern_helper *helper)
     free(helper);
 }
 
-// Opens what the thread needs.
+// Opens the ledger, reads the signing key and the tokens, and starts the crypto library.
 static enum tern_result open_helper(struct tern_helper *helper, char why[TERN_HELPER_WHY_MAX])
 {
     TERN_TRY(tern_ledger_open(helper->config.ledger, &helper->ledger, why));

@@ -7,6 +7,7 @@
 #include "helper/ledger.h"
 #include "http/http.h"
 #include "result.h"
+#include "util/join_code.h"
 #include <stdint.h>
 
 #define TERN_HELPER_WHY_MAX TERN_LEDGER_WHY_MAX
@@ -29,11 +30,12 @@ TERN_MUST_USE enum tern_result tern_helper_start(const struct tern_helper_config
 // Returns the handler of a listener, which must stop before the service does.
 struct tern_http_handler tern_helper_handler(struct tern_helper *helper);
 
-// Answers what waits with 503, stops the thread and closes the ledger.
+// Answers waiting requests with 503, stops the thread and closes the ledger.
 void tern_helper_stop(struct tern_helper *helper);
 
 // --- Epochs, codes and tokens, for the command line
 
+// The time at which an epoch begins, and the length of epochs.
 struct tern_helper_time {
     uint64_t now_ms;   // since 1970
     uint64_t epoch_ms; // how long a key is used
@@ -47,7 +49,6 @@ tern_helper_begin_epoch(struct tern_ledger *ledger, const struct tern_ledger_fed
                         struct tern_helper_time time, struct tern_ledger_epoch *epoch);
 
 #define TERN_HELPER_TOKEN_TEXT 23 // bytes of a token's text with the NUL
-#define TERN_HELPER_CODE_TEXT 20  // bytes of a code's text with the NUL: "4k7d-02mx-9r1t-ab5c"
 
 // Makes a token, and the hash that the ledger stores.
 // TERN_ERR_IO  no random bytes
@@ -55,7 +56,7 @@ TERN_MUST_USE enum tern_result tern_helper_make_token(char text[TERN_HELPER_TOKE
                                                       uint8_t hash[TERN_SHA256_SIZE]);
 // Makes a join code, and the hash that the ledger stores.
 // TERN_ERR_IO  no random bytes
-TERN_MUST_USE enum tern_result tern_helper_make_code(char text[TERN_HELPER_CODE_TEXT],
+TERN_MUST_USE enum tern_result tern_helper_make_code(char text[TERN_JOIN_CODE_TEXT],
                                                      uint8_t hash[TERN_SHA256_SIZE]);
 
 #endif

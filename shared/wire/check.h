@@ -16,6 +16,10 @@
 TERN_MUST_USE enum tern_result tern_wire_scan(const uint8_t *src, size_t src_len,
                                               const pb_msgdesc_t *fields, void *message);
 
+// Encodes the fields of a struct, without checks. TERN_ERR_NO_SPACE: dst is too small
+TERN_MUST_USE enum tern_result tern_wire_encode(const pb_msgdesc_t *fields, const void *message,
+                                                uint8_t *dst, size_t dst_size, size_t *written);
+
 TERN_MUST_USE enum tern_result tern_check_enroll_request(const tern_EnrollRequest *message);
 TERN_MUST_USE enum tern_result tern_check_enroll_reply(const tern_EnrollReply *message);
 TERN_MUST_USE enum tern_result tern_check_checkin_request(const tern_CheckinRequest *message);

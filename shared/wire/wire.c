@@ -138,8 +138,8 @@ _Static_assert(sizeof((tern_Task *)NULL)->downloads ==
 _Static_assert(TERN_WIRE_DOWNLOADS_MAX >= 1 && TERN_WIRE_DOWNLOADS_MAX <= TERN_WIRE_DOWNLOADS_LIMIT,
                "limit");
 
-static enum tern_result encode(const pb_msgdesc_t *fields, const void *message, uint8_t *dst,
-                               size_t dst_size, size_t *written)
+enum tern_result tern_wire_encode(const pb_msgdesc_t *fields, const void *message, uint8_t *dst,
+                                  size_t dst_size, size_t *written)
 {
     pb_ostream_t stream = pb_ostream_from_buffer(dst, dst_size);
     if (!pb_encode(&stream, fields, message)) {
@@ -187,7 +187,7 @@ static enum tern_result decode(const uint8_t *src, size_t src_len, const pb_msgd
                                              size_t *written)                                      \
     {                                                                                              \
         TERN_TRY(CHECK_OWN(tern_check_##name(message)));                                           \
-        return encode(type##_fields, message, dst, dst_size, written);                             \
+        return tern_wire_encode(type##_fields, message, dst, dst_size, written);                   \
     }                                                                                              \
     enum tern_result tern_wire_decode_##name(const uint8_t *src, size_t src_len, type *message)    \
     {                                                                                              \
@@ -214,7 +214,7 @@ DEFINE_MESSAGE(error, tern_Error)
         memset(&copy.container, 0, sizeof(copy.container));                                        \
         TERN_TRY(tern_check_##name(message));                                                      \
         TERN_TRY(check_container(container));                                                      \
-        TERN_TRY(encode(type##_fields, &copy, dst, dst_size, written));                            \
+        TERN_TRY(tern_wire_encode(type##_fields, &copy, dst, dst_size, written));                  \
         return encode_container(container, dst, dst_size, written);                                \
     }                                                                                              \
     enum tern_result tern_wire_decode_##name(const uint8_t *src, size_t src_len, type *message,    \
@@ -239,7 +239,7 @@ _Static_assert(tern_Update_container_tag == tern_Scaling_columns_tag, "and for c
         type copy = *message;                                                                      \
         memset(&copy.columns, 0, sizeof(copy.columns));                                            \
         TERN_TRY(tern_check_##name(message, columns));                                             \
-        TERN_TRY(encode(type##_fields, &copy, dst, dst_size, written));                            \
+        TERN_TRY(tern_wire_encode(type##_fields, &copy, dst, dst_size, written));                  \
         return encode_container(columns, dst, dst_size, written);                                  \
     }                                                                                              \
     enum tern_result tern_wire_decode_##name(const uint8_t *src, size_t src_len, type *message,    \
@@ -261,7 +261,7 @@ DEFINE_COLUMNS(scaling, tern_Scaling)
         type copy = *message;                                                                      \
         memset(&copy.container, 0, sizeof(copy.container));                                        \
         TERN_TRY(tern_check_##name(message));                                                      \
-        TERN_TRY(encode(type##_fields, &copy, dst, dst_size, written));                            \
+        TERN_TRY(tern_wire_encode(type##_fields, &copy, dst, dst_size, written));                  \
         pb_ostream_t stream = pb_ostream_from_buffer(dst + *written, dst_size - *written);         \
         if (!pb_encode_tag(&stream, PB_WT_STRING, type##_container_tag) ||                         \
             !pb_encode_varint(&stream, container_len)) {                                           \
@@ -281,7 +281,7 @@ enum tern_result tern_wire_encode_checkin_reply(const tern_CheckinReply *message
     tern_CheckinReply copy = *message;
     memset(&copy.downloads, 0, sizeof(copy.downloads));
     TERN_TRY(tern_check_checkin_reply(message, downloads.len));
-    TERN_TRY(encode(tern_CheckinReply_fields, &copy, dst, dst_size, written));
+    TERN_TRY(tern_wire_encode(tern_CheckinReply_fields, &copy, dst, dst_size, written));
     return downloads.len > 0 ? encode_container(downloads, dst, dst_size, written) : TERN_OK;
 }
 

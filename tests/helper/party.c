@@ -8,22 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void party_certificate(const char *folder)
-{
-    char command[1400];
-    snprintf(command, sizeof command,
-             "cd %s && exec 2>/dev/null && "
-             "openssl ecparam -name prime256v1 -genkey -noout -out ca.key && "
-             "openssl req -x509 -new -key ca.key -subj '/CN=Tern test' -days 2 -out ca.pem && "
-             "openssl ecparam -name prime256v1 -genkey -noout -out server.key && "
-             "openssl req -new -key server.key -subj '/CN=localhost' -out server.csr && "
-             "printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > ext && "
-             "openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 "
-             "-extfile ext -out server.crt",
-             folder);
-    assert_int_equal(system(command), 0);
-}
-
 // --- HTTPS
 
 static void read_error(struct answer *answer)

@@ -30,9 +30,6 @@ struct party {
     struct device devices[DEVICES_MAX];
 };
 
-// Makes a CA, a certificate for localhost and its key: ca.pem, server.crt and server.key in the folder.
-void party_certificate(const char *folder);
-
 // --- HTTPS
 
 struct answer {

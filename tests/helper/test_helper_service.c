@@ -4,6 +4,7 @@
 #include "helper/party.h"
 #include "helper/service.h"
 #include "hosted/system.h"
+#include "http/fixture.h"
 #include "tests/cases.h"
 #include "util/bytes.h"
 #include "util/prng.h"
@@ -20,7 +21,7 @@
 struct running {
     char folder[64];
     char ledger[96];
-    char code[TERN_HELPER_CODE_TEXT]; // admits DEVICES devices
+    char code[TERN_JOIN_CODE_TEXT]; // admits DEVICES devices
     uint32_t min_clients;
     struct tern_helper *helper;
     struct tern_http_server *server;
@@ -39,8 +40,8 @@ static int make_certificate(void **state)
     (void)state;
     snprintf(tls_folder, sizeof tls_folder, "/tmp/tern-helper-tls-XXXXXX");
     assert_non_null(mkdtemp(tls_folder));
-    party_certificate(tls_folder);
-    snprintf(certificate, sizeof certificate, "%s/server.crt", tls_folder);
+    fixture_certificate(tls_folder);
+    snprintf(certificate, sizeof certificate, "%s/server.pem", tls_folder);
     snprintf(private_key, sizeof private_key, "%s/server.key", tls_folder);
     return 0;
 }
@@ -110,7 +111,7 @@ static void close_ledger(struct tern_ledger *ledger)
 }
 
 static void make_code(const struct running *running, uint32_t uses, uint64_t expires_ms,
-                      char text[TERN_HELPER_CODE_TEXT])
+                      char text[TERN_JOIN_CODE_TEXT])
 {
     struct tern_ledger_federation federation;
     struct tern_ledger_code code = {.uses_left = uses, .expires_ms = expires_ms};
@@ -229,7 +230,7 @@ SERVICE_CASE(tickets_are_admitted_once_and_refused_by_name)
 {
     struct running *running = *state;
     char name[32];
-    char other[TERN_HELPER_CODE_TEXT];
+    char other[TERN_JOIN_CODE_TEXT];
     make_code(running, 1, EPOCH_MS + 2000, other);
     assert_int_equal(party_admit(&running->party, 0, 1, running->code, name), 200);
     assert_int_equal(party_send_ticket(&running->party, 0, 1, name), 200);
@@ -253,7 +254,7 @@ SERVICE_CASE(tickets_are_admitted_once_and_refused_by_name)
 SERVICE_CASE(a_code_may_be_typed_without_hyphens_and_in_capitals)
 {
     struct running *running = *state;
-    char typed[TERN_HELPER_CODE_TEXT];
+    char typed[TERN_JOIN_CODE_TEXT];
     size_t len = 0;
     for (const char *at = running->code; *at != '\0'; at++) {
         if (*at != '-') {
@@ -267,8 +268,8 @@ SERVICE_CASE(a_code_may_be_typed_without_hyphens_and_in_capitals)
 SERVICE_CASE(a_code_admits_its_device_in_the_next_epoch_and_a_revoked_one_needs_another)
 {
     struct running *running = *state;
-    char once[TERN_HELPER_CODE_TEXT];
-    char again[TERN_HELPER_CODE_TEXT];
+    char once[TERN_JOIN_CODE_TEXT];
+    char again[TERN_JOIN_CODE_TEXT];
     struct tern_ledger_federation federation;
     make_code(running, 1, UINT32_MAX, once);
     make_code(running, 1, UINT32_MAX, again);

@@ -1,6 +1,7 @@
 // The program is killed at random moments between request and answer. A round never has two different sums: what was answered
 // stays answered, with the same bytes, and tickets that were acknowledged stay admitted.
 #include "helper/party.h"
+#include "http/fixture.h"
 #include "tests/cases.h"
 #include "util/bytes.h"
 #include "util/prng.h"
@@ -50,7 +51,8 @@ static void exec_serve(const struct program *program)
     snprintf(port_file, sizeof port_file, "helper.port_file=%s", program->port_file);
     execl(TERN_BIN_DIR "/tern-helper", "tern-helper", "serve", "--set", "helper.state_dir=.",
           "--set", "helper.min_clients=3", "--set", "helper.address=127.0.0.1", "--set",
-          "helper.port=0", "--set", port_file, (char *)NULL);
+          "helper.port=0", "--set", "helper.certificate=server.pem", "--set", port_file,
+          (char *)NULL);
     _exit(1);
 }
 
@@ -105,7 +107,7 @@ static void prepare(struct program *program)
     snprintf(program->port_file, sizeof program->port_file, "%s/port", program->folder);
     snprintf(program->party.root, sizeof program->party.root, "%s/ca.pem", program->folder);
     memset(program->party.federation, 9, TERN_SHA256_SIZE);
-    party_certificate(program->folder);
+    fixture_certificate(program->folder);
     run_verb(program, "init --json", text, sizeof text);
     const char *key = strstr(text, "public_key\":\"") + strlen("public_key\":\"");
     assert_int_equal(tern_base64url_decode(key, TERN_BASE64URL_LENGTH(TERN_P256_PUBLIC_SIZE),

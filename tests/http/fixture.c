@@ -260,7 +260,7 @@ static void *other_thread(void *argument)
 
 // A root and a leaf signed by it, P-256 both; the server sends the leaf alone, as a device that
 // pins the root needs no more.
-static void make_certificate(const struct fixture *fixture)
+void fixture_certificate(const char *folder)
 {
     char command[1400];
     snprintf(command, sizeof command,
@@ -272,7 +272,7 @@ static void make_certificate(const struct fixture *fixture)
              "printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > ext && "
              "openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 "
              "-extfile ext -out server.pem",
-             fixture->folder);
+             folder);
     must(system(command) == 0, "openssl could not make a certificate");
 }
 
@@ -314,7 +314,7 @@ void fixture_start(struct fixture *fixture, struct tern_http_config *config, boo
     config->address = config->address != NULL ? config->address : "127.0.0.1";
     config->threads = config->threads != 0 ? config->threads : 2;
     if (!plain) {
-        make_certificate(fixture);
+        fixture_certificate(fixture->folder);
         config->files.certificate = fixture->certificate;
         config->files.private_key = fixture->private_key;
         config->ticket_keys = fixture->tickets;

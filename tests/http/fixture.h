@@ -70,6 +70,9 @@ void fixture_restart(struct fixture *fixture, struct tern_http_config *config);
 // Returns the counters of the running listener.
 struct tern_http_counters fixture_counters(const struct fixture *fixture);
 
+// Makes a CA (ca.pem), and a certificate of it for localhost (server.pem) with its key (server.key), in the folder.
+void fixture_certificate(const char *folder);
+
 // Waits until an exchange is held, at most five seconds. False when none came.
 bool fixture_wait_held(struct fixture *fixture);
 

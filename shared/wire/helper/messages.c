@@ -12,17 +12,6 @@ _Static_assert(tern_TicketReply_size <= TERN_HELPER_MESSAGE_MAX, "limit");
 
 // --- Encoding and decoding
 
-static enum tern_result encode(const pb_msgdesc_t *fields, const void *message, uint8_t *dst,
-                               size_t dst_size, size_t *written)
-{
-    pb_ostream_t stream = pb_ostream_from_buffer(dst, dst_size);
-    if (!pb_encode(&stream, fields, message)) {
-        return TERN_ERR_NO_SPACE;
-    }
-    *written = stream.bytes_written;
-    return TERN_OK;
-}
-
 static enum tern_result decode(const pb_msgdesc_t *fields, void *message, const uint8_t *src,
                                size_t src_len)
 {
@@ -113,7 +102,7 @@ static enum tern_result check_sum_reply(const tern_SumReply *message)
                                              size_t *written)                                      \
     {                                                                                              \
         TERN_TRY(check_##name(message));                                                           \
-        return encode(type##_fields, message, dst, dst_size, written);                             \
+        return tern_wire_encode(type##_fields, message, dst, dst_size, written);                   \
     }                                                                                              \
     enum tern_result tern_wire_decode_##name(const uint8_t *src, size_t src_len, type *message)    \
     {                                                                                              \
@@ -139,7 +128,7 @@ enum tern_result tern_wire_encode_sum_request(const struct tern_sum_request *mes
     const tern_SumRequest fields = {
         .facts = encodes(&facts), .values = message->values, .members = encodes(&members)};
     TERN_TRY(check_sum_request(message));
-    return encode(tern_SumRequest_fields, &fields, dst, dst_size, written);
+    return tern_wire_encode(tern_SumRequest_fields, &fields, dst, dst_size, written);
 }
 
 enum tern_result tern_wire_decode_sum_request(const uint8_t *src, size_t src_len,
@@ -158,7 +147,7 @@ enum tern_result tern_wire_encode_sum_reply(const tern_SumReply *message, struct
     tern_SumReply fields = *message;
     fields.sum = encodes(&sum);
     TERN_TRY(check_sum_reply(message));
-    return encode(tern_SumReply_fields, &fields, dst, dst_size, written);
+    return tern_wire_encode(tern_SumReply_fields, &fields, dst, dst_size, written);
 }
 
 enum tern_result tern_wire_decode_sum_reply(const uint8_t *src, size_t src_len,
