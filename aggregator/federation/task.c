@@ -701,7 +701,7 @@ static void fill_wait(const struct tern_federation *federation, struct tern_chec
     const uint64_t longest = federation->machine.policy.come_back_max_ms;
     const uint64_t ms = wait < longest ? wait : longest;
     next->reply.come_back_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
-    next->idle = true;
+    next->idle = !next->reply.has_helper; // the client checks in again with its ticket at once
 }
 
 enum tern_result tern_federation_answer_checkin(struct tern_federation *federation, uint64_t id,

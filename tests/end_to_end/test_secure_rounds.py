@@ -65,7 +65,7 @@ def client(workspace, aggregator, helper, number, *arguments):
         code = json.loads(helper.verb("code", "pumps", "--json"))["code"]
         config.write_text(
             f"[client]\nserver = {aggregator.url}\nca = {aggregator.ca}\nname = {number}\n"
-            f"state_dir = {workspace.path}/{number}\nwait = 2s\nretry_min = 100ms\n"
+            f"state_dir = {workspace.path}/{number}\nwait = 5m\nretry_min = 100ms\n"
             f"[data]\nsource = csv:{table},label=state\n"
             f"[secure]\nhelper_key = {helper.key}\ncode = {code}\nmin_clients = 3\n")
     return [BIN / "tern-client", *arguments, "--config", config]
