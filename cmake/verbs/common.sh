@@ -87,6 +87,7 @@ usage: ./tern VERB [OPTION...]      ./tern VERB --help tells more
 
   demo         a whole federation on this machine: accuracy and bytes, against uncompressed;
                demo failover: standbys take over from an aggregator that is killed
+               demo private: secure rounds, and what device, aggregator and helper saw
   experiment   federations from an INI file, on your data; prints tables, draws, writes JSON
   test         the tests, in release, address- and thread-sanitizer builds; --all: all there is
   build        builds the programs into build/bin

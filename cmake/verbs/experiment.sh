@@ -425,6 +425,7 @@ help_demo() {
     cat <<'END'
 usage: ./tern demo
        ./tern demo failover [--clients N] [--keep DIR]
+       ./tern demo private [--clients N] [--keep DIR]
 
 Installs what is missing, builds, and runs a whole federation on this machine over real HTTPS with
 a real database: 10 clients, 20 rounds, on drawn digits that are generated on the spot; once with
@@ -439,7 +440,12 @@ reports this, and that no acknowledged update is lost. One to two minutes. Where
 nginx, those of Debian are unpacked into the build folder.
 The federation: configs/experiments/failover.ini
 
-  --clients N          another number of clients than 200
+private: 60 clients in secure rounds, an aggregator and a helper (tern-helper). Ends with the accuracy and bytes beside those
+of Tern's defaults and of float32, and with what each party saw. Exit code 0 reports that in each round the sum which the
+aggregator computed from masked updates is, to the bit, the sum of the same updates without masks, which the clients'
+program adds for this check. One to two minutes. The federation: configs/experiments/private.ini
+
+  --clients N          another number of clients than 200 or 60; fewer than 50 lower min_clients of all parties
   --keep DIR           keeps state, certificates and logs in DIR
 END
 }
@@ -448,6 +454,10 @@ verb_demo() {
     if [ "${1:-}" = failover ]; then
         shift
         demo_failover "$@"
+        return
+    elif [ "${1:-}" = private ]; then
+        shift
+        demo_private "$@"
         return
     fi
     [ $# -eq 0 ] || usage_error "demo: unknown option '$1'; ./tern experiment has options"
@@ -472,32 +482,60 @@ docs/GUIDE.md leads from there to a trained model.
 END
 }
 
-demo_failover() {
-    local config=$TERN_ROOT/configs/experiments/failover.ini keep='' of=() plain
+# Reads the options of a demo with programs of its own: sets KEEP, and OF, the overrides for another number of clients.
+take_demo_options() { # NAME OPTION...
+    local name=$1
+    shift
+    KEEP='' OF=()
     while [ $# -gt 0 ]; do
         case $1 in
-        --clients | --keep) [ $# -ge 2 ] || usage_error "demo failover: $1 needs a value" ;;
-        *) usage_error "demo failover: unknown option '$1'; ./tern demo --help" ;;
+        --clients | --keep) [ $# -ge 2 ] || usage_error "demo $name: $1 needs a value" ;;
+        *) usage_error "demo $name: unknown option '$1'; ./tern demo --help" ;;
         esac
         if [ "$1" = --keep ]; then
-            [ ! -e "$2/failover" ] || usage_error "demo failover: --keep $2: the folder already has a run; name another folder"
-            keep=$2
+            [ ! -e "$2/$name" ] || usage_error "demo $name: --keep $2: the folder already has a run; name another folder"
+            KEEP=$2
         else
-            [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || usage_error "demo failover: --clients takes a number from 1 to 9999"
-            of=("fleet.clients=$2" "round.cohort=$2" "round.quorum=$2" "round.min_clients=$2")
+            [[ $2 =~ ^[1-9][0-9]{0,3}$ ]] || usage_error "demo $name: --clients takes a number from 1 to 9999"
+            OF=("fleet.clients=$2" "round.cohort=$2" "round.quorum=$2" "round.min_clients=$2")
         fi
         shift 2
     done
+}
+
+demo_private() {
+    local config=$TERN_ROOT/configs/experiments/private.ini plain
+    take_demo_options private "$@"
     # shellcheck disable=SC2034
-    plain=("${of[@]}" codec.codec=float32)
+    plain=("${OF[@]}" codec.codec=float32)
+    verb_setup build
+    build_variant release tern-aggregator tern-fleet tern-helper
+    begin_experiment "$KEEP"
+    say "federation 1 of 3: secure rounds"
+    run_demo private "$config" OF "$EXPERIMENT_DIR/secure.json"
+    say "federation 2 of 3: plain rounds with Tern's defaults"
+    run_federation tern "$config" OF "$EXPERIMENT_DIR/Tern.json" --no-table
+    say "federation 3 of 3: uncompressed float32"
+    run_federation float32 "$config" plain "$EXPERIMENT_DIR/float32.json" --no-table
+    "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/secure.json" "$EXPERIMENT_DIR/Tern.json"
+    "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/secure.json" "$EXPERIMENT_DIR/float32.json"
+    cat "$EXPERIMENT_DIR/private/saw.txt"
+}
+
+demo_failover() {
+    local config=$TERN_ROOT/configs/experiments/failover.ini plain
+    take_demo_options failover "$@"
+    # shellcheck disable=SC2034
+    plain=("${OF[@]}" codec.codec=float32)
     verb_setup build
     unpack_neighbours nginx postgresql
     build_variant release tern-aggregator tern-fleet
-    begin_experiment "$keep"
+    begin_experiment "$KEEP"
     say "federation 1 of 3: one aggregator on SQLite"
-    run_federation alone "$config" of "$EXPERIMENT_DIR/alone.json" --no-table
+    run_federation alone "$config" OF "$EXPERIMENT_DIR/alone.json" --no-table
     say "federation 2 of 3: the same with standbys on PostgreSQL, behind nginx, while leaders are killed"
-    run_failover failover "$config" of "$EXPERIMENT_DIR/failover.json"
+    chmod 711 "$EXPERIMENT_DIR" # PostgreSQL does not run as root, and its files are below this folder
+    run_demo failover "$config" OF "$EXPERIMENT_DIR/failover.json"
     say "federation 3 of 3: uncompressed float32, for comparison"
     run_federation float32 "$config" plain "$EXPERIMENT_DIR/float32.json" --no-table
     "$TERN_BUILD/bin/tern-fleet" compare "$EXPERIMENT_DIR/failover.json" "$EXPERIMENT_DIR/float32.json"
@@ -505,24 +543,22 @@ demo_failover() {
         "one aggregator, without" "$EXPERIMENT_DIR/alone/global.f32"
 }
 
-# A federation of an aggregator and its standbys from start to end, by lab/failover/demo.py. PostgreSQL does not run as root: its
-# files are below this folder, which others may pass through then.
-run_failover() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE
+# Runs one federation from start to end by lab/NAME/demo.py.
+run_demo() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE
     local dir=$EXPERIMENT_DIR/$1 config=$2 results=$4 options=() override status=0 running
-    local -n failover_overrides_=$3
+    local -n demo_overrides_=$3
     make_certificates "$dir"
-    chmod 711 "$EXPERIMENT_DIR"
-    for override in "${failover_overrides_[@]}"; do
+    for override in "${demo_overrides_[@]}"; do
         options+=(--set "$override")
     done
-    TERN_BUILD_DIR=$TERN_BUILD "$PYTHON" -B "$TERN_ROOT/lab/failover/demo.py" "$config" "$dir" "$results" \
+    TERN_BUILD_DIR=$TERN_BUILD "$PYTHON" -B "$TERN_ROOT/lab/$1/demo.py" "$config" "$dir" "$results" \
         --programs "$TERN_BUILD/bin" "${options[@]}" &
     running=$!
     EXPERIMENT_PIDS+=("$running")
     wait "$running" || status=$?
     EXPERIMENT_PIDS=()
     [ "$status" -eq 0 ] || exit "$status"
-    describe_run "$results" "$config" "${failover_overrides_[@]}"
+    describe_run "$results" "$config" "${demo_overrides_[@]}"
 }
 
 # Whether two federations ended with the same weights, to the bit.

@@ -8,15 +8,12 @@ PostgreSQL (an immediate shutdown, as after a crash); each is then restarted. Pr
 acknowledged update is lost, a round lacks an update, nothing was killed or `verify` finds a fault. Stops all programs
 that it started, also when a signal ends it.
 """
-import argparse
 import json
 import pathlib
 import re
 import signal
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -24,51 +21,12 @@ sys.path[:0] = [str(SOURCE / "lab"), str(SOURCE / "tests/postgres")]
 import cluster  # noqa: E402
 
 from failover.front import Front  # noqa: E402
-from failover.nodes import Site, sets, sets_of_fleet  # noqa: E402
-from failover.programs import Failure, Programs, check, last_lines, wait_until  # noqa: E402
+from failover.nodes import Fleet, Site  # noqa: E402
+from failover.programs import Programs, check, main_of_demo, wait_until  # noqa: E402
 
 NAMES = ("one", "two", "three")
 LOOKS_S = 0.1      # between two looks at who leads, and how far a round is
 PATIENCE_S = 60    # for an aggregator to lead, or to be there again
-INTERRUPTED = 5    # exit code, as the programs'
-
-
-class Interrupted(Exception):
-    """Raised on a first signal; a second one must not stop the cleanup."""
-
-
-def on_signal(number, _):
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)
-    raise Interrupted(number)
-
-
-class Fleet:
-    """tern-fleet against the site; prints its lines as they arrive."""
-
-    def __init__(self, site, front, results):
-        self.log = site.folder / "fleet.log"
-        code = json.loads(site.any.verb("enroll-code", "--uses", "100000", "--evaluator", "--json"))["code"]
-        self.options = ["--config", site.config, *sets_of_fleet(site.overrides), *sets(
-            f"fleet.server=https://127.0.0.1:{front.port}", f"fleet.ca={site.folder}/ca.pem", f"fleet.join_code={code}",
-            f"fleet.state_dir={site.folder}/clients")]
-        self.program = site.bin / "tern-fleet"
-        self.results = results
-        self.process = site.programs.start(self.program, "run", *self.options, "--results", results, "--no-table",
-                                           log=self.log, stdout=subprocess.PIPE, text=True)
-        threading.Thread(target=self._show, daemon=True).start()
-
-    def _show(self):
-        for line in self.process.stdout:
-            print(line, end="", flush=True)
-
-    def why(self):
-        return last_lines(self.log)
-
-    def acknowledged(self):
-        """Returns (client, round) of each acknowledged update."""
-        results = json.loads(self.results.read_text(encoding="utf-8"))
-        return set(zip(results["record_client"], results["record_version"]))
 
 
 class Story:
@@ -188,15 +146,14 @@ def federate(arguments, postgres, programs):
     site.any.verb("init")
     start_all(site)
     front = Front(site, arguments.programs.parent)
-    fleet = Fleet(site, front, arguments.results)
+    fleet = Fleet(site, front.port, arguments.results)
     clients = clients_of(arguments)
     story = Story(site, clients)
     story.run_with(fleet)
     counts = check_nothing_is_lost(site, fleet, clients)
     model = folder / "global.f32"
     site.any.verb("export", "--global", model)
-    print(subprocess.run([str(part) for part in (fleet.program, "evaluate", *fleet.options, arguments.results, model)],
-                         check=True, capture_output=True, text=True).stdout, end="")
+    fleet.evaluate(model)
     for node in site.nodes.values():
         if node.runs():
             programs.end(node.process)
@@ -211,31 +168,11 @@ def clients_of(arguments):
     return int((given or written)[-1])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("config", type=pathlib.Path)
-    parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("results", type=pathlib.Path)
-    parser.add_argument("--programs", type=pathlib.Path, required=True)
-    parser.add_argument("--set", dest="overrides", action="append", default=[])
-    arguments = parser.parse_args()
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, on_signal)
-    if cluster.folder_of_programs() is None:
-        print("tern: there is no PostgreSQL: install postgresql", file=sys.stderr)
-        return 1
-    # The caller of this program removes its folder, also after a crash.
-    tempfile.tempdir = str(arguments.folder.resolve().parent)
-    try:
-        with cluster.Cluster() as postgres, Programs() as programs:
-            federate(arguments, postgres, programs)
-    except Interrupted:
-        return INTERRUPTED
-    except (Failure, AssertionError, OSError) as failure:
-        print(f"tern: {failure}", file=sys.stderr)
-        return 1
-    return 0
+def run(arguments):
+    check(cluster.folder_of_programs() is not None, "there is no PostgreSQL: install postgresql")
+    with cluster.Cluster() as postgres, Programs() as programs:
+        federate(arguments, postgres, programs)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main_of_demo(__doc__, run))

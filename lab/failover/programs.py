@@ -1,13 +1,17 @@
 """Programs that end with what started them, and where they are found."""
+import argparse
 import os
 import pathlib
 import random
 import signal
 import socket
 import subprocess
+import sys
+import tempfile
 import time
 
 ENDS_WITHIN_S = 10
+INTERRUPTED = 5  # exit code, as the programs'
 
 
 class Failure(Exception):
@@ -101,3 +105,36 @@ def neighbour(build, package, program):
         if os.access(root / program, os.X_OK):
             return root / program, ":".join(map(str, root.glob("usr/lib/*-linux-gnu"))) if root != pathlib.Path("/") else ""
     raise Failure(f"there is no {program}: install {package}")
+
+
+class Interrupted(Exception):
+    """Raised on a first signal; a second one must not stop the cleanup."""
+
+
+def on_signal(number, _):
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise Interrupted(number)
+
+
+def main_of_demo(description, run):
+    """Calls run() with the command line of a demonstration, and returns the exit code."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("config", type=pathlib.Path)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("results", type=pathlib.Path)
+    parser.add_argument("--programs", type=pathlib.Path, required=True)
+    parser.add_argument("--set", dest="overrides", action="append", default=[])
+    arguments = parser.parse_args()
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, on_signal)
+    # The caller of this program removes its folder, also after a crash.
+    tempfile.tempdir = str(arguments.folder.resolve().parent)
+    try:
+        run(arguments)
+    except Interrupted:
+        return INTERRUPTED
+    except (Failure, AssertionError, OSError) as failure:
+        print(f"tern: {failure}", file=sys.stderr)
+        return 1
+    return 0

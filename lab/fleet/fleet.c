@@ -594,6 +594,18 @@ static enum tern_result add_personal(const struct fleet *fleet, struct tern_flee
                                          &fleet->model, results->personal_accuracy);
 }
 
+static enum tern_result add_open_means(const struct tern_open_sums *sums,
+                                       struct tern_fleet_results *results)
+{
+    if (sums->count == 0) {
+        return TERN_OK;
+    }
+    results->open_means = calloc(sums->count, sizeof *results->open_means);
+    results->open_count = sums->count;
+    return results->open_means != NULL ? tern_open_sums_means(sums, results->open_means)
+                                       : TERN_ERR_NO_MEMORY;
+}
+
 static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *results)
 {
     struct tern_progress *progress = &fleet->progress;
@@ -611,6 +623,9 @@ static enum tern_result collect(struct fleet *fleet, struct tern_fleet_results *
     }
     if (result == TERN_OK) {
         result = add_personal(fleet, results);
+    }
+    if (result == TERN_OK) {
+        result = add_open_means(&progress->open_sums, results);
     }
     if (result != TERN_OK) {
         tern_fleet_results_clear(results);

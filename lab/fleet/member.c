@@ -54,6 +54,14 @@ static void set_busy(struct tern_member *member, bool busy)
     }
 }
 
+static void note_codec(struct tern_member *member)
+{
+    const tern_Task *task = &member->client.task;
+    char masked[TERN_CODEC_SPEC_MAX];
+    snprintf(masked, sizeof masked, "masked:bits=%u", (unsigned)task->secure.bits);
+    tern_progress_codec(member->progress, task->has_secure ? masked : task->codec);
+}
+
 static void on_task(struct tern_member *member, const struct tern_client_event *event)
 {
     member->work = (struct tern_member_work){0};
@@ -63,7 +71,7 @@ static void on_task(struct tern_member *member, const struct tern_client_event *
         measure_on(member, event->version);
     } else {
         set_busy(member, true);
-        tern_progress_codec(member->progress, member->client.task.codec);
+        note_codec(member);
     }
 }
 
@@ -78,6 +86,18 @@ static void on_uploaded(struct tern_member *member, const struct tern_client_eve
         tern_log(TERN_LOG_WARN, "update-not-applied", "client=%s round=%u result=%s", member->name,
                  event->round, tern_result_name(event->result));
     }
+}
+
+static void on_encoded(struct tern_member *member)
+{
+    const struct tern_client *client = &member->client;
+    const enum tern_result result =
+        client->pending.masked ? tern_open_sums_add(&member->progress->open_sums, client) : TERN_OK;
+    if (result != TERN_OK) { // the open sum then differs from the aggregator's
+        tern_log(TERN_LOG_ERROR, "open-sum", "client=%s round=%u result=%s", member->name,
+                 client->pending.round, tern_result_name(result));
+    }
+    tern_pool_release(&member->seat);
 }
 
 // Divergence caused by an attacker does not count as a problem of the settings.
@@ -117,7 +137,7 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         member->work.device_ms = (double)member->client.train_ms;
         break;
     case TERN_EVENT_ENCODED:
-        tern_pool_release(&member->seat);
+        on_encoded(member);
         break;
     case TERN_EVENT_UPLOADED:
         on_uploaded(member, event);

@@ -18,6 +18,7 @@ void tern_progress_init(struct tern_progress *progress)
 {
     memset(progress, 0, sizeof *progress);
     pthread_mutex_init(&progress->mutex, NULL);
+    tern_open_sums_init(&progress->open_sums);
     pthread_cond_init(&progress->changed, NULL);
 }
 
@@ -25,6 +26,7 @@ void tern_progress_clear(struct tern_progress *progress)
 {
     free(progress->versions);
     tern_records_clear(&progress->records);
+    tern_open_sums_clear(&progress->open_sums);
     pthread_cond_destroy(&progress->changed);
     pthread_mutex_destroy(&progress->mutex);
     memset(progress, 0, sizeof *progress);

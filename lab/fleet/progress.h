@@ -4,6 +4,7 @@
 #define TERN_FLEET_PROGRESS_H
 
 #include "client.h"
+#include "fleet/open_sums.h"
 #include "fleet/records.h"
 #include <pthread.h>
 
@@ -36,7 +37,8 @@ struct tern_progress {
     bool over;          // a client received "finished"
     bool stopped;       // the fleet ends before the federation finishes
     struct tern_records records;
-    double encode_seconds; // total time for encoding and saving updates
+    struct tern_open_sums open_sums; // of secure rounds; has a mutex of its own
+    double encode_seconds;           // total time for encoding and saving updates
     uint64_t encoded;
     uint32_t diverged;                           // diverging updates since the last applied one
     uint32_t busy;                               // clients with a task

@@ -2,6 +2,7 @@
 
 #include "fleet/figure.h"
 #include "hosted/files.h"
+#include "util/bytes.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -146,8 +147,27 @@ static void add_replicas(cJSON *json, const struct tern_fleet_results *results)
     }
 }
 
+// Adds round, clients and mean update of each secure round.
+static void add_open_means(cJSON *json, const struct tern_fleet_results *results)
+{
+    if (results->open_count == 0) {
+        return;
+    }
+    cJSON *rounds = cJSON_AddArrayToObject(json, "open_sum_round");
+    cJSON *clients = cJSON_AddArrayToObject(json, "open_sum_clients");
+    cJSON *hashes = cJSON_AddArrayToObject(json, "open_sum_sha256");
+    for (uint32_t i = 0; i < results->open_count; i++) {
+        const struct tern_open_mean *mean = &results->open_means[i];
+        char text[2 * TERN_SHA256_SIZE + 1];
+        tern_hex_encode(mean->sha256, sizeof mean->sha256, text);
+        cJSON_AddItemToArray(rounds, cJSON_CreateNumber(mean->round));
+        cJSON_AddItemToArray(clients, cJSON_CreateNumber(mean->clients));
+        cJSON_AddItemToArray(hashes, cJSON_CreateString(text));
+    }
+}
+
 // Adds the lists that exist: accuracy and round_* (one per round; null: not measured), replica_* (one per client),
-// record_* (one per applied update, by version and client) and arrival_*.
+// record_* (one per applied update, by version and client), arrival_* and open_sum_* (one per secure round).
 static void series_add(cJSON *json, const struct tern_fleet_results *results)
 {
     const struct tern_records *records = &results->records;
@@ -165,6 +185,7 @@ static void series_add(cJSON *json, const struct tern_fleet_results *results)
                 records->participation_count);
     add_columns(json, arrival_columns, sizeof arrival_columns / sizeof arrival_columns[0], records,
                 records->arrival_count);
+    add_open_means(json, results);
 }
 
 // --- Results
@@ -183,6 +204,7 @@ void tern_fleet_results_clear(struct tern_fleet_results *results)
     free(results->personal_accuracy);
     free(results->manifest);
     free(results->scaling);
+    free(results->open_means);
     tern_records_clear(&results->records);
     memset(results, 0, sizeof *results);
 }

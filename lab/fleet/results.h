@@ -4,6 +4,7 @@
 #define TERN_FLEET_RESULTS_H
 
 #include "codec/codec.h"
+#include "fleet/open_sums.h"
 #include "fleet/records.h"
 #include "meter/meter.h"
 #include "ports.h"
@@ -60,7 +61,9 @@ struct tern_fleet_results {
     struct tern_evaluate_result pooled; // pooled training; num_examples 0: not made
     uint64_t pooled_steps;
 
-    struct tern_records records; // empty: read from a file
+    struct tern_records records;       // empty: read from a file
+    struct tern_open_mean *open_means; // open_count of them, one per secure round; malloc'ed
+    uint32_t open_count;
 };
 
 void tern_fleet_results_clear(struct tern_fleet_results *results);

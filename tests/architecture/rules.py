@@ -167,7 +167,7 @@ NEIGHBOURS = {
     "client/cli/": 15,
     "client/external/": 9,
     "client/posix/": 0,
-    "lab/fleet/": 68,
+    "lab/fleet/": 72,
     "lab/lgc/": 31,
     "ring/mesh/": 13,
     "ring/node/": 4,

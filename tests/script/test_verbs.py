@@ -41,7 +41,7 @@ class Help(unittest.TestCase):
 
     def test_mistakes_are_usage_errors_that_name_them(self):
         for wrong in (["nonsense"], ["test", "--nonsense"], ["test", "--quick", "nonsense"], ["experiment"],
-                      ["experiment", "/nowhere.ini"], ["experiment", "--json"], ["demo", "x"], ["demo", "failover", "x"], ["demo", "failover", "--clients", "0"],
+                      ["experiment", "/nowhere.ini"], ["experiment", "--json"], ["demo", "x"], ["demo", "failover", "x"], ["demo", "failover", "--clients", "0"], ["demo", "private", "--keep"],
                       ["bench", "nonsense"], ["bench", "--participation", "0"], ["bench", "--beside"], ["bench", "--beside", "/nowhere", "rounds"],
                       ["bench", "--beside", "/nowhere", "codec"], ["fresh", "--nonsense"], ["setup", "nonsense"],
                       ["cross"], ["cross", "mips"], ["cross", "arm64", "--nonsense"], ["docs", "--nonsense"], ["docs", "--output"],

@@ -286,6 +286,10 @@ static void start(void)
     const tern_CheckinReply reply = await(&devices[1], has_helper);
     assert_int_equal(reply.helper.epoch, 1);
     assert_false(reply.has_task);
+    // A check-in that offers to wait gets the key at once: with this clock, a held one would never be answered.
+    tern_CheckinRequest patient = request_of(&devices[1]);
+    patient.wait_ms = 60000;
+    assert_true(checkin_with(&harness, 1, &patient).has_helper);
     for (uint64_t id = 1; id <= DEVICES; id++) {
         const tern_CheckinReply admitted = checkin_with(&harness, id, &requests[id]);
         assert_false(admitted.has_helper);

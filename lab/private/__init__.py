@@ -1,0 +1,1 @@
+"""A federation in secure rounds on one machine, for ./tern demo private."""
