@@ -42,7 +42,7 @@ enum tern_result tern_secure_restore(struct tern_client *client)
     client->ticket_due = false;
     client->ticket.epoch = 0;
     const enum tern_result result = tern_record_load_ticket(client);
-    // Without a valid record the client makes another ticket when the aggregator sends the helper's key.
+    // Without the record the client seals another secret, which it then uses for later rounds.
     return result == TERN_ERR_IO ? result : TERN_OK;
 }
 
@@ -93,7 +93,7 @@ static enum tern_result handle_helper_key(struct tern_client *client, const tern
 {
     uint8_t federation[TERN_SHA256_SIZE];
     get_federation(client, federation);
-    client->ticket_due = true; // the aggregator has no admitted ticket of this client
+    client->ticket_due = true; // the aggregator lacks an admitted ticket
     if (helper->epoch == client->ticket.epoch) {
         return TERN_OK;
     }
@@ -160,8 +160,7 @@ static struct tern_secure_round read_round(const struct tern_client *client, con
     return round;
 }
 
-// Refuses a task that would reveal facts about this client beside the masked update, or that gives it other work than the other
-// members.
+// Checks what would reveal something about this client beside the masked update, or make its update differ from others'.
 static enum tern_result check_equal_work(const struct tern_client *client, const tern_Task *task,
                                          const char **why)
 {
@@ -271,7 +270,7 @@ enum tern_result tern_secure_check_scales(const struct tern_client *client, cons
 
 // --- Masked updates
 
-// Returns a round with those facts alone that determine the layout and the scales of a packed vector.
+// Returns the facts of *masked that a packed vector's layout and values depend on.
 static struct tern_secure_round layout_of(const struct tern_client_masked *masked)
 {
     return (struct tern_secure_round){
@@ -326,7 +325,7 @@ enum tern_result tern_secure_encode(struct tern_client *client, uint32_t generat
     const struct tern_secure_round round = read_round(client, &client->task, masked->scales);
     const struct tern_masked_shape shape = tern_masked_shape_of(model, &round);
     if (client->train_result.local_steps != round.local_steps) {
-        return TERN_ERR_TRAINER; // a change of fewer steps than those of the other members would be recognisable in the sum
+        return TERN_ERR_TRAINER; // fewer steps than others would single this client's change out
     }
     masked->round = round.round;
     masked->share = round.share;
@@ -395,7 +394,7 @@ enum tern_result tern_secure_handle_reply(struct tern_client *client,
     if (client->unsettled.len > 0 && reply->has_settled &&
         reply->settled.round == client->unsettled.round) {
         TERN_TRY(settle(client, reply->settled.counted));
-        // tern_secure_give_back_pending() has overwritten the blob, which had the downloads of the answer's task.
+        // Giving back has overwritten the answer, with the downloads of a task, in the blob.
         if (!reply->settled.counted && reply->has_task) {
             return tern_client_wait(
                 client, 0, TERN_WHY("the client checks in again after giving an update back"));

@@ -103,6 +103,12 @@ struct tern_judgement tern_judge_ticket(const struct tern_ticket_facts *facts)
 
 // --- Lists
 
+bool tern_is_newcomer(const struct tern_admission *admission, uint64_t now_ms)
+{
+    return admission->answered != 0 && admission->admitted > admission->answered &&
+           now_ms < admission->admitted_ms + TERN_NEWCOMER_MS;
+}
+
 uint32_t tern_newcomers_max(uint32_t count)
 {
     return count < 20 ? 1 : count / 10;
@@ -246,10 +252,11 @@ static struct tern_judgement judge_newcomers(const struct tern_list_facts *facts
     for (uint32_t i = 0; i < facts->count; i++) {
         newcomers += facts->known[i].is_new;
     }
-    if (facts->answered_any && newcomers > tern_newcomers_max(facts->count)) {
+    if (newcomers > tern_newcomers_max(facts->count)) {
         return refuse(TERN_REFUSED_NEWCOMERS,
                       "%" PRIu32 " of %" PRIu32 " clients in the list of round %" PRIu32
-                      " were admitted since the last answered round; at most %" PRIu32 " may be.",
+                      " joined since the last answered round; at most %" PRIu32
+                      " may. All may after a day, or after a round without them.",
                       newcomers, facts->count, facts->round, tern_newcomers_max(facts->count));
     }
     return admitted;

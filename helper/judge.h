@@ -83,7 +83,7 @@ struct tern_judgement tern_judge_ticket(const struct tern_ticket_facts *facts);
 struct tern_known {
     bool has_ticket; // the client has a ticket of the list's epoch
     bool revoked;
-    bool is_new; // admitted after the federation's last answered list
+    bool is_new; // tern_is_newcomer()
     uint8_t ticket[TERN_SHA256_SIZE];
 };
 
@@ -103,7 +103,6 @@ struct tern_list_facts {
     uint32_t count;
     bool answered;      // the helper has answered this round
     bool same_answered; // the answered request had this descriptor, list and number of values
-    bool answered_any;  // the helper has answered some round of the federation
 };
 
 // Decides about everything but earlier lists of the same replica. A list that was answered is admitted again, even if a
@@ -119,6 +118,19 @@ struct tern_judgement tern_judge_near_list(const struct tern_list_facts *facts,
 // Returns how many clients are in one of two lists only. a, b: ascending.
 uint32_t tern_lists_differ(const struct tern_secure_member *a, uint32_t a_count, const uint64_t *b,
                            uint32_t b_count);
+
+#define TERN_NEWCOMER_MS UINT64_C(86400000) // a client is a newcomer for at most one day
+
+// When a client was admitted, and when the federation's newest list was answered: numbers of log entries.
+struct tern_admission {
+    uint64_t admitted;
+    uint64_t answered;    // 0: no list was answered
+    uint64_t admitted_ms; // Unix time of the admission
+};
+
+// Returns whether the client was admitted after the newest answered list, and less than a day ago. Without the second condition,
+// a federation that many devices join at once would never get a sum.
+bool tern_is_newcomer(const struct tern_admission *admission, uint64_t now_ms);
 
 // Returns the most newcomers in a list of `count` clients: a tenth, and at least one.
 uint32_t tern_newcomers_max(uint32_t count);

@@ -619,14 +619,15 @@ enum tern_result tern_ledger_client(struct tern_ledger *ledger, uint32_t federat
                                     uint64_t client, struct tern_ledger_client *out)
 {
     sqlite3_stmt *statement;
-    TERN_TRY(
-        query(ledger, &statement,
-              "SELECT code, admitted, revoked FROM clients WHERE federation = ? AND client = ?",
-              VALUES(NUMBER_OF(federation), NUMBER_OF(client))));
+    TERN_TRY(query(ledger, &statement,
+                   "SELECT code, admitted, revoked, at_ms FROM clients"
+                   " JOIN log ON number = admitted WHERE federation = ? AND client = ?",
+                   VALUES(NUMBER_OF(federation), NUMBER_OF(client))));
     out->client = client;
     out->code = (uint32_t)sqlite3_column_int64(statement, 0);
     out->admitted = (uint64_t)sqlite3_column_int64(statement, 1);
     out->revoked = sqlite3_column_int64(statement, 2) != 0;
+    out->admitted_ms = (uint64_t)sqlite3_column_int64(statement, 3);
     return conclude(ledger, statement, true);
 }
 

@@ -140,8 +140,9 @@ TERN_MUST_USE enum tern_result tern_ledger_next_code(struct tern_ledger *ledger,
 
 struct tern_ledger_client {
     uint64_t client;
-    uint32_t code;     // id of the code that admitted the client
-    uint64_t admitted; // number of the log entry by which the client was admitted
+    uint32_t code;        // id of the code that admitted the client
+    uint64_t admitted;    // number of the log entry by which the client was admitted
+    uint64_t admitted_ms; // Unix time of this entry
     bool revoked;
 };
 

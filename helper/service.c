@@ -492,7 +492,8 @@ static enum tern_result find_member(struct tern_helper *helper, uint32_t federat
         return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
     }
     known->revoked = client.revoked;
-    known->is_new = client.admitted > newest_entry;
+    const struct tern_admission admission = {client.admitted, newest_entry, client.admitted_ms};
+    known->is_new = tern_is_newcomer(&admission, now_of(helper));
     found = tern_ledger_ticket(helper->ledger, federation, decision->round.epoch, id, &ticket);
     if (found != TERN_OK) {
         return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
@@ -511,7 +512,6 @@ static enum tern_result find_facts(struct tern_helper *helper,
 {
     struct tern_ledger_answer earlier = {0};
     enum tern_result found = tern_ledger_newest_answer(helper->ledger, federation->id, newest);
-    decision->facts.answered_any = found == TERN_OK;
     if (found != TERN_OK && found != TERN_ERR_NOT_FOUND) {
         return found;
     }
@@ -572,10 +572,9 @@ static enum tern_result store_answer(struct tern_helper *helper,
     for (uint32_t i = 0; i < answer.count; i++) {
         answer.clients[i] = decision->members[i].client;
     }
-    answer.changed = decision->facts.answered_any
-                         ? tern_lists_differ(decision->members, decision->facts.count,
-                                             newest->clients, newest->count)
-                         : 0;
+    answer.changed = newest->count > 0 ? tern_lists_differ(decision->members, decision->facts.count,
+                                                           newest->clients, newest->count)
+                                       : 0;
     const enum tern_result result =
         tern_ledger_add_answer(helper->ledger, federation, &answer, now_of(helper));
     tern_ledger_answer_free(&answer);

@@ -5,14 +5,14 @@
 #include <string.h>
 
 #define COUNTERS 2u        // examples and loss, in front of the tensors' counters
-#define LOSS_UNIT 4096.0   // the loss counter counts units of 1/4096
-#define TARGET_DENSITY 0.3 // fraction of the quantised values that should not be zero
+#define LOSS_UNIT 4096.0   // the loss counter has 1/4096 of a loss
+#define TARGET_DENSITY 0.3 // part of the quantised values that are not zero
 #define FIRST_STEP                                                                                 \
-    0.25 // the first scale is this * learning rate * local steps * mean magnitude of the weights
-#define ZERO_MODEL_MAGNITUDE 0.04 // mean magnitude that first scales use for a model of zeros
+    0.25 // first scale of a tensor: this, times learning rate, local steps and mean magnitude
+#define ZERO_MODEL_MAGNITUDE 0.04 // mean magnitude that a model of zeros counts as having
 #define MOVE_MAX 2.0              // largest factor between the scales of two rounds
 #define ACCEPTED_MOVE 4.0f        // largest factor that a client accepts between two rounds
-#define MISSED_ROUNDS_MAX 8u      // missed rounds that double the accepted factor
+#define MISSED_ROUNDS_MAX 8u      // rounds by which a client's limit grows
 
 static bool is_sent(const struct tern_tensor *tensor)
 {
@@ -63,7 +63,7 @@ size_t tern_masked_size(const struct tern_masked_shape *shape)
     return 4 * (counter_words(shape) + value_words(shape));
 }
 
-// Returns the bits of a packed vector's last word that belong to values.
+// Returns a mask of the used bits of the last word.
 static uint32_t last_word_mask(const struct tern_masked_shape *shape)
 {
     uint32_t used = (uint32_t)((uint64_t)shape->values * shape->bits % 32);
@@ -82,14 +82,14 @@ enum tern_result tern_masked_check(const struct tern_masked_shape *shape, const 
 
 // --- The values that a round sends, in the order of the flat vector
 
-// Iterates over the values that a round sends. The coded values are divided into groups of `share` neighbours; the last group may
-// be smaller. Draw g of the round's public random stream chooses the one value of group g that is sent.
+// The sent part of the flat vector is divided into groups of `share` neighbouring values (the last group may be smaller), and one
+// value of each group is sent. For group g it is draw g of the round's public stream, scaled to the group's size.
 struct sent_walk {
     const struct tern_model *model;
     const struct tern_secure_round *round;
     struct tern_prng draws;
-    uint32_t sent;   // coded values, in all groups
-    uint32_t group;  // next group
+    uint32_t sent;   // values in all groups
+    uint32_t group;  // next one
     uint32_t rule;   // of the current tensor
     uint32_t tensor; // its index in the model
     uint32_t end;    // index behind its last value
@@ -109,7 +109,7 @@ static void start_walk(struct sent_walk *walk, const struct tern_model *model,
     tern_prng_init(&walk->draws, round->places_seed, TERN_PRNG_PLACES, 0, 0);
 }
 
-// Advances to the next tensor that is sent. The flat vector has all tensors of a rule before those of the next rule.
+// Goes on to the next tensor that is sent. The flat vector has all tensors of a rule before those of the next rule.
 static void next_tensor(struct sent_walk *walk)
 {
     do {
@@ -124,7 +124,7 @@ static void next_tensor(struct sent_walk *walk)
     walk->scale = walk->round->scales == NULL ? 0 : walk->round->scales[walk->order];
 }
 
-// Advances to the next value that is sent. Returns false after the last one.
+// Moves to the next value that is sent. False: there is none.
 static bool next_sent(struct sent_walk *walk)
 {
     uint32_t first = walk->group * walk->round->share;
@@ -149,7 +149,7 @@ static bool next_sent(struct sent_walk *walk)
 struct bit_writer {
     uint8_t *dst;
     uint64_t bits;
-    uint32_t count; // pending bits in `bits`
+    uint32_t count; // of bits
 };
 
 static void put_value(struct bit_writer *writer, int32_t value, uint32_t bits)
@@ -197,7 +197,7 @@ float tern_masked_weight(const struct tern_secure_round *round, uint32_t example
     return (float)((double)examples / round->examples_max);
 }
 
-// Returns the largest count that one client may add, so that the sum over the cohort fits 32 bits.
+// Returns the largest value of a counter, so that the sum over the cohort fits 32 bits.
 static uint32_t counter_max(const struct tern_secure_round *round)
 {
     return UINT32_MAX / round->cohort;
@@ -215,7 +215,7 @@ static void put_counters(const struct tern_secure_round *round,
         training->loss * (double)tern_masked_weight(round, training->examples) * LOSS_UNIT + 0.5;
     tern_put_le32(packed, examples < most ? examples : most);
     tern_put_le32(packed + 4, loss < most ? (uint32_t)(loss > 0 ? loss : 0)
-                                          : most); // a NaN becomes the largest count
+                                          : most); // a NaN counts as the largest
 }
 
 // Rounds to the nearest whole number, ties to even, from -level to level. Adding 1.5 * 2^23 leaves no fraction in a float32.
@@ -233,11 +233,11 @@ static bool is_finite(float value)
     return value >= -FLT_MAX && value <= FLT_MAX;
 }
 
-// Selects the quantised values that are sent as they are when round->places_max limits the number of values that are not zero.
-// A magnitude is |t / s| as the bits of its float32, which have the same order as the numbers.
+// Which quantised values stay when the round limits the values that are not zero. A magnitude is the bits of |t / s|, which
+// increase with it.
 struct magnitude_limit {
-    uint32_t above; // values with a larger magnitude are sent
-    uint32_t ties;  // number of values with exactly this magnitude that are sent, in index order
+    uint32_t above; // values with a larger magnitude stay
+    uint32_t ties;  // of the values with this magnitude, so many stay, the first ones
 };
 
 static uint32_t magnitude_of(float ratio)
@@ -247,7 +247,7 @@ static uint32_t magnitude_of(float ratio)
     return bits & UINT32_C(0x7fffffff);
 }
 
-// Counts the values whose magnitude is above a limit and that do not round to zero.
+// Counts the sent values that are not zero once quantised and have a magnitude above a limit.
 static uint32_t count_above(const struct tern_model *model, const struct tern_secure_round *round,
                             const float *work, uint32_t above)
 {
@@ -261,7 +261,7 @@ static uint32_t count_above(const struct tern_model *model, const struct tern_se
     return count;
 }
 
-// Returns the limit that selects round->places_max values, found by bisection over magnitudes.
+// Finds the limit that leaves round->places_max values, by bisection over the bits of magnitudes.
 static struct magnitude_limit find_limit(const struct tern_model *model,
                                          const struct tern_secure_round *round, const float *work)
 {
@@ -269,8 +269,8 @@ static struct magnitude_limit find_limit(const struct tern_model *model,
     if (most == 0 || count_above(model, round, work, 0) <= most) {
         return (struct magnitude_limit){0, 0};
     }
-    uint32_t low = 0;                     // more than `most` values have a larger magnitude
-    uint32_t high = UINT32_C(0x7fffffff); // at most `most` values have a larger magnitude
+    uint32_t low = 0;                     // more than `most` values are above
+    uint32_t high = UINT32_C(0x7fffffff); // at most `most` values are above
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
         if (count_above(model, round, work, middle) > most) {
@@ -282,8 +282,8 @@ static struct magnitude_limit find_limit(const struct tern_model *model,
     return (struct magnitude_limit){high, most - count_above(model, round, work, high)};
 }
 
-// Returns whether the limit selects a value. Consumes one of limit->ties for a value with exactly the limit's magnitude.
-static bool is_selected(struct magnitude_limit *limit, float ratio)
+// Returns whether a value stays, and counts it if it has the limit's magnitude.
+static bool stays(struct magnitude_limit *limit, float ratio)
 {
     const uint32_t magnitude = magnitude_of(ratio);
     if (magnitude != limit->above || limit->above == 0) {
@@ -316,7 +316,7 @@ enum tern_result tern_masked_quantise(const struct tern_model *model,
     while (next_sent(&walk)) {
         const float ratio = work[walk.index] / walk.scale;
         const int32_t nearest = quantised(ratio, (float)round->level);
-        const int32_t value = nearest != 0 && is_selected(&limit, ratio) ? nearest : 0;
+        const int32_t value = nearest != 0 && stays(&limit, ratio) ? nearest : 0;
         work[walk.index] -= walk.scale * (float)value;
         put_value(&writer, value, round->bits);
         uint8_t *counter = packed + 4 * (COUNTERS + (size_t)walk.order);
@@ -358,18 +358,18 @@ void tern_masked_give_back(const struct tern_model *model, const struct tern_sec
     }
 }
 
-// --- Addition modulo 2^b of all fields, word by word. The top bit of each field is added without a carry, so that no carry reaches
-// the next field. A field may continue in the next word, which then gets the carry.
+// --- Addition modulo 2^b of every field, word by word: the top bit of each field is added apart, so that no carry reaches the next
+// field, while the carry within a field passes from one word to the next.
 
-// A position in a packed vector, for add_words() and subtract_words().
+// The position in a packed vector.
 struct field_walk {
     uint32_t tops
-        [TERN_SECURE_BITS_MAX]; // [i]: the top bits of all fields in a word that begins with bit i of a field
+        [TERN_SECURE_BITS_MAX]; // top bits of the fields in a word whose first bit is bit `i` of its field
     uint32_t bits;
-    uint32_t phase;     // index in `tops` of the current word
-    size_t counters;    // counters that remain
-    size_t words;       // words that remain, with the counters
-    uint32_t last_mask; // bits of the last word that belong to values
+    uint32_t phase;     // i of the current word
+    size_t counters;    // words of counters that follow
+    size_t words;       // words that follow, counters included
+    uint32_t last_mask; // used bits of the last word
     uint32_t carry;
 };
 
@@ -545,8 +545,7 @@ void tern_masked_first_scales(const struct tern_model *model, const struct tern_
     }
 }
 
-// Returns the factor between this scale and the next one. A density above the target means that the scale is too small. Half of the
-// correction is applied, because the density of the next round reacts to it more than proportionally.
+// A scale that is too small makes too many values different from zero. The factor is half of the way to a proportional one.
 static double scale_factor(double density)
 {
     double factor = 0.5 + 0.5 * (density / TARGET_DENSITY);

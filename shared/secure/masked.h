@@ -1,7 +1,7 @@
 // Masked updates: a client's change, quantised by public scales and packed in b bits a value, plus a keystream modulo 2^b. The sum
 // of masked updates minus the sum of the same keystreams is the exact sum of the quantised values. Used by clients, which encode and
-// mask; by the aggregator, which adds and decodes sums; and by the helper, which adds keystreams. docs/FORMAT.md, section 12,
-// specifies every bit and rounding. Pure; the caller owns all memory.
+// mask; by the aggregator, which adds and decodes sums; and by the helper, which adds keystreams. docs/FORMAT.md specifies every
+// bit and rounding. Pure; the caller owns all memory.
 //
 // A packed vector has 32-bit little-endian words: counters (examples, loss, and for each tensor the values that are not zero), then
 // the values, b bits each from the lowest bit up. Unused bits of the last word are 0. Counters are added modulo 2^32.

@@ -1,6 +1,6 @@
 // The public facts of a secure round, which every member and the helper must see alike, and the statements that are hashed or
 // signed about it. A device recomputes the descriptor from the task, the helper from the aggregator's request: if one fact
-// differs, the masks of device and helper differ, and the sum is noise. Pure; the caller owns all memory. docs/FORMAT.md, section 12, specifies every byte.
+// differs, their masks differ and cancel nothing. Pure; the caller owns all memory. docs/PROTOCOL.md specifies every byte.
 #ifndef TERN_SECURE_ROUND_H
 #define TERN_SECURE_ROUND_H
 
@@ -15,10 +15,11 @@
 extern "C" {
 #endif
 
-#define TERN_SECURE_BITS_MAX 24    // most bits of a masked value
-#define TERN_SECURE_LEVEL_MAX 127  // most steps of a quantised value
-#define TERN_SECURE_MIN_CLIENTS 50 // default of a device's and of the helper's min_clients
-#define TERN_SECURE_CODE_MAX 64    // bytes of the helper's join code, without a terminating NUL
+#define TERN_SECURE_BITS_MAX 24   // most bits of a masked value
+#define TERN_SECURE_LEVEL_MAX 127 // most steps of a quantised value
+#define TERN_SECURE_MIN_CLIENTS                                                                    \
+    50 // n_min of a device and of the helper, unless their settings have another one
+#define TERN_SECURE_CODE_MAX 64 // bytes of the helper's join code, without a terminating NUL
 #define TERN_SECURE_TICKET_MAX (TERN_HPKE_OVERHEAD + TERN_SECRET_SIZE + TERN_SECURE_CODE_MAX)
 
 struct tern_secure_round {
@@ -38,7 +39,7 @@ struct tern_secure_round {
     uint32_t bits;         // b: tern_secure_bits(cohort, level)
     uint32_t cohort;       // most members whose updates are added
     uint32_t min_clients;  // n_min: fewest members whose updates are added
-    uint32_t share;        // 1, 2 or 10: one of this many values is sent
+    uint32_t share;        // 1, 2 or 10: one of so many values is sent
     uint64_t places_seed;  // chooses the values that are sent
     uint32_t places_max;   // most values of one update that are not zero; 0: no limit
     uint32_t examples_max; // N_max: number of examples with weight 1; 0: every client has weight 1

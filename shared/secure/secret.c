@@ -60,7 +60,7 @@ void tern_secret_erase(void *secret, size_t size)
     }
 }
 
-// The type of a key of the crypto library, and the one algorithm that may use it.
+// What one key of the crypto library may be used for.
 struct key_use {
     psa_key_type_t type;
     size_t bits;
@@ -188,7 +188,7 @@ enum tern_result tern_hkdf(struct tern_bytes_view salt, struct tern_bytes_view s
 static const uint8_t KEM_SUITE[5] = {'K', 'E', 'M', 0x00, 0x20};
 static const uint8_t HPKE_SUITE[10] = {'H', 'P', 'K', 'E', 0x00, 0x20, 0x00, 0x01, 0x00, 0x03};
 
-// An input of HKDF that starts with a label.
+// A labelled input of HKDF under construction.
 struct labelled {
     uint8_t bytes[160];
     size_t size;
@@ -383,7 +383,7 @@ enum tern_result tern_p256_verify(const uint8_t public_key[TERN_P256_PUBLIC_SIZE
                                  TERN_P256_SIGNATURE_SIZE);
         destroy(key);
     }
-    // A public key that is not a point of the curve cannot have made the signature.
+    // A public key that is not a point of the curve has made no signature.
     return status == PSA_ERROR_INVALID_ARGUMENT ? TERN_ERR_UNAUTHORIZED : result_of(status);
 }
 

@@ -15,7 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EPOCH_MS 1000000u
+#define EPOCH_MS UINT64_C(1000000000) // 11.6 days
+#define DAY_MS UINT64_C(86400000)
+#define NEVER (UINT64_C(1) << 40) // an expiry in Unix ms that no test reaches
 #define DEVICES 12u
 
 struct running {
@@ -132,7 +134,7 @@ static void make_ledger(struct running *running)
     assert_int_equal(tern_helper_make_token(running->party.token, federation.token_hash), TERN_OK);
     assert_int_equal(tern_ledger_add_federation(ledger, &federation, 1), TERN_OK);
     close_ledger(ledger);
-    make_code(running, DEVICES, UINT32_MAX, running->code);
+    make_code(running, DEVICES, NEVER, running->code);
 }
 
 static int set_up(void **state)
@@ -206,7 +208,7 @@ SERVICE_CASE(an_epoch_keeps_its_key_until_its_time_is_over)
     assert_int_equal(party_epoch(&running->party), 200);
     assert_int_equal(running->party.epoch.epoch, 2);
     assert_memory_not_equal(running->party.epoch.public_key.bytes, first.public_key.bytes, 32);
-    clock_ms += 5 * (uint64_t)EPOCH_MS; // nobody asked for the epochs between
+    clock_ms += 5 * EPOCH_MS; // nobody asked for the epochs between
     assert_int_equal(party_epoch(&running->party), 200);
     assert_int_equal(running->party.epoch.epoch, 7);
 }
@@ -271,8 +273,8 @@ SERVICE_CASE(a_code_admits_its_device_in_the_next_epoch_and_a_revoked_one_needs_
     char once[TERN_JOIN_CODE_TEXT];
     char again[TERN_JOIN_CODE_TEXT];
     struct tern_ledger_federation federation;
-    make_code(running, 1, UINT32_MAX, once);
-    make_code(running, 1, UINT32_MAX, again);
+    make_code(running, 1, NEVER, once);
+    make_code(running, 1, NEVER, again);
     expect_ticket(running, 0, once, "");
     clock_ms += EPOCH_MS;
     assert_int_equal(party_epoch(&running->party), 200);
@@ -409,6 +411,12 @@ SERVICE_CASE(invented_devices_do_not_fill_a_list)
     party_round(&running->party, 2, 7, &round);
     expect_sum(running, &round, "");
     party_round(&running->party, 3, 8, &round); // device 8 was admitted before the last answer
+    expect_sum(running, &round, "");
+    expect_ticket(running, 8, running->code, "");
+    expect_ticket(running, 9, running->code, "");
+    party_round(&running->party, 4, 10, &round);
+    expect_sum(running, &round, "too-many-newcomers");
+    clock_ms += DAY_MS;
     expect_sum(running, &round, "");
 }
 

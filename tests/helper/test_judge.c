@@ -239,7 +239,6 @@ CASE(the_same_list_is_answered_again_after_a_revocation_but_not_with_another_tic
     struct list *list = good_list(60);
     list->facts.answered = true;
     list->facts.same_answered = true;
-    list->facts.answered_any = true;
     list->known[0].revoked = true;
     for (uint32_t i = 0; i < 60; i++) {
         list->known[i].is_new = true;
@@ -255,8 +254,6 @@ CASE(at_most_a_tenth_of_a_list_is_new)
     for (uint32_t i = 0; i < 7; i++) {
         list->known[i].is_new = true;
     }
-    expect_list(list, "admitted"); // the first round: all devices are new
-    list->facts.answered_any = true;
     expect_list(list, "too-many-newcomers");
     list->known[0].is_new = false;
     expect_list(list, "admitted");
@@ -266,13 +263,24 @@ CASE(a_small_list_may_have_one_newcomer)
 {
     struct list *list = good_list(5);
     list->facts.min_clients = list->facts.min_clients_set = 5;
-    list->facts.answered_any = true;
     list->known[0].is_new = true;
     expect_list(list, "admitted");
     list->known[1].is_new = true;
     expect_list(list, "too-many-newcomers");
     assert_int_equal(tern_newcomers_max(1000), 100);
     assert_int_equal(tern_newcomers_max(29), 2);
+}
+
+CASE(a_client_is_a_newcomer_until_an_answer_or_for_a_day)
+{
+    struct tern_admission admission = {.admitted = 8, .answered = 7, .admitted_ms = 1000};
+    assert_true(tern_is_newcomer(&admission, 1000));
+    assert_true(tern_is_newcomer(&admission, 1000 + TERN_NEWCOMER_MS - 1));
+    assert_false(tern_is_newcomer(&admission, 1000 + TERN_NEWCOMER_MS));
+    admission.answered = 9;
+    assert_false(tern_is_newcomer(&admission, 1000));
+    admission.answered = 0; // before the first answer, all clients are new
+    assert_false(tern_is_newcomer(&admission, 1000));
 }
 
 // --- Earlier lists of the same replica
