@@ -352,7 +352,12 @@ static enum tern_result read_helper(struct session *session)
     const struct tern_client_settings *settings = session->settings;
     const char *key = settings->secure_helper_key;
     if (key[0] == '\0') {
-        return TERN_OK;
+        return settings->secure_code[0] == '\0'
+                   ? TERN_OK
+                   : explain(session, TERN_ERR_CONFIG,
+                             "secure.code is set without secure.helper_key, so updates would not "
+                             "be masked: set the "
+                             "key that tern-helper status prints");
     }
     if (!TERN_SECURE) {
         return explain(session, TERN_ERR_CONFIG,
@@ -360,11 +365,12 @@ static enum tern_result read_helper(struct session *session)
                        "(TERN_SECURE)");
     }
     if (tern_base64url_decode(key, strlen(key), session->helper_key, sizeof session->helper_key) !=
-        TERN_OK) {
+            TERN_OK ||
+        session->helper_key[0] != 4) { // an uncompressed point
         return explain(session, TERN_ERR_CONFIG,
                        "secure.helper_key = %s is not a helper's public key: copy the 87 "
                        "characters that tern-helper "
-                       "init prints",
+                       "status prints",
                        key);
     }
     if (settings->secure_code[0] == '\0') {

@@ -243,6 +243,27 @@ static void check_server(const struct tern_client_identity *identity,
     tern_curl_close(curl);
 }
 
+// --- Secure rounds
+
+static void check_secure(struct tern_findings *findings)
+{
+    const uint32_t least = tern_client_settings.secure_min_clients;
+    if (tern_client_settings.secure_helper_key[0] == '\0') {
+        return; // opening the session has checked the settings
+    }
+    if (least < TERN_SECURE_MIN_CLIENTS) {
+        tern_findings_add(findings, TERN_HEALTH_WARNING, "secure", NULL,
+                          "updates are masked, but secure.min_clients = %" PRIu32
+                          " is weak: the aggregator may get sums of so few updates; 50 or more "
+                          "hide each one better",
+                          least);
+    } else {
+        tern_findings_add(
+            findings, TERN_HEALTH_GOOD, "secure", NULL,
+            "updates are masked; the aggregator gets sums of at least %" PRIu32 " updates", least);
+    }
+}
+
 // --- Budget, clock and conditions
 
 static uint32_t this_month(void)
@@ -1192,6 +1213,7 @@ int tern_verb_check(struct tern_cli *cli)
         check_server(identity, &federation, &findings);
     }
     check_trainer(cli, &session, identity, &federation, &findings);
+    check_secure(&findings);
     check_conditions(&findings);
     check_budget(&session, &findings);
     check_clock(&session, &findings);

@@ -273,6 +273,25 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("enroll CODE", error)
 
+    def test_settings_of_secure_rounds_that_do_not_fit_together(self):
+        key = "B" + "A" * 86  # the first byte is that of an uncompressed point
+        for sets, part in (
+                (["secure.helper_key=abc", "secure.code=x"], "secure.helper_key = abc is not a helper's public key"),
+                (["secure.helper_key=" + "A" * 87, "secure.code=x"], "is not a helper's public key"),
+                (["secure.helper_key=" + key], "secure.helper_key is set without secure.code"),
+                (["secure.code=x"], "secure.code is set without secure.helper_key, so updates would not be masked"),
+                (["secure.helper_key=" + key, "secure.code=x", "client.evaluator=yes"], "remove one of them")):
+            code, _, error = run("run", *self.sets, *[word for pair in sets for word in ("--set", pair)])
+            self.assertEqual(code, 2, error)
+            self.assertIn(part, error)
+
+    def test_few_clients_of_a_sum_are_called_weak(self):
+        sets = ["--set", "secure.helper_key=B" + "A" * 86, "--set", "secure.code=x", "--set", "secure.min_clients=10"]
+        _, out, _ = run("check", "--offline", "--json", *self.sets, *sets)
+        found = {line["area"]: line for line in json.loads(out)}
+        self.assertEqual(found["secure"]["health"], "warning")
+        self.assertIn("secure.min_clients = 10 is weak", found["secure"]["finding"])
+
     def test_empty_join_code(self):
         for code, text in (("", ""), ("-", ""), ("-", "\n")):
             status, _, error = run("enroll", *self.sets, code, text=text)
