@@ -267,20 +267,18 @@ static enum tern_result store_state(struct tern_federation *federation,
 {
     struct secure *secure = &federation->secure;
     const size_t size = tern_secure_round_size(&secure->facts);
-    const bool summed = state == TERN_SECURE_SUMMED;
+    const uint32_t scales = state == TERN_SECURE_SUMMED ? secure->next_count : 0;
     struct tern_db_secure_round row = {
         .round = federation->machine.round, .state = state, .asked_ms = secure->asked_ms};
-    uint8_t *facts = malloc(size);
-    uint8_t scales[TERN_MASKED_TENSORS_MAX * sizeof(float)];
+    uint8_t *facts = malloc(size + scales * sizeof(float));
     if (facts == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
     tern_secure_round_encode(&secure->facts, facts);
-    for (uint32_t i = 0; summed && i < secure->next_count; i++) {
-        tern_put_f32(scales + i * sizeof(float), secure->next_scales[i]);
+    for (uint32_t i = 0; i < scales; i++) {
+        tern_put_f32(facts + size + i * sizeof(float), secure->next_scales[i]);
     }
-    row.facts = (struct tern_blob_column){facts, size};
-    row.scales = (struct tern_blob_column){scales, summed ? secure->next_count * sizeof(float) : 0};
+    row.facts = (struct tern_blob_column){facts, size + scales * sizeof(float)};
     memcpy(row.log_head, secure->log_head, sizeof row.log_head);
     secure->state = state;
     const enum tern_result result = tern_db_secure_round_put(federation->db, &row);
@@ -288,16 +286,25 @@ static enum tern_result store_state(struct tern_federation *federation,
     return result;
 }
 
+// Returns the bytes of the next round's scales, which follow the facts of a round with a sum.
+static size_t scales_size(const struct tern_federation *federation,
+                          const struct tern_db_secure_round *row)
+{
+    const size_t size = tern_masked_tensors(&federation->merge.model) * sizeof(float);
+    return row->state == TERN_SECURE_SUMMED && size < row->facts.len ? size : 0;
+}
+
 static enum tern_result load_scales(struct tern_federation *federation)
 {
     struct secure *secure = &federation->secure;
     struct tern_db_secure_round row;
     struct tern_db_rows *rows = tern_db_secure_last_summed(federation->db);
-    if (tern_db_next(rows, &row) && row.scales.len <= sizeof secure->next_scales) {
-        secure->next_count = (uint32_t)(row.scales.len / sizeof(float));
+    if (tern_db_next(rows, &row)) {
+        const size_t size = scales_size(federation, &row);
+        const uint8_t *scales = (const uint8_t *)row.facts.data + row.facts.len - size;
+        secure->next_count = (uint32_t)(size / sizeof(float));
         for (uint32_t i = 0; i < secure->next_count; i++) {
-            secure->next_scales[i] =
-                tern_get_f32((const uint8_t *)row.scales.data + i * sizeof(float));
+            secure->next_scales[i] = tern_get_f32(scales + i * sizeof(float));
         }
         memcpy(secure->log_head, row.log_head, sizeof secure->log_head);
     }
@@ -313,9 +320,9 @@ static enum tern_result load_facts(struct tern_federation *federation)
         secure->is_on = true;
         secure->state = row.state;
         secure->asked_ms = row.asked_ms;
-        tern_db_check_row(rows,
-                          tern_secure_round_decode(row.facts.data, row.facts.len, secure->scales,
-                                                   TERN_MASKED_TENSORS_MAX, &secure->facts));
+        const size_t size = row.facts.len - scales_size(federation, &row);
+        tern_db_check_row(rows, tern_secure_round_decode(row.facts.data, size, secure->scales,
+                                                         TERN_MASKED_TENSORS_MAX, &secure->facts));
     }
     return tern_db_end(rows);
 }

@@ -473,6 +473,10 @@ static enum tern_result assign_steps(struct tern_federation *federation, struct 
     struct tern_steps_plan plan;
     TERN_TRY(fill_steps_facts(federation, member->client, client, now, &facts));
     tern_steps_make_plan(&federation->config.steps, &federation->steps_state, &facts, &plan);
+    if (federation->secure.is_on) { // whatever the settings are by now
+        plan.local_steps = federation->secure.facts.local_steps;
+        plan.has_own_codec = false;
+    }
     struct tern_db_schedule row = {.client = member->client,
                                    .local_steps = plan.local_steps,
                                    .updated_ms = now,

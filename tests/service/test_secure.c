@@ -589,6 +589,32 @@ static void test_scales_follow_from_the_last_sum(void **state)
     assert_int_equal(task.secure.log_head.bytes[0], 0xaa);
 }
 
+// A round's facts are those of its opening, whatever the settings are when a member fetches its task.
+static void test_new_settings_do_not_change_an_open_round(void **state)
+{
+    (void)state;
+    start();
+    const tern_Task first = await(&devices[1], has_task).task;
+    struct tern_service_config *config = &harness.config;
+    config->federation.steps.local_steps--;
+    config->federation.train.batch_size++;
+    config->federation.secure.share = 2;
+    tern_service_configure(harness.service, config);
+    harness_restart(&harness);
+    const uint32_t round = train_all();
+    assert_int_equal(facts_of_round.local_steps, first.local_steps);
+    assert_int_equal(facts_of_round.batch_size, first.batch_size);
+    assert_int_equal(facts_of_round.share, 1);
+    put_all(round);
+    await_state(round, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    put_all(train_all());
+    assert_int_equal(facts_of_round.share, 2);
+    await_state(round + 1, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    expect_replay(2);
+}
+
 // --- Helpers that do not give the sum
 
 static void expect_given_back(enum mood of_helper, const char *reason)
@@ -825,6 +851,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST_OF(test_the_sum_under_masks_makes_the_model_of_the_plain_sum),
         TEST_OF(test_scales_follow_from_the_last_sum),
+        TEST_OF(test_new_settings_do_not_change_an_open_round),
         TEST_OF(test_a_refusing_helper_gives_back),
         TEST_OF(test_noise_in_place_of_masks_gives_back),
         TEST_OF(test_a_wrong_signature_gives_back),

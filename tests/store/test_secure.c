@@ -147,7 +147,7 @@ TEST(retention_drops_sums_of_pruned_rounds)
 static void put_state(struct fixture *f, uint32_t round, enum tern_db_secure_state to)
 {
     struct tern_db_secure_round row = {
-        .round = round, .state = to, .asked_ms = 9, .facts = {"facts", 5}, .scales = {"scales", 6}};
+        .round = round, .state = to, .asked_ms = 9, .facts = {"facts", 5}};
     row.log_head[3] = 7;
     assert_ok(f, tern_db_begin(f->db));
     assert_ok(f, tern_db_secure_round_put(f->db, &row));
@@ -171,7 +171,6 @@ TEST(the_facts_of_a_round_are_kept)
     assert_int_equal(row.round, 2);
     assert_int_equal(row.facts.len, 5);
     assert_memory_equal(row.facts.data, "facts", 5);
-    assert_int_equal(row.scales.len, 6);
     assert_int_equal(row.log_head[3], 7);
     assert_false(tern_db_next(rows, &row));
     assert_ok(f, tern_db_end(rows));
