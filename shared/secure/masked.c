@@ -577,7 +577,9 @@ bool tern_masked_scales_are_near(const struct tern_secure_round *round, const fl
                                  uint32_t before_round)
 {
     uint32_t missed = round->round > before_round ? round->round - before_round - 1 : 0;
-    missed = missed < MISSED_ROUNDS_MAX ? missed : MISSED_ROUNDS_MAX;
+    // The first scales follow from weights that round 1 has changed: biases that were 0 are small numbers then.
+    const bool is_late = before_round == 0 && missed > 0;
+    missed = missed < MISSED_ROUNDS_MAX && !is_late ? missed : MISSED_ROUNDS_MAX;
     const float factor = ACCEPTED_MOVE * (float)(1u << missed);
     for (uint32_t i = 0; i < round->scale_count; i++) {
         float scale = round->scales[i];

@@ -403,6 +403,18 @@ CASE_WITH(scales_may_move_by_4_and_twice_as_much_for_each_missed_round, start, N
     }
 }
 
+CASE_WITH(after_round_1_the_first_scales_are_rough, start, NULL)
+{
+    const float before[4] = {1, 1, 1, 1};
+    scales[0] = scales[1] = scales[2] = 1;
+    scales[3] = 1000; // a bias that was 0 when round 1 began
+    round_facts.round = 2;
+    assert_true(tern_masked_scales_are_near(&round_facts, before, 0));
+    assert_false(tern_masked_scales_are_near(&round_facts, before, 1));
+    round_facts.round = 1;
+    assert_false(tern_masked_scales_are_near(&round_facts, before, 0));
+}
+
 CASE_WITH(the_first_scales_follow_weights_and_learning_rate, start, NULL)
 {
     float weights[VALUES_MAX] = {0};
