@@ -124,7 +124,8 @@ static uint32_t scale_count(const tern_Task *task)
     return (uint32_t)(task->secure.scales.size / sizeof(float));
 }
 
-// Reads the round's public facts from the task. scales: [TERN_MASKED_TENSORS_MAX], which the round borrows.
+// Reads the round's public facts from the task, all but the hash of the weights. scales: [TERN_MASKED_TENSORS_MAX], which the
+// round borrows.
 static struct tern_secure_round read_round(const struct tern_client *client, const tern_Task *task,
                                            float *scales)
 {
@@ -152,7 +153,6 @@ static struct tern_secure_round read_round(const struct tern_client *client, con
         .scales = scales,
     };
     get_federation(client, round.federation);
-    memcpy(round.replica, client->replica, sizeof round.replica);
     memcpy(round.model_hash, client->identity.model_hash, sizeof round.model_hash);
     for (uint32_t i = 0; i < round.scale_count; i++) {
         scales[i] = tern_get_f32(secure->scales.bytes + i * sizeof(float));
@@ -234,7 +234,8 @@ enum tern_result tern_secure_check_task(const struct tern_client *client, const 
         return TERN_ERR_STATE;
     }
     if (!tern_masked_supports(client->work.model)) {
-        *why = TERN_WHY("the model has dense tensors or too many tensors for secure rounds");
+        *why =
+            TERN_WHY("the model has dense or local tensors, or too many tensors for secure rounds");
         return TERN_ERR_MODEL_MISMATCH;
     }
     TERN_TRY(check_equal_work(client, task, why));
@@ -322,7 +323,7 @@ enum tern_result tern_secure_encode(struct tern_client *client, uint32_t generat
     const struct tern_model *model = client->work.model;
     const struct tern_masked_training training = {client->train_result.num_examples,
                                                   client->train_result.loss};
-    const struct tern_secure_round round = read_round(client, &client->task, masked->scales);
+    struct tern_secure_round round = read_round(client, &client->task, masked->scales);
     const struct tern_masked_shape shape = tern_masked_shape_of(model, &round);
     if (client->train_result.local_steps != round.local_steps) {
         return TERN_ERR_TRAINER; // fewer steps than others would single this client's change out
@@ -332,6 +333,8 @@ enum tern_result tern_secure_encode(struct tern_client *client, uint32_t generat
     masked->bits = round.bits;
     masked->scale_count = round.scale_count;
     masked->places_seed = round.places_seed;
+    // The aggregator chooses the id of a snapshot's replica, so the weights themselves are compared.
+    tern_masked_weights_hash(model, client->work.weights, round.replica);
     TERN_TRY(derive_key(client, &round, generation, sequence, masked->key));
     TERN_TRY(tern_masked_quantise(model, &round, &training, client->trained, dst));
     return tern_masked_add_mask(&shape, masked->key, dst);

@@ -179,7 +179,7 @@ struct tern_ledger_answer {
     uint64_t entry; // number of the log entry of this answer
     uint8_t descriptor[TERN_SHA256_SIZE];
     uint8_t list_hash[TERN_SHA256_SIZE];
-    uint8_t replica[TERN_SHA256_SIZE]; // id of the replica from which the clients trained
+    uint8_t replica[TERN_SHA256_SIZE]; // hash of the weights from which the clients trained
     uint32_t min_clients;
     uint32_t values; // number of values of the sum
     uint32_t count;

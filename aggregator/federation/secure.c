@@ -55,6 +55,7 @@ struct helper_link {
     // REQUEST_SUM: a copy of the round's facts; then the results.
     struct tern_secure_round facts;
     float scales[TERN_MASKED_TENSORS_MAX];
+    uint8_t base[TERN_SHA256_SIZE]; // id of the replica that the round trains from
     double norm_max;
     struct tern_mean_update mean;
     float next_scales[TERN_MASKED_TENSORS_MAX];
@@ -163,6 +164,7 @@ static void ask_for_sum(struct helper_link *helper, struct adding *adding)
     }
     struct tern_masked_round round = {.model = helper->model,
                                       .facts = &helper->facts,
+                                      .base = helper->base,
                                       .members = adding->members,
                                       .count = adding->count,
                                       .sum = adding->sum};
@@ -254,7 +256,7 @@ bool tern_secure_can_train(const struct tern_federation_config *config,
     snprintf(
         why, 256,
         "secure rounds need a model with 1 to %d compressed or fused tensors (this one has %u) "
-        "and without dense ones: leave secure.helper empty, or choose another model",
+        "and without dense or local ones: leave secure.helper empty, or choose another model",
         TERN_MASKED_TENSORS_MAX, tern_masked_tensors(model));
     return false;
 }
@@ -423,7 +425,7 @@ static void fill_facts(struct tern_federation *federation)
         .epoch = federation->helper->epoch.epoch,
     };
     memcpy(facts->federation, federation->helper->party.federation, TERN_SHA256_SIZE);
-    memcpy(facts->replica, federation->merge.replica_id, TERN_SHA256_SIZE);
+    tern_masked_weights_hash(&federation->merge.model, federation->merge.replica, facts->replica);
     memcpy(facts->model_hash, federation->about.model_hash, TERN_SHA256_SIZE);
     facts->places_seed = places_seed_of(facts);
 }
@@ -754,6 +756,7 @@ static void prepare_sum(struct tern_federation *federation)
     helper->facts = secure->facts;
     memcpy(helper->scales, secure->scales, sizeof helper->scales);
     helper->facts.scales = helper->scales;
+    memcpy(helper->base, federation->merge.replica_id, sizeof helper->base);
     helper->norm_max = federation->config.limits.norm;
     if (tern_rule_read(&federation->row, &rule) == TERN_OK &&
         tern_strategy_norm_max(&rule) < helper->norm_max) {

@@ -305,7 +305,7 @@ static tern_Update describe_mean(const struct tern_masked_round *round,
     tern_Update message = tern_Update_init_zero;
     const bool weighted = facts->examples_max != 0 && totals->examples > 0;
     message.base.size = TERN_WIRE_REPLICA_BYTES;
-    memcpy(message.base.bytes, facts->replica, TERN_WIRE_REPLICA_BYTES);
+    memcpy(message.base.bytes, round->base, TERN_WIRE_REPLICA_BYTES);
     message.num_examples = !weighted                        ? round->count
                            : totals->examples <= UINT32_MAX ? (uint32_t)totals->examples
                                                             : UINT32_MAX;

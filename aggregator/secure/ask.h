@@ -75,6 +75,7 @@ void tern_helper_ask_ticket(const struct tern_helper_party *helper, uint64_t cli
 struct tern_masked_round {
     const struct tern_model *model;
     const struct tern_secure_round *facts;
+    const uint8_t *base;                      // id of the replica that the clients trained from
     const struct tern_secure_member *members; // [count], by client
     uint32_t count;
     uint8_t *sum; // sum of the masked updates, tern_masked_size() bytes; gets the sum without masks

@@ -31,12 +31,32 @@ uint32_t tern_masked_tensors(const struct tern_model *model)
 bool tern_masked_supports(const struct tern_model *model)
 {
     for (uint32_t i = 0; i < model->tensor_count; i++) {
-        if (model->tensors[i].rule == TERN_RULE_DENSE) {
+        const enum tern_rule rule = model->tensors[i].rule;
+        if (rule == TERN_RULE_DENSE || rule == TERN_RULE_LOCAL) {
             return false;
         }
     }
     const uint32_t tensors = tern_masked_tensors(model);
     return tensors > 0 && tensors <= TERN_MASKED_TENSORS_MAX;
+}
+
+void tern_masked_weights_hash(const struct tern_model *model, const float *weights,
+                              uint8_t hash[TERN_SHA256_SIZE])
+{
+    uint8_t block[256];
+    size_t len = 0;
+    struct tern_sha256 sha;
+    tern_sha256_init(&sha);
+    for (uint32_t i = 0; i < model->count; i++) {
+        tern_put_f32(block + len, weights[i]);
+        len += 4;
+        if (len == sizeof block) {
+            tern_sha256_update(&sha, block, len);
+            len = 0;
+        }
+    }
+    tern_sha256_update(&sha, block, len);
+    tern_sha256_final(&sha, hash);
 }
 
 struct tern_masked_shape tern_masked_shape_of(const struct tern_model *model,

@@ -31,8 +31,13 @@ struct tern_masked_shape {
 uint32_t tern_masked_tensors(const struct tern_model *model);
 
 // Returns true if secure rounds can train the model: it has no dense tensor, because such a tensor has no error buffer for what
-// quantising leaves, and 1 to TERN_MASKED_TENSORS_MAX tensors that are sent.
+// quantising leaves, no local tensor, because clients have different values of it, and 1 to TERN_MASKED_TENSORS_MAX tensors that
+// are sent.
 bool tern_masked_supports(const struct tern_model *model);
+
+// Writes the SHA-256 of weights[0..model->count) as little-endian float32, the round's `replica`.
+void tern_masked_weights_hash(const struct tern_model *model, const float *weights,
+                              uint8_t hash[TERN_SHA256_SIZE]);
 
 // Returns the layout of a round's packed vectors. model: the round's; round: share and bits are used.
 struct tern_masked_shape tern_masked_shape_of(const struct tern_model *model,

@@ -25,7 +25,9 @@ extern "C" {
 struct tern_secure_round {
     uint8_t federation[TERN_SHA256_SIZE]; // tern_federation_id()
     uint32_t round;
-    uint8_t replica[TERN_SHA256_SIZE]; // id of the replica that every member trains from
+    // tern_masked_weights_hash() of the weights that every member's training starts from, not an id that
+    // the aggregator chose
+    uint8_t replica[TERN_SHA256_SIZE];
     uint8_t model_hash[TERN_SHA256_SIZE];
     uint32_t local_steps;
     uint32_t batch_size;

@@ -30,7 +30,9 @@ static struct {
     uint32_t unsettled;              // round whose update waits for its settlement
     uint32_t settled;                // round that was settled; 0: none
     bool settled_counted;
-    tern_Task task; // the last one
+    tern_Task task;              // the last one
+    float weights[WORLD_VALUES]; // from which its honest members train
+    float lie;                   // what value 3 of the client's snapshots has more
     uint8_t packed[WORLD_BLOB];
     size_t packed_len;
     float counted[WORLD_VALUES]; // sum of all updates that count
@@ -108,6 +110,8 @@ static void adapt(struct fake_server *from, tern_CheckinReply *reply)
         party.attack(&reply->task);
     }
     party.task = reply->task;
+    memcpy(party.weights, from->weights, sizeof party.weights);
+    party.weights[3] -= party.lie;
 }
 
 // The round's facts as an honest aggregator and helper have them.
@@ -133,7 +137,7 @@ static struct tern_secure_round facts(const tern_Task *task)
         .scales = scales,
     };
     federation(round.federation);
-    memcpy(round.replica, server->replica_of[task->base_version], sizeof round.replica);
+    tern_masked_weights_hash(&world.model, party.weights, round.replica);
     memcpy(round.model_hash, world.model.hash, sizeof round.model_hash);
     scales[0] = tern_get_f32(task->secure.scales.bytes);
     scales[1] = tern_get_f32(task->secure.scales.bytes + 4);
@@ -747,6 +751,32 @@ TEST(unequal_steps_make_another_mask)
     tern_secure_round_hash(&round, masked.descriptor);
     assert_memory_not_equal(masked.descriptor, party.used[0].descriptor, TERN_SHA256_SIZE);
     assert_int_equal(tern_mask_key(party.secret, &masked, key), TERN_OK);
+}
+
+static uint32_t values_out_of_range(void)
+{
+    const struct tern_secure_round round = facts(&party.task);
+    const struct tern_masked_shape shape = tern_masked_shape_of(&world.model, &round);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < shape.values; i++) {
+        const int32_t value = tern_masked_value(&shape, party.packed, i);
+        count += value < -1 || value > 1;
+    }
+    return count;
+}
+
+TEST(a_snapshot_of_other_weights_under_the_id_of_the_trunk_makes_another_mask)
+{
+    run_until(TERN_EVENT_SETTLED, NULL);
+    server->snapshots = true;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(values_out_of_range(), 0); // an honest snapshot
+    party.lie = 0.25f;
+    party.counts = false;
+    server->weights[3] += party.lie;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_true(world.start[3] == party.weights[3] + party.lie);
+    assert_true(values_out_of_range() > WORLD_VALUES / 2);
 }
 
 TEST(a_client_without_a_helper_refuses_secure_rounds)

@@ -256,6 +256,9 @@ static void choose_scales(void)
     put_floats(made, round.scale_count);
     tern_masked_next_scales(&model, &round, sum, (uint32_t)next_number(), made);
     put_floats(made, round.scale_count);
+    uint8_t replica[TERN_SHA256_SIZE];
+    tern_masked_weights_hash(&model, weights, replica);
+    put_bytes(replica, sizeof replica);
     putchar('\n');
     free(sum);
     free(weights);

@@ -71,8 +71,8 @@ def example():
     helper, ephemeral, secret = bytes([0x22]) * 32, bytes([0x33]) * 32, bytes([0x11]) * 32
     helper_key = crypto.x25519(helper, crypto.BASE_POINT)
     facts = secure.Facts(
-        [f32(0.02), f32(0.01)], federation=federation, round=1, replica=bytes(range(32)), model_hash=model.hash(),
-        local_steps=10, batch_size=16, learning_rate=f32(0.1), momentum=0.0, weight_decay=0.0, prox_mu=0.0, directive=0,
+        [f32(0.02), f32(0.01)], federation=federation, round=1, replica=secure.weights_hash(model.initial_weights(5)),
+        model_hash=model.hash(), local_steps=10, batch_size=16, learning_rate=f32(0.1), momentum=0.0, weight_decay=0.0, prox_mu=0.0, directive=0,
         decay=0.0, level=1, bits=8, cohort=100, min_clients=50, share=1, places_seed=99, places_max=0, examples_max=100,
         epoch=12)
     packed, buffer = secure.encode(model, facts, [0.0] * 8, EXAMPLE_CHANGE, 50, 0.5)
@@ -131,9 +131,10 @@ class Secure(unittest.TestCase):
             count = sum(1 for _ in secure.places(model, facts))
             counters = [0, 0] + [rng.randrange(clients * count + 1) for _ in facts.scales]
             total = secure.pack(counters, [0] * count, facts.bits)
-            first, following = self.driver.ask("scales", spec, facts.encode(), put_f32(weights), total, clients)
+            first, following, replica = self.driver.ask("scales", spec, facts.encode(), put_f32(weights), total, clients)
             self.assertEqual(get_f32(first), secure.first_scales(model, facts, weights), case)
             self.assertEqual(get_f32(following), secure.next_scales(model, facts, total, clients), case)
+            self.assertEqual(replica, secure.weights_hash(weights), case)
 
     def test_tickets(self):
         rng = random.Random(3)

@@ -315,11 +315,27 @@ static int teardown_devices(void **state)
     return teardown(state);
 }
 
-// Computes the facts of the round as a device does, from its task.
+// Loads the global model, or the replica that devices have.
+static void load_weights(float *weights, bool replica)
+{
+    struct tern_db *db = harness_look(&harness);
+    struct tern_db_federation about;
+    struct tern_merge merge;
+    assert_int_equal(tern_db_federation(db, &about), TERN_OK);
+    assert_int_equal(tern_merge_init(&merge, &about, NULL), TERN_OK);
+    assert_int_equal(tern_merge_load(&merge, db), TERN_OK);
+    memcpy(weights, replica ? merge.replica : merge.global, harness.model.count * sizeof(float));
+    tern_merge_free(&merge);
+    tern_db_close(db);
+}
+
+// Computes the facts of the round as a device does, from its task and weights.
 static void take_facts(const tern_Task *task)
 {
     struct tern_secure_round *facts = &facts_of_round;
-    struct tern_db *db = harness_look(&harness);
+    float *weights = malloc(harness.model.count * sizeof *weights);
+    assert_non_null(weights);
+    load_weights(weights, true);
     *facts = (struct tern_secure_round){.round = task->round,
                                         .local_steps = task->local_steps,
                                         .batch_size = task->batch_size,
@@ -341,8 +357,8 @@ static void take_facts(const tern_Task *task)
                                         .scales = scales_of_round};
     memcpy(facts->federation, federation_id, sizeof facts->federation);
     memcpy(facts->model_hash, harness.model.hash, sizeof facts->model_hash);
-    assert_true(whole_id(db, task->base.bytes, facts->replica));
-    tern_db_close(db);
+    tern_masked_weights_hash(&harness.model, weights, facts->replica);
+    free(weights);
     assert_int_equal(task->secure.scales.size, facts->scale_count * sizeof(float));
     for (uint32_t i = 0; i < facts->scale_count; i++) {
         scales_of_round[i] = tern_get_f32(task->secure.scales.bytes + i * sizeof(float));
@@ -493,19 +509,6 @@ static unsigned masked_bodies(uint32_t round)
     return count;
 }
 
-static void load_weights(float *weights)
-{
-    struct tern_db *db = harness_look(&harness);
-    struct tern_db_federation about;
-    struct tern_merge merge;
-    assert_int_equal(tern_db_federation(db, &about), TERN_OK);
-    assert_int_equal(tern_merge_init(&merge, &about, NULL), TERN_OK);
-    assert_int_equal(tern_merge_load(&merge, db), TERN_OK);
-    memcpy(weights, merge.global, harness.model.count * sizeof(float));
-    tern_merge_free(&merge);
-    tern_db_close(db);
-}
-
 static void expect_replay(uint32_t rounds)
 {
     struct tern_db *db = harness_look(&harness);
@@ -554,7 +557,7 @@ static void test_the_sum_under_masks_makes_the_model_of_the_plain_sum(void **sta
         await_state(round, TERN_ROUND_COMMITTED);
         assert_true(settle_all(true));
         add_plain_mean(expected);
-        load_weights(weights);
+        load_weights(weights, false);
         assert_memory_equal(weights, expected, harness.model.count * sizeof(float));
         assert_int_equal(round_row(round).applied, DEVICES);
         assert_float_equal(round_row(round).mean_loss, 0.5F, 1e-6);

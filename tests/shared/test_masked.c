@@ -468,12 +468,34 @@ CASE_WITH(scales_settle_where_three_values_in_ten_are_not_zero, start, NULL)
     }
 }
 
-CASE_WITH(a_model_with_dense_tensors_is_not_supported, start, NULL)
+CASE_WITH(a_model_with_dense_or_local_tensors_is_not_supported, start, NULL)
 {
-    assert_true(tern_masked_supports(&model));
-    add_tensor("statistics", 5, TERN_RULE_DENSE);
+    static const enum tern_rule rules[] = {TERN_RULE_COMPRESS, TERN_RULE_FUSE, TERN_RULE_SKIP,
+                                           TERN_RULE_DENSE, TERN_RULE_LOCAL};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        tern_model_clear(&model);
+        add_tensor("weight", 41, TERN_RULE_COMPRESS);
+        add_tensor("another", 5, rules[i]);
+        assert_int_equal(tern_model_layout(&model), TERN_OK);
+        assert_int_equal(tern_masked_supports(&model), i < 3);
+    }
+}
+
+CASE_WITH(the_hash_of_weights_is_that_of_all_their_bytes, start, NULL)
+{
+    float weights[VALUES_MAX];
+    uint8_t bytes[4 * VALUES_MAX];
+    uint8_t expected[TERN_SHA256_SIZE];
+    uint8_t hash[TERN_SHA256_SIZE];
+    add_tensor("more", 321, TERN_RULE_COMPRESS);
     assert_int_equal(tern_model_layout(&model), TERN_OK);
-    assert_false(tern_masked_supports(&model));
+    draw_work(weights);
+    for (uint32_t i = 0; i < model.count; i++) {
+        tern_put_f32(bytes + 4 * (size_t)i, weights[i]);
+    }
+    tern_sha256(bytes, 4 * (size_t)model.count, expected);
+    tern_masked_weights_hash(&model, weights, hash);
+    assert_memory_equal(hash, expected, sizeof hash);
 }
 
 CASE_WITH(at_most_places_max_values_are_not_zero, start, NULL)

@@ -51,6 +51,10 @@ class Facts:
         return sha256(self.encode())
 
 
+def weights_hash(weights):
+    return sha256(struct.pack("<%df" % len(weights), *weights))
+
+
 def mask_key(secret, descriptor, generation, sequence):
     info = b"tern mask v1" + descriptor + struct.pack("<II", generation, sequence)
     return crypto.expand(crypto.extract(b"", secret), info, 32)
