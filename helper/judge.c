@@ -144,7 +144,7 @@ static struct tern_judgement judge_facts(const struct tern_list_facts *facts)
     }
     if (facts->wrong_fact != NULL) {
         return refuse(TERN_REFUSED_FACTS,
-                      "The facts of round %" PRIu32 " have a value of %s that no round can have.",
+                      "The request for round %" PRIu32 " has a value of %s outside its range.",
                       facts->round, facts->wrong_fact);
     }
     if (facts->min_clients < facts->min_clients_set) {

@@ -205,7 +205,7 @@ static enum tern_result check_version(struct tern_ledger *ledger)
     TERN_TRY(read_number(ledger, &version, 0, "PRAGMA user_version", NO_VALUES));
     if (application != APPLICATION_ID || version != SCHEMA_VERSION) {
         snprintf(ledger->why, sizeof ledger->why,
-                 "it is no ledger of this version of tern-helper; it was not changed");
+                 "this is no ledger of this version of tern-helper; the file was not changed");
         return TERN_ERR_IO;
     }
     return TERN_OK;

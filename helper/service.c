@@ -584,8 +584,8 @@ static enum tern_result store_answer(struct tern_helper *helper,
     if (answer.changed > 0 && answer.changed < answer.min_clients) {
         tern_log(TERN_LOG_WARN, "small-change",
                  "federation=%s round=%" PRIu32 " changed=%" PRIu32 " min_clients=%" PRIu32
-                 " advice=\"many such rounds can reveal single devices; the aggregator should draw "
-                 "its cohorts at random from more devices\"",
+                 " advice=\"hundreds of sums with and without a device reveal its mean update; the "
+                 "aggregator should use larger cohorts or fewer rounds\"",
                  federation->name, answer.round, answer.changed, answer.min_clients);
     }
     return result;

@@ -351,7 +351,7 @@ LEDGER_CASE(a_file_of_another_program_is_refused)
     char why[TERN_LEDGER_WHY_MAX];
     assert_int_equal(run_sql(place, "PRAGMA user_version = 9"), SQLITE_OK);
     assert_int_equal(tern_ledger_open(place->path, &other, why), TERN_ERR_IO);
-    assert_non_null(strstr(why, "it was not changed"));
+    assert_non_null(strstr(why, "the file was not changed"));
 }
 
 // Adds answers until a signal ends the process, and reports each one behind its commit.
