@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""What the sums of many secure rounds reveal about one device: the table of docs/SECURITY.md, "Sums of many rounds".
+
+Usage: sums_over_rounds.py [ROUNDS]. TERN_DATA_DIR holds Fashion-MNIST.
+100 devices with 200 images each train softmax:784-10; their labels are unequal (Dirichlet .3). Updates are quantised as in
+secure rounds (-1, 0, 1, about 30 % not zero, the rest in error buffers). An aggregator that sees only the sum of a list in each
+round estimates the mean update of a device from the difference between rounds with and without it. The table has the cosine
+between this estimate and the true one, both minus the mean of all devices: 0 reveals nothing, 1 everything.
+"""
+import gzip
+import os
+import pathlib
+import sys
+
+import numpy as np
+
+DEVICES, EXAMPLES, CLASSES, STEPS, BATCH, RATE, DENSITY = 100, 200, 10, 10, 32, 0.05, 0.3
+PICK = 7  # every seventh value is compared
+
+
+def read(name, header):
+    path = pathlib.Path(os.environ["TERN_DATA_DIR"]) / name
+    with gzip.open(path.with_name(path.name + ".gz")) if not path.exists() else open(path, "rb") as file:
+        return np.frombuffer(file.read(), np.uint8)[header:]
+
+
+def shares(draw):
+    """Images [devices, examples, 785], the last value 1 for the bias, and one-hot labels [devices, examples, classes]."""
+    images = read("train-images-idx3-ubyte", 16).reshape(-1, 784)
+    labels = read("train-labels-idx1-ubyte", 8)
+    by_class = [np.flatnonzero(labels == c) for c in range(CLASSES)]
+    mixtures = draw.dirichlet([0.3] * CLASSES, DEVICES)
+    rows = np.array([[draw.choice(by_class[c]) for c in draw.choice(CLASSES, EXAMPLES, p=mixture)] for mixture in mixtures])
+    x = np.ones((DEVICES, EXAMPLES, 785), np.float32)
+    x[:, :, :784] = images[rows] / np.float32(255)
+    return x, np.eye(CLASSES, dtype=np.float32)[labels[rows]]
+
+
+def train(weights, x, y, draw):
+    """The changes of the weights by local SGD on each device."""
+    w = np.repeat(weights[None], DEVICES, 0)
+    device = np.arange(DEVICES)[:, None]
+    for _ in range(STEPS):
+        rows = draw.integers(0, EXAMPLES, (DEVICES, BATCH))
+        batch = x[device, rows]
+        logits = batch @ w
+        p = np.exp(logits - logits.max(2, keepdims=True))
+        p /= p.sum(2, keepdims=True)
+        w -= RATE / BATCH * batch.transpose(0, 2, 1) @ (p - y[device, rows])
+    return w - weights
+
+
+def updates(rounds, draw):
+    """[rounds, devices, values]: the quantised updates of all devices in each round."""
+    x, y = shares(draw)
+    weights = np.zeros((785, CLASSES), np.float32)
+    residual = np.zeros((DEVICES, 785, CLASSES), np.float32)
+    found = np.empty((rounds, DEVICES, 785 * CLASSES), np.int8)
+    scale = None
+    for r in range(rounds):
+        residual += train(weights, x, y, draw)
+        scale = np.quantile(np.abs(residual), 1 - DENSITY) * 2 if scale is None else scale
+        q = np.clip(np.rint(residual / scale), -1, 1)
+        residual -= scale * q
+        scale = scale * np.clip((q != 0).mean() / DENSITY, 0.5, 2)
+        weights += np.float32(scale) * q.mean(0)
+        found[r] = q.reshape(DEVICES, -1)
+    return found
+
+
+def lists(policy, rounds, device, draw):
+    """[rounds, devices]: who is in the list of each round."""
+    if policy.startswith("random"):
+        cohort = int(policy.split()[1])
+        members = np.zeros((rounds, DEVICES), bool)
+        for row in members:
+            row[draw.permutation(DEVICES)[:cohort]] = True
+        return members
+    members = np.ones((rounds, DEVICES), bool)
+    members[draw.permutation(rounds)[:rounds // 2], device] = False
+    return members
+
+
+def cosine(policy, found, device, draw):
+    members = lists(policy, len(found), device, draw)
+    sums = np.einsum("rd,rdv->rv", members.astype(np.float32), found[:, :, ::PICK], dtype=np.float32)
+    counts = members.sum(1, keepdims=True)
+    common = (sums / counts).mean(0)  # the mean update of a device, which every released sum shows
+    rest = sums - counts * common
+    rest -= np.apply_along_axis(np.convolve, 0, rest, np.ones(5) / 5, "same")  # the slow change of all devices
+    inside = members[:, device]
+    if inside.all():
+        return np.nan  # a short run may have no list without the device
+    estimate = rest[inside].mean(0) - rest[~inside].mean(0)
+    truth = found[:, device, ::PICK].mean(0) - found[:, :, ::PICK].mean((0, 1))
+    return float(estimate @ truth / (np.linalg.norm(estimate) * np.linalg.norm(truth)))
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    draw = np.random.default_rng(33)
+    found = updates(rounds, draw)
+    steps = [n for n in (10, 30, 100, 300, 1000) if n <= rounds]
+    print("list of each round".ljust(44), *(f"{n:>6}" for n in steps))
+    for policy in ("all, without the device in half of the rounds", "random 50 of 100", "random 80 of 100"):
+        values = [np.nanmean([cosine(policy, found[:n], device, draw) for device in range(0, DEVICES, 10)]) for n in steps]
+        print(policy.ljust(44), *(f"{value:6.2f}" for value in values))
+
+
+if __name__ == "__main__":
+    main()
