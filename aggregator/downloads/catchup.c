@@ -46,6 +46,14 @@ struct known_path {
 // one more for each download after which it loses power.
 #define SEARCHES_MAX 32
 
+// The result that the job makes.
+enum job_work {
+    WORK_NONE,
+    WORK_SEARCH,
+    WORK_TRUNK_SNAPSHOT,  // float32 snapshot of the newest version's replica
+    WORK_GLOBAL_SNAPSHOT, // float32 snapshot of the newest version's global model
+};
+
 struct tern_catchup {
     struct tern_catchup_config config;
     struct tern_db *db;
@@ -56,13 +64,15 @@ struct tern_catchup {
 
     struct tern_replica_book book;
     struct tern_search search;
-    struct tern_job job; // runs the search
+    struct tern_job job;
+    enum job_work work; // until its result is stored
     enum tern_result job_result;
-    bool searching; // the job was started, and its result is not stored yet
-    // the job's connection to the store; NULL: searches run on the caller's thread
+    struct tern_db_download snapshot; // row of the snapshot that the job has made
+    struct tern_blob *snapshot_blob;
+    // the job's connection to the store; NULL: the caller's thread does the work
     struct tern_db *reader;
     struct tern_search_cost cost;         // since this catchup was made
-    uint64_t job_cpu_ns;                  // processor time of the last search
+    uint64_t job_cpu_ns;                  // processor time of the last work
     struct known_path paths[KNOWN_PATHS]; // off the trunk, to version paths_version
     uint32_t next_path;
     uint32_t paths_version;
@@ -183,25 +193,76 @@ static void forget_deltas_of(void *ctx, uint32_t version)
     }
 }
 
-// Makes and stores the newest version's snapshot, unless it is stored.
-static enum tern_result make_snapshot(struct tern_catchup *catchup)
+// --- The job: work that takes long, on its thread
+
+static void do_work(void *ctx)
 {
-    struct tern_trunk *trunk = &catchup->trunk;
-    struct tern_db_download row;
-    struct tern_blob *blob = NULL;
-    if (trunk->snapshot.size != 0) {
-        return TERN_OK;
+    struct tern_catchup *catchup = ctx;
+    const uint64_t began_ns = tern_thread_cpu_ns();
+    catchup->job_result =
+        catchup->work == WORK_SEARCH
+            ? tern_search_run(&catchup->search)
+            : tern_snapshot_blob(catchup->merge,
+                                 catchup->work == WORK_TRUNK_SNAPSHOT ? TERN_SNAPSHOT_REPLICA
+                                                                      : TERN_SNAPSHOT_GLOBAL,
+                                 catchup->config.spool_folder, &catchup->snapshot,
+                                 &catchup->snapshot_blob);
+    catchup->job_cpu_ns = tern_thread_cpu_ns() - began_ns;
+}
+
+// Starts the job and returns true. If the model is small, or no thread can start, does the work at once and returns false.
+static bool start_work(struct tern_catchup *catchup, enum job_work work)
+{
+    catchup->work = work;
+    if (catchup->reader != NULL && tern_job_start(&catchup->job) == TERN_OK) {
+        return true;
     }
-    TERN_TRY(tern_snapshot_blob(catchup->merge, TERN_SNAPSHOT_REPLICA, catchup->config.spool_folder,
-                                &row, &blob));
+    do_work(catchup);
+    return false;
+}
+
+// Adds the processor time of the work that has ended, and returns its result.
+static enum tern_result end_work(struct tern_catchup *catchup)
+{
+    catchup->work = WORK_NONE;
+    catchup->cost.cpu_ns += catchup->job_cpu_ns;
+    return catchup->job_result;
+}
+
+// Stores the snapshot that the job has made.
+static enum tern_result put_snapshot(struct tern_catchup *catchup)
+{
+    struct tern_blob *blob = catchup->snapshot_blob;
+    catchup->snapshot_blob = NULL;
     const enum tern_result result =
-        tern_download_store_put(&catchup->store, &row, blob, &catchup->book.bytes);
+        tern_download_store_put(&catchup->store, &catchup->snapshot, blob, &catchup->book.bytes);
     tern_blob_release(blob);
-    TERN_TRY(result);
-    trunk->snapshot = row;
-    trunk->snapshots = SNAPSHOT_COMMITS;
+    return result;
+}
+
+static enum tern_result store_trunk_snapshot(struct tern_catchup *catchup)
+{
+    TERN_TRY(put_snapshot(catchup));
+    catchup->trunk.snapshot = catchup->snapshot;
+    catchup->trunk.snapshots = SNAPSHOT_COMMITS;
     return TERN_OK;
 }
+
+// Makes the newest version's snapshot, unless it is stored. *pending: the job makes it, or does other work first.
+static enum tern_result make_trunk_snapshot(struct tern_catchup *catchup, bool *pending)
+{
+    if (catchup->trunk.snapshot.size != 0) {
+        return TERN_OK;
+    }
+    *pending = catchup->work != WORK_NONE || start_work(catchup, WORK_TRUNK_SNAPSHOT);
+    if (*pending) {
+        return TERN_OK;
+    }
+    TERN_TRY(end_work(catchup));
+    return store_trunk_snapshot(catchup);
+}
+
+// --- The trunk's paths
 
 // Finds the version whose replica the client has. A new client computes the seed's replica; if the model has no seed, the
 // client needs a snapshot.
@@ -357,7 +418,10 @@ static enum tern_result trunk_path(struct tern_catchup *catchup, const struct te
         trunk_chain(catchup, &start, path);
         break;
     case TERN_PLAN_SNAPSHOT:
-        TERN_TRY(make_snapshot(catchup));
+        TERN_TRY(make_trunk_snapshot(catchup, &path->pending));
+        if (path->pending) {
+            return TERN_OK;
+        }
         tern_path_add(path, catchup->trunk.snapshot.sha256, catchup->trunk.snapshot.size);
         break;
     case TERN_PLAN_NONE:
@@ -369,36 +433,43 @@ static enum tern_result trunk_path(struct tern_catchup *catchup, const struct te
 
 // --- Replicas off the trunk
 
-static enum tern_result store_global_snapshot(struct tern_catchup *catchup,
-                                              struct tern_db_download *row)
-{
-    struct tern_blob *blob = NULL;
-    TERN_TRY(tern_snapshot_blob(catchup->merge, TERN_SNAPSHOT_GLOBAL, catchup->config.spool_folder,
-                                row, &blob));
-    const enum tern_result result =
-        tern_download_store_put(&catchup->store, row, blob, &catchup->book.bytes);
-    tern_blob_release(blob);
-    return result;
-}
-
-// Makes the path to the newest global model: one snapshot in float32.
-static enum tern_result make_global_path(struct tern_catchup *catchup, uint64_t now,
-                                         struct tern_path *path)
+// Sets the path to the newest global model: this snapshot.
+static enum tern_result set_global_path(struct tern_catchup *catchup,
+                                        const struct tern_db_download *snapshot, uint64_t now)
 {
     const struct tern_merge *merge = catchup->merge;
-    struct tern_db_download row;
+    struct tern_path *path = &catchup->exact;
     memset(path, 0, sizeof *path);
-    enum tern_result found = tern_db_snapshot_find(catchup->db, merge->version, "float32", &row);
-    if (found == TERN_ERR_NOT_FOUND) {
-        found = store_global_snapshot(catchup, &row);
-    }
-    TERN_TRY(found);
-    TERN_TRY(tern_replica_add(&catchup->book, &row, NULL, merge->global, 0.0F, false, now));
-    tern_path_add(path, row.sha256, row.size);
-    memcpy(path->base, row.to_replica, TERN_SHA256_SIZE);
-    path->exists = true;
-    path->base_version = merge->version;
+    TERN_TRY(tern_replica_add(&catchup->book, snapshot, NULL, merge->global, 0.0F, false, now));
+    tern_path_add(path, snapshot->sha256, snapshot->size);
+    path_end(path, snapshot->to_replica, merge->version);
     return TERN_OK;
+}
+
+static enum tern_result store_global_snapshot(struct tern_catchup *catchup, uint64_t now)
+{
+    TERN_TRY(put_snapshot(catchup));
+    return set_global_path(catchup, &catchup->snapshot, now);
+}
+
+// Makes the path to the newest global model. exact.pending: the job makes the snapshot, or does other work first.
+static enum tern_result make_global_path(struct tern_catchup *catchup, uint64_t now)
+{
+    struct tern_db_download row;
+    memset(&catchup->exact, 0, sizeof catchup->exact);
+    const enum tern_result found =
+        tern_db_snapshot_find(catchup->db, catchup->merge->version, "float32", &row);
+    if (found != TERN_ERR_NOT_FOUND) {
+        TERN_TRY(found);
+        return set_global_path(catchup, &row, now);
+    }
+    catchup->exact.pending =
+        catchup->work != WORK_NONE || start_work(catchup, WORK_GLOBAL_SNAPSHOT);
+    if (catchup->exact.pending) {
+        return TERN_OK;
+    }
+    TERN_TRY(end_work(catchup));
+    return store_global_snapshot(catchup, now);
 }
 
 static const uint8_t unknown_replica[TERN_SHA256_SIZE] = {1}; // stands for every unknown replica
@@ -605,8 +676,7 @@ static enum tern_result store_path(struct tern_catchup *catchup, uint64_t now,
 }
 
 // Adds the path that the search found to the known paths.
-static enum tern_result add_path(struct tern_catchup *catchup, uint64_t now,
-                                 struct known_path **added)
+static enum tern_result add_path(struct tern_catchup *catchup, uint64_t now)
 {
     const struct tern_search_question *question = &catchup->search.question;
     struct known_path *path = &catchup->paths[catchup->next_path++ % KNOWN_PATHS];
@@ -615,33 +685,17 @@ static enum tern_result add_path(struct tern_catchup *catchup, uint64_t now,
     memcpy(path->held, question->replica, TERN_SHA256_SIZE);
     path->able = question->able;
     path->used = true;
-    *added = path;
     return TERN_OK;
-}
-
-static void run_search(void *ctx)
-{
-    struct tern_catchup *catchup = ctx;
-    const uint64_t began_ns = tern_thread_cpu_ns();
-    catchup->job_result = tern_search_run(&catchup->search);
-    catchup->job_cpu_ns = tern_thread_cpu_ns() - began_ns;
-}
-
-// Adds the time of the search that has ended, and returns its result.
-static enum tern_result end_search(struct tern_catchup *catchup)
-{
-    catchup->cost.cpu_ns += catchup->job_cpu_ns;
-    return catchup->job_result;
 }
 
 bool tern_catchup_is_searching(const struct tern_catchup *catchup)
 {
-    return catchup->searching;
+    return catchup->work != WORK_NONE;
 }
 
 bool tern_catchup_has_found(const struct tern_catchup *catchup)
 {
-    return catchup->searching && (!catchup->job.begun || tern_job_is_done(&catchup->job));
+    return catchup->work != WORK_NONE && (!catchup->job.begun || tern_job_is_done(&catchup->job));
 }
 
 void tern_catchup_wait(struct tern_catchup *catchup)
@@ -656,15 +710,24 @@ void tern_catchup_wait(struct tern_catchup *catchup)
 
 enum tern_result tern_catchup_store_found(struct tern_catchup *catchup, uint64_t now, bool *found)
 {
-    struct known_path *path;
+    const enum job_work work = catchup->work;
     if (!tern_catchup_has_found(catchup)) {
         return TERN_OK;
     }
     *found = true;
     tern_job_join(&catchup->job);
-    catchup->searching = false;
-    TERN_TRY(end_search(catchup));
-    return add_path(catchup, now, &path);
+    TERN_TRY(end_work(catchup));
+    switch (work) {
+    case WORK_SEARCH:
+        return add_path(catchup, now);
+    case WORK_TRUNK_SNAPSHOT:
+        return store_trunk_snapshot(catchup);
+    case WORK_GLOBAL_SNAPSHOT:
+        return store_global_snapshot(catchup, now);
+    case WORK_NONE:
+        break;
+    }
+    return TERN_OK;
 }
 
 const char *tern_catchup_damage(const struct tern_catchup *catchup)
@@ -674,24 +737,19 @@ const char *tern_catchup_damage(const struct tern_catchup *catchup)
                : NULL;
 }
 
-// Starts a search on its thread; *path stays NULL. If the model is small, or no thread can start, it searches at once and
-// sets *path.
 static enum tern_result search_path(struct tern_catchup *catchup, const struct tern_holder *holder,
-                                    const uint8_t *held, bool newest_only, uint64_t now,
-                                    struct known_path **path)
+                                    const uint8_t *held, bool newest_only, uint64_t now)
 {
     catchup->cost.searches++;
     TERN_TRY(ask(catchup, holder, held, newest_only));
-    catchup->searching = catchup->reader != NULL && tern_job_start(&catchup->job) == TERN_OK;
-    if (catchup->searching) {
+    if (start_work(catchup, WORK_SEARCH)) {
         return TERN_OK;
     }
-    run_search(catchup);
-    TERN_TRY(end_search(catchup));
-    return add_path(catchup, now, path);
+    TERN_TRY(end_work(catchup));
+    return add_path(catchup, now);
 }
 
-// One search runs at a time. The path of a client that must wait for the search of another client is pending, too.
+// The job does one work at a time. The path of a client that must wait for other work is pending, too.
 static enum tern_result find_private_path(struct tern_catchup *catchup,
                                           const struct tern_holder *holder,
                                           struct tern_searches *searches, bool newest_only,
@@ -703,7 +761,8 @@ static enum tern_result find_private_path(struct tern_catchup *catchup,
     forget_older_paths(catchup);
     TERN_TRY(find_stored_path(catchup, held, &holder->able, &found));
     if (found == NULL && !tern_catchup_is_searching(catchup) && may_search(catchup, searches)) {
-        TERN_TRY(search_path(catchup, holder, held, newest_only, now, &found));
+        TERN_TRY(search_path(catchup, holder, held, newest_only, now));
+        found = find_path(catchup, held, &holder->able);
     }
     if (found != NULL) {
         *path = found->path;
@@ -721,7 +780,7 @@ static enum tern_result find_global_path(struct tern_catchup *catchup, uint64_t 
         TERN_TRY(is_stored(catchup->db, &catchup->exact, &stored));
     }
     if (!stored) {
-        TERN_TRY(make_global_path(catchup, now, &catchup->exact));
+        TERN_TRY(make_global_path(catchup, now));
     }
     *path = catchup->exact;
     return TERN_OK;
@@ -783,7 +842,7 @@ enum tern_result tern_catchup_new(const struct tern_catchup_config *config, stru
     catchup->config = *config;
     catchup->db = db;
     catchup->merge = merge;
-    catchup->job.work = run_search;
+    catchup->job.work = do_work;
     catchup->job.ctx = catchup;
     catchup->job.ended = wake;
     catchup->job.ended_ctx = wake_ctx;
@@ -801,6 +860,7 @@ void tern_catchup_free(struct tern_catchup *catchup)
         return;
     }
     tern_job_join(&catchup->job);
+    tern_blob_release(catchup->snapshot_blob);
     tern_db_close(catchup->reader);
     tern_download_store_forget(&catchup->store, TERN_ALL_VERSIONS);
     tern_search_free(&catchup->search);

@@ -33,7 +33,7 @@ struct tern_catchup_config {
     uint64_t replica_files;   // bytes of further replicas cached in files
     uint64_t download_cache;  // bytes of blobs cached in memory
     const char *spool_folder; // for unnamed files with large blobs; NULL = in memory
-    // For models of at most so many values, searches run on the caller's thread.
+    // For models of at most so many values, the caller's thread searches and makes snapshots.
     uint32_t inline_values;
 };
 
@@ -48,7 +48,7 @@ struct tern_searches {
 
 struct tern_catchup;
 
-// merge: borrowed; it makes the versions. wake: called by the thread of a search that has ended.
+// merge: borrowed; it makes the versions. wake: called by the thread of a search or snapshot that has ended.
 // TERN_ERR_NO_MEMORY; errors of tern_db_open()
 TERN_MUST_USE enum tern_result tern_catchup_new(const struct tern_catchup_config *config,
                                                 struct tern_db *db, const struct tern_merge *merge,
@@ -92,24 +92,24 @@ TERN_MUST_USE enum tern_result tern_catchup_trainer(struct tern_catchup *catchup
                                                     bool newest_only, uint64_t now,
                                                     struct tern_path *path);
 
-// --- The thread of a search
+// --- The thread of searches and of snapshots in float32
 //
-// While a search runs, nothing may change the merge or use its scratch memory.
+// It does one work at a time. While it runs, nothing may change the merge or use its scratch memory.
 
-// Whether a search runs, or its result is not stored yet.
+// Whether a search or snapshot is being made, or its result is not stored yet.
 bool tern_catchup_is_searching(const struct tern_catchup *catchup);
-// Whether a search has ended and its result is not stored yet.
+// Whether a search or snapshot has ended and its result is not stored yet.
 bool tern_catchup_has_found(const struct tern_catchup *catchup);
-// Stores the result of a search that has ended, in a transaction. Sets *found if there was one: paths that were pending may
-// exist now.
+// Stores the result of a search or snapshot that has ended, in a transaction. Sets *found if there was one: paths that were
+// pending may exist now.
 TERN_MUST_USE enum tern_result tern_catchup_store_found(struct tern_catchup *catchup, uint64_t now,
                                                         bool *found);
-// Waits until the running search, if any, has ended. NULL is allowed.
+// Waits until the running search or snapshot, if any, has ended. NULL is allowed.
 void tern_catchup_wait(struct tern_catchup *catchup);
 // Returns why the database that searches read is damaged, or NULL.
 const char *tern_catchup_damage(const struct tern_catchup *catchup);
 
-// --- Paths that need no search
+// --- Paths that need no search; path->pending: their snapshot is being made, or waits for other work
 
 // Finds the path of an evaluator: to the next version, or to the newest. again: the path exists also if the client has the
 // newest version, to evaluate it once more.
@@ -139,9 +139,9 @@ TERN_MUST_USE enum tern_result tern_catchup_blob(struct tern_catchup *catchup,
 // Returns the bytes of downloads and replicas in the store.
 uint64_t tern_catchup_bytes(const struct tern_catchup *catchup);
 
-// The searches for clients' downloads that have ended.
+// The searches for clients' downloads and the snapshots that have ended.
 struct tern_search_cost {
-    uint64_t searches; // also searches that still run
+    uint64_t searches; // without snapshots; also searches that still run
     uint64_t cpu_ns;   // processor time
 };
 struct tern_search_cost tern_catchup_cost(const struct tern_catchup *catchup);

@@ -17,7 +17,7 @@
 // A client's downloads, in order, and the replica that they make.
 struct tern_path {
     bool exists; // false: no path
-    // A search for downloads runs; ask again when it has ended. All other fields are zero.
+    // Downloads are being made; ask again when their search or snapshot has ended. All other fields are zero.
     bool pending;
     bool is_private; // off the trunk: made for this client
     uint8_t base[TERN_SHA256_SIZE];

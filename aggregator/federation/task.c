@@ -644,12 +644,33 @@ static enum tern_result train_task(struct tern_federation *federation, uint64_t 
     return TERN_OK;
 }
 
+// --- Check-ins that wait
+
+// Sets the reply's time until the next check-in to `wait` ms, at most come_back_max.
+static void fill_wait(const struct tern_federation *federation, struct tern_checkin_answer *next,
+                      uint64_t wait)
+{
+    const uint64_t longest = federation->machine.policy.come_back_max_ms;
+    const uint64_t ms = wait < longest ? wait : longest;
+    next->reply.come_back_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+    next->idle = !next->reply.has_helper; // the client checks in again with its ticket at once
+}
+
+// Lets the check-in wait for a merge, or for downloads that are being made, which end soon.
+static void fill_short_wait(const struct tern_federation *federation,
+                            struct tern_checkin_answer *next)
+{
+    fill_wait(federation, next, federation->machine.policy.come_back_min_ms);
+    next->soon = true;
+}
+
 // --- Evaluating: one version after another, so that every version has an accuracy
 
-// Sets *task and *has_task if this evaluator has a version left to evaluate.
+// Sets the task if this evaluator has a version left to evaluate. next->soon: the task's download is being made.
 static enum tern_result evaluate_task(struct tern_federation *federation, struct client *client,
-                                      tern_Task *task, bool *has_task)
+                                      struct tern_checkin_answer *next)
 {
+    tern_Task *task = &next->reply.task;
     uint32_t version = federation->merge.version;
     struct tern_path path;
     bool global = false;
@@ -659,7 +680,10 @@ static enum tern_result evaluate_task(struct tern_federation *federation, struct
     // Requests an evaluation that was lost once more, and never a third time: a client without data never sends one.
     bool again = client->evaluated[global] < version && client->requested[global] < version;
     TERN_TRY(tern_catchup_evaluator(federation->catchup, &client->row, again, &path));
-    *has_task = path.exists;
+    next->reply.has_task = path.exists;
+    if (path.pending) {
+        fill_short_wait(federation, next);
+    }
     if (path.exists) {
         task->kind = tern_TaskKind_TASK_EVALUATE;
         task->round = federation->machine.round;
@@ -681,31 +705,25 @@ static bool gets_final_model(const struct tern_federation *federation, const str
 
 static enum tern_result fill_finished(struct tern_federation *federation,
                                       const struct client *client, uint64_t now,
-                                      tern_CheckinReply *reply)
+                                      struct tern_checkin_answer *next)
 {
-    struct tern_path path;
+    tern_CheckinReply *reply = &next->reply;
+    struct tern_path path = {.exists = false};
+    if (gets_final_model(federation, client)) {
+        TERN_TRY(tern_catchup_final(federation->catchup, &client->row, now, &path));
+    }
+    if (path.pending) {
+        fill_short_wait(federation, next);
+        return TERN_OK;
+    }
     reply->finished = true;
     reply->final_model_hash.size = TERN_SHA256_SIZE;
     memcpy(reply->final_model_hash.bytes, federation->merge.model_sha256, TERN_SHA256_SIZE);
-    if (!gets_final_model(federation, client)) {
-        return TERN_OK;
-    }
-    TERN_TRY(tern_catchup_final(federation->catchup, &client->row, now, &path));
     reply->has_final_model = path.exists;
     if (path.exists) {
         set_download(&path, 0, &reply->final_model);
     }
     return TERN_OK;
-}
-
-// Sets the reply's time until the next check-in to `wait` ms, at most come_back_max.
-static void fill_wait(const struct tern_federation *federation, struct tern_checkin_answer *next,
-                      uint64_t wait)
-{
-    const uint64_t longest = federation->machine.policy.come_back_max_ms;
-    const uint64_t ms = wait < longest ? wait : longest;
-    next->reply.come_back_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
-    next->idle = !next->reply.has_helper; // the client checks in again with its ticket at once
 }
 
 enum tern_result tern_federation_answer_checkin(struct tern_federation *federation, uint64_t id,
@@ -715,8 +733,7 @@ enum tern_result tern_federation_answer_checkin(struct tern_federation *federati
     memset(next, 0, sizeof *next);
     TERN_TRY(tern_secure_fill_reply(federation, id, &next->reply));
     if (tern_federation_is_merging(federation)) {
-        fill_wait(federation, next, federation->machine.policy.come_back_min_ms);
-        next->soon = true;
+        fill_short_wait(federation, next);
         return TERN_OK;
     }
     tern_CheckinReply *reply = &next->reply;
@@ -728,14 +745,14 @@ enum tern_result tern_federation_answer_checkin(struct tern_federation *federati
     enum tern_checkin_action action = tern_round_checkin(&federation->machine, id, now, &wait);
     struct client *client = client_of(federation, id);
     if (client->row.evaluator && !tern_statistics_are_awaited(federation)) {
-        TERN_TRY(evaluate_task(federation, client, &reply->task, &reply->has_task));
-        if (reply->has_task) {
+        TERN_TRY(evaluate_task(federation, client, next));
+        if (reply->has_task || next->soon) {
             return TERN_OK;
         }
     }
     switch (action) {
     case TERN_CHECKIN_FINISHED:
-        return fill_finished(federation, client, now, reply);
+        return fill_finished(federation, client, now, next);
     case TERN_CHECKIN_WAIT:
         fill_wait(federation, next, wait);
         reply->too_few_clients = federation->too_few && !federation->machine.open;

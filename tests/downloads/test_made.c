@@ -352,6 +352,47 @@ CASE_WITH(test_clients_of_one_replica_wait_for_one_search, setup, teardown)
     tern_catchup_free(catchup);
 }
 
+static struct tern_path ask_final(struct fixture *f)
+{
+    struct tern_db_client client = {.codecs = 1u << TERN_CODEC_FLOAT32};
+    struct tern_path path;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_catchup_final(catchup, &client, 2, &path));
+    assert_ok(f, tern_db_commit(f->db));
+    return path;
+}
+
+// A kill before the snapshot is stored leaves nothing, and the next snapshot has the same bytes.
+CASE_WITH(test_clients_wait_for_the_snapshot_of_the_final_model, setup, teardown)
+{
+    struct fixture *f = *state;
+    for (uint32_t kills = 0; kills < 2; kills++) {
+        open_catchup(f, 0);
+        for (uint32_t clients = 0; clients < 2; clients++) {
+            const struct tern_path path = ask_final(f);
+            assert_true(path.pending && !path.exists);
+        }
+        assert_true(ask(f).pending); // a search waits for the snapshot
+        tern_catchup_wait(catchup);
+        assert_int_equal(atomic_load(&woken), 1);
+        if (kills == 0) {
+            tern_catchup_free(catchup);
+            fixture_reopen(f);
+        }
+    }
+    assert_true(store_found(f));
+    assert_false(tern_catchup_is_searching(catchup));
+    const struct tern_path path = ask_final(f);
+    assert_true(path.exists && !path.pending);
+    assert_int_equal(path.count, 1);
+    tern_catchup_free(catchup);
+
+    open_catchup(f, UINT32_MAX);
+    const struct tern_path at_once = ask_final(f);
+    assert_memory_equal(&path, &at_once, sizeof path);
+    tern_catchup_free(catchup);
+}
+
 CASE_WITH(test_a_kill_during_a_search_loses_nothing, setup, teardown)
 {
     struct fixture *f = *state;

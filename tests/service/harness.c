@@ -265,6 +265,7 @@ static void open_and_configure(struct harness *harness)
     config->federation.server_learning_rate = 1.0F;
     config->federation.downloads.download_cache = 1 << 20;
     config->federation.downloads.keep_versions = 100;
+    config->federation.downloads.inline_values = TERN_CATCHUP_INLINE_VALUES;
     config->federation.limits =
         (struct tern_federation_limits){.clients = 1000, .num_examples = 1000000, .norm = 1e6};
     config->limits = (struct tern_service_limits){.queue = 256, .long_poll_ms = 30000};

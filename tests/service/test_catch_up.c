@@ -35,6 +35,7 @@ static int setup(void **state)
     harness.config.federation.downloads.plan = TERN_DOWNLOADS_CHEAPEST;
     harness.config.federation.downloads.residual = 1.5;
     harness.config.federation.downloads.replica_cache = 1 << 20;
+    harness.config.federation.downloads.inline_values = 0; // as for a large model
     harness_start(&harness);
     busy = enroll(&harness, false);
     one = enroll(&harness, false);
@@ -741,6 +742,7 @@ TEST(test_nothing_is_searched_where_downloads_lose_nothing)
     static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
     assert_int_equal(tern_codec_parse("float32", &harness.config.federation.downloads.codec, NULL),
                      TERN_OK);
+    harness.config.federation.downloads.inline_values = COUNT;
     harness_restart(&harness);
     run_rounds(2);
     const struct tern_db_version old = newest_version();
@@ -755,4 +757,27 @@ TEST(test_nothing_is_searched_where_downloads_lose_nothing)
     }
     assert_int_equal(searches(), 0);
     assert_int_equal(totals().replicas, totals().trunk);
+}
+
+// The check-in is answered once the thread has made the snapshot.
+TEST(test_check_ins_wait_for_snapshots)
+{
+    static const uint8_t unknown[TERN_SHA256_SIZE] = {9};
+    const uint64_t evaluator = enroll(&harness, true);
+    harness.config.federation.round.rounds = 3;
+    harness.config.federation.final_model = TERN_FINAL_MODEL_ALL;
+    harness_restart(&harness);
+    run_rounds(2);
+    tern_CheckinReply reply = ask_plainly(evaluator, unknown);
+    assert_true(reply.has_task);
+    assert_int_equal(reply.task.kind, tern_TaskKind_TASK_EVALUATE);
+    assert_int_equal(reply.task.downloads_count, 1);
+    assert_memory_equal(reply.task.base.bytes, newest_version().replica, TERN_WIRE_REPLICA_BYTES);
+    do_round(&harness, two, NULL, 0.5F);
+    for (unsigned asks = 0; asks < 2; asks++) {
+        reply = ask_plainly(one, seed_id);
+        assert_true(reply.finished);
+        assert_true(reply.has_final_model);
+    }
+    assert_int_equal(searches(), 1); // of the client that missed two rounds
 }
