@@ -32,7 +32,7 @@ def stored(aggregator):
 def test():
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, {
-            "federation": {"model": "mlp:256-4000-10", "seed": 3},  # of two parts, so that they are six in all
+            "federation": {"model": "mlp:256-4000-10", "seed": 3},  # five parts of 1 MiB in each vector
             "round": {"cohort": 1, "quorum": 1, "min_clients": 1, "deadline": "10m", "rounds": ROUNDS},
             "train": {"local_steps": 1, "batch_size": 4, "learning_rate": 0.05},
             "codec": {"codec": "float32"},  # a checkpoint is due with every round
@@ -44,7 +44,7 @@ def test():
             aggregator.kill()
             aggregator.start()
         client(workspace, aggregator, "once")
-        wait_until("older checkpoints are left", lambda: stored(aggregator) == [(ROUNDS, 6)])
+        wait_until("older checkpoints are left", lambda: stored(aggregator) == [(ROUNDS, 15)])
         aggregator.kill(signal.SIGTERM)
         check(len(aggregator.json("rounds")) == ROUNDS, "a round was lost")
         aggregator.verb("verify")
