@@ -6,7 +6,7 @@
 
 #define COUNTERS 2u        // examples and loss, in front of the tensors' counters
 #define LOSS_UNIT 4096.0   // the loss counter has 1/4096 of a loss
-#define TARGET_DENSITY 0.3 // part of the quantised values that are not zero
+#define TARGET_DENSITY 0.1 // part of the quantised values that are not zero
 #define FIRST_STEP                                                                                 \
     0.25 // first scale of a tensor: this, times learning rate, local steps and mean magnitude
 #define ZERO_MODEL_MAGNITUDE 0.04 // mean magnitude that a model of zeros counts as having

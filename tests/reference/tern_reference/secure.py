@@ -182,5 +182,5 @@ def next_scales(model, facts, packed_sum, clients):
     for _, tensor in places(model, facts):
         sent[tensor] += 1
     not_zero = struct.unpack_from("<%dI" % len(sent), packed_sum, 8)
-    return [limited(s * min(2.0, 0.5 + 0.5 * (n / (count * clients) / 0.3))) if count else s
+    return [limited(s * min(2.0, 0.5 + 0.5 * (n / (count * clients) / 0.1))) if count else s
             for s, n, count in zip(facts.scales, not_zero, sent)]
