@@ -228,6 +228,11 @@ enum tern_result tern_secure_check_task(const struct tern_client *client, const 
         *why = TERN_WHY("the task has no mask, and secure.helper_key allows masked updates only");
         return TERN_ERR_CONFIG;
     }
+    if (TERN_STATISTICS && client->scaling != 0) {
+        *why = TERN_WHY("this client's columns have a scaling of the federation, which "
+                        "secure.helper_key forbids; enrol the client again");
+        return TERN_ERR_CONFIG;
+    }
     if (client->unsettled.len > 0) {
         *why = TERN_WHY(
             "the aggregator has not reported what became of this client's last masked update");

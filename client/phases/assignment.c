@@ -320,11 +320,14 @@ static void report_column_names(struct tern_client *client, const tern_CheckinRe
 // Starts the phase that sends the statistics or fetches the scaling. No task begins before that.
 static enum tern_result begin_statistics(struct tern_client *client, const tern_CheckinReply *reply)
 {
-    if (tern_secure_is_on(client) && !reply->has_scaling) {
+    if (tern_secure_is_on(client)) {
         return tern_client_retry_later(
             client, TERN_ERR_CONFIG,
-            TERN_WHY("the federation asks for statistics of this client's columns, which "
-                     "secure.helper_key forbids"));
+            reply->has_scaling
+                ? TERN_WHY("the federation sends a scaling of columns, which secure.helper_key "
+                           "forbids: another scaling could single this client out")
+                : TERN_WHY("the federation asks for statistics of this client's columns, which "
+                           "secure.helper_key forbids"));
     }
     if (client->work.columns.scale == NULL || client->work.columns.measure == NULL) {
         return tern_client_retry_later(

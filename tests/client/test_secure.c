@@ -691,6 +691,52 @@ TEST(statistics_of_columns_are_refused)
     assert_int_equal(server->told_times, 0);
 }
 
+static enum tern_result scale_columns(void *ctx, uint32_t tag, const uint8_t *columns)
+{
+    (void)ctx;
+    (void)tag;
+    (void)columns;
+    return TERN_OK;
+}
+
+static void offer_scaling(void)
+{
+    const tern_Scaling message = {.clients = 3, .num_examples = 1000};
+    struct fake_download *scaling = &server->scaling;
+    uint8_t columns[TERN_WIRE_COLUMN_BYTES];
+    tern_column_put(columns, 0, (struct tern_column_pair){1, 2});
+    assert_int_equal(tern_wire_encode_scaling(&message, (struct tern_span){columns, sizeof columns},
+                                              scaling->blob, sizeof scaling->blob, &scaling->len),
+                     TERN_OK);
+    tern_sha256(scaling->blob, scaling->len, scaling->sha256);
+    world.columns = (struct tern_column_port){
+        .count = 1,
+        .measure = (enum tern_result(*)(void *, uint8_t *, uint32_t *))1, // never called
+        .scale = scale_columns};
+}
+
+TEST(a_scaling_of_columns_is_refused)
+{
+    offer_scaling();
+    boot();
+    expect_refusal("sends a scaling of columns");
+    assert_int_equal(world_count_events(&world, TERN_EVENT_SCALED), 0);
+    server->scaling.len = 0;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+}
+
+TEST(a_client_with_a_scaling_from_before_its_helper_key_takes_no_secure_task)
+{
+    offer_scaling();
+    world.config.helper_key = NULL;
+    boot();
+    run_until(TERN_EVENT_SCALED, NULL);
+    world.config.helper_key = party.sign_public;
+    boot();
+    expect_refusal("columns have a scaling of the federation");
+    assert_int_equal(world.trainings, 0);
+}
+
 TEST(an_evaluator_reports_no_evaluation)
 {
     world.config.helper_key = NULL;
