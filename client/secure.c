@@ -139,7 +139,6 @@ static struct tern_secure_round read_round(const struct tern_client *client, con
         .weight_decay = task->weight_decay,
         .prox_mu = task->prox_mu,
         .directive = (uint32_t)task->error_directive,
-        .decay = task->error_directive == tern_ErrorDirective_ERROR_DECAY ? task->decay : 0,
         .level = secure->level,
         .bits = secure->bits,
         .cohort = secure->cohort,
@@ -171,10 +170,10 @@ static enum tern_result check_equal_work(const struct tern_client *client, const
         return TERN_ERR_ARGUMENT;
     }
     if (task->gradient != tern_Gradient_GRADIENT_BATCH || task->has_indices ||
-        task->error_directive > tern_ErrorDirective_ERROR_RESET) {
+        task->error_directive != tern_ErrorDirective_ERROR_KEEP) {
         *why = TERN_WHY(
-            "the secure task uses variance reduction, shared indices, or a directive that differs "
-            "between clients");
+            "the secure task uses variance reduction, shared indices, or a directive that changes "
+            "the error buffer");
         return TERN_ERR_ARGUMENT;
     }
     if (steps_max != 0 && steps_max < task->local_steps) {

@@ -12,7 +12,8 @@
 #define ZERO_MODEL_MAGNITUDE 0.04 // mean magnitude that a model of zeros counts as having
 #define MOVE_MAX 2.0              // largest factor between the scales of two rounds
 #define ACCEPTED_MOVE 4.0f        // largest factor that a client accepts between two rounds
-#define MISSED_ROUNDS_MAX 8u      // rounds by which a client's limit grows
+#define MISSED_ROUNDS_MAX 2u      // rounds by which a client's limit grows: to a factor of 16
+#define LATE_MOVE 1024.0f         // largest factor for first scales after round 1
 
 static bool is_sent(const struct tern_tensor *tensor)
 {
@@ -599,8 +600,8 @@ bool tern_masked_scales_are_near(const struct tern_secure_round *round, const fl
     uint32_t missed = round->round > before_round ? round->round - before_round - 1 : 0;
     // The first scales follow from weights that round 1 has changed: biases that were 0 are small numbers then.
     const bool is_late = before_round == 0 && missed > 0;
-    missed = missed < MISSED_ROUNDS_MAX && !is_late ? missed : MISSED_ROUNDS_MAX;
-    const float factor = ACCEPTED_MOVE * (float)(1u << missed);
+    missed = missed < MISSED_ROUNDS_MAX ? missed : MISSED_ROUNDS_MAX;
+    const float factor = is_late ? LATE_MOVE : ACCEPTED_MOVE * (float)(1u << missed);
     for (uint32_t i = 0; i < round->scale_count; i++) {
         float scale = round->scales[i];
         if (!(scale > 0 && is_finite(scale) && scale / factor <= before[i] &&

@@ -124,10 +124,9 @@ void tern_masked_first_scales(const struct tern_model *model, const struct tern_
 void tern_masked_next_scales(const struct tern_model *model, const struct tern_secure_round *round,
                              const uint8_t *sum, uint32_t members, float *next);
 
-// Returns true if a client may accept the round's scales: each is finite, above 0, and within a factor of 4 of `before`. For each
-// further round that the client missed, the factor doubles, because tern_masked_next_scales() at most doubles or halves a scale.
-// before: the scales of round `before_round`, the client's last masked one; before_round 0: tern_masked_first_scales(),
-// of which the scales after round 1 may differ by as much as after 8 missed rounds.
+// Returns true if a client may accept the round's scales: each is finite, above 0, and within a factor of 4 of `before`. A
+// client that missed one round accepts a factor of 8, and 16 if it missed more. before: the scales of round `before_round`, the
+// client's last masked one; before_round 0: tern_masked_first_scales(), of which the scales after round 1 may differ by 1,024.
 bool tern_masked_scales_are_near(const struct tern_secure_round *round, const float *before,
                                  uint32_t before_round);
 

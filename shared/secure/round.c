@@ -26,10 +26,10 @@ const char *tern_secure_round_check(const struct tern_secure_round *round)
     if (round->round == 0) {
         return "round";
     }
-    if (round->directive > 2) {
+    if (round->directive != 0) {
         return "directive";
     }
-    if (!is_in_range(round->decay, 0, 1)) {
+    if (!is_in_range(round->decay, 0, 0)) {
         return "decay";
     }
     if (round->level == 0 || round->level > TERN_SECURE_LEVEL_MAX) {

@@ -35,8 +35,9 @@ struct tern_secure_round {
     float momentum;
     float weight_decay;
     float prox_mu;
-    uint32_t directive;    // enum of wire/tern.proto: ERROR_KEEP, ERROR_DECAY or ERROR_RESET
-    float decay;           // of ERROR_DECAY; 0 for the others
+    // 0, ERROR_KEEP: two rounds of which one resets or decays error buffers would differ by what these had
+    uint32_t directive;
+    float decay;           // 0
     uint32_t level;        // L: quantised values are -L to L
     uint32_t bits;         // b: tern_secure_bits(cohort, level)
     uint32_t cohort;       // most members whose updates are added

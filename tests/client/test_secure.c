@@ -123,8 +123,6 @@ static struct tern_secure_round facts(const tern_Task *task)
         .local_steps = task->local_steps,
         .batch_size = task->batch_size,
         .learning_rate = task->learning_rate,
-        .directive = (uint32_t)task->error_directive,
-        .decay = task->error_directive == tern_ErrorDirective_ERROR_DECAY ? task->decay : 0,
         .level = task->secure.level,
         .bits = task->secure.bits,
         .cohort = task->secure.cohort,
@@ -641,6 +639,16 @@ static void own_limit(tern_Task *task)
     task->error_directive = tern_ErrorDirective_ERROR_LIMIT;
 }
 
+static void decay(tern_Task *task)
+{
+    task->error_directive = tern_ErrorDirective_ERROR_DECAY;
+}
+
+static void reset(tern_Task *task)
+{
+    task->error_directive = tern_ErrorDirective_ERROR_RESET;
+}
+
 static void step_ahead(tern_Task *task)
 {
     task->error_directive = tern_ErrorDirective_ERROR_STEP_AHEAD;
@@ -668,8 +676,10 @@ TEST(a_task_that_would_reveal_or_differ_is_refused_by_name)
         {more_bits, "bits of a masked value"},
         {more_scales, "scales are not one for each tensor"},
         {evaluation, "evaluation on this client's data"},
-        {own_limit, "directive that differs"},
-        {step_ahead, "directive that differs"},
+        {decay, "directive that changes"},
+        {reset, "directive that changes"},
+        {own_limit, "directive that changes"},
+        {step_ahead, "directive that changes"},
         {full_gradient, "variance reduction"},
         {no_mask, "allows masked updates only"},
     };

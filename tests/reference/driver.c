@@ -215,11 +215,7 @@ static void mask_update(void)
         work[i] *= weight;
     }
     const struct tern_error_buffer buffer = {TERN_ERROR_FLOAT32, buffer_values, model.coded};
-    REQUIRE(tern_error_buffer_add_to(&buffer,
-                                     round.directive == 1   ? round.decay
-                                     : round.directive == 2 ? 0
-                                                            : 1,
-                                     work) == TERN_OK);
+    REQUIRE(tern_error_buffer_add_to(&buffer, 1, work) == TERN_OK);
     const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round);
     const size_t size = tern_masked_size(&shape);
     uint8_t *packed = malloc(size);

@@ -40,13 +40,11 @@ def random_facts(rng, model, **fixed):
         "federation": rng.randbytes(32), "round": rng.randrange(1, 2**32), "replica": rng.randbytes(32),
         "model_hash": model.hash(), "local_steps": rng.randrange(1, 100), "batch_size": rng.randrange(1, 64),
         "learning_rate": f32(rng.random()), "momentum": f32(rng.random()), "weight_decay": f32(rng.random() / 100),
-        "prox_mu": f32(rng.random() / 10), "directive": rng.randrange(3), "decay": 0.0, "level": level,
+        "prox_mu": f32(rng.random() / 10), "directive": 0, "decay": 0.0, "level": level,
         "bits": secure.bits_for(cohort, level), "cohort": cohort, "min_clients": rng.randrange(2, cohort + 1),
         "share": rng.choice([1, 2, 10]), "places_seed": rng.randrange(2**64), "places_max": rng.choice([0, 0, 1, 5, 30]),
         "examples_max": rng.choice([0, 0, 100, 1000]), "epoch": rng.randrange(1, 2**32),
     }
-    if fields["directive"] == 1:
-        fields["decay"] = f32(rng.random())
     return secure.Facts(scales, **{**fields, **fixed})
 
 

@@ -384,15 +384,16 @@ CASE_WITH(counters_of_a_whole_cohort_fit_32_bits, start, NULL)
     }
 }
 
-CASE_WITH(scales_may_move_by_4_and_twice_as_much_for_each_missed_round, start, NULL)
+CASE_WITH(scales_may_move_by_4_and_by_16_after_missed_rounds, start, NULL)
 {
     const float before[4] = {1, 1, 1, 1};
     const struct {
         float scale;
         uint32_t before_round;
         bool near;
-    } rows[] = {{4, 9, true},    {4.01f, 9, false},   {0.25f, 9, true},   {0.249f, 9, false},
-                {8, 8, true},    {8.1f, 8, false},    {1e-30f, 1, false}, {0, 9, false},
+    } rows[] = {{4, 9, true},    {4.01f, 9, false},   {0.25f, 9, true},    {0.249f, 9, false},
+                {8, 8, true},    {8.1f, 8, false},    {16, 7, true},       {16.1f, 7, false},
+                {16, 1, true},   {16.1f, 1, false},   {0.0624f, 1, false}, {0, 9, false},
                 {NAN, 9, false}, {INFINITY, 1, false}};
     round_facts.round = 10;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -77,8 +77,10 @@ CASE(a_fact_out_of_range_is_named)
     REFUSES(min_clients, 1, "min_clients");
     REFUSES(min_clients, 101, "min_clients");
     REFUSES(share, 3, "share");
-    REFUSES(directive, 3, "directive");
+    REFUSES(directive, 1, "directive");
+    REFUSES(directive, 2, "directive");
     REFUSES(decay, NAN, "decay");
+    REFUSES(decay, 0.5f, "decay");
     REFUSES(scale_count, 0, "scales");
     REFUSES(scales, ((const float[]){1, 0, 1}), "scales");
     REFUSES(scales, ((const float[]){1, 1, NAN}), "scales");

@@ -134,8 +134,7 @@ def counters(facts, examples, loss):
 def encode(model, facts, buffer, change, examples, loss):
     """The packed vector without a mask, and the next error buffer, which stays float32. buffer, change: all coded values."""
     w = weight(facts, examples)
-    d = {0: 1.0, 1: facts.decay, 2: 0.0}[facts.directive]
-    t = [f32(f32(d * e) + f32(w * x)) for e, x in zip(buffer, change)]
+    t = [f32(e + f32(w * x)) for e, x in zip(buffer, change)]
     values, not_zero = [], [0] * len(facts.scales)
     sent = list(places(model, facts))
     ratios = [f32(t[at] / facts.scales[tensor]) for at, tensor in sent]
