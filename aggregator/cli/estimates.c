@@ -183,7 +183,7 @@ void tern_spending_log(const struct tern_spending *spending)
 
 // Nanoseconds of one 3.1 GHz core for each value of one client's downloads (docs/SCALE.md, "Constants").
 #define SHARED_NS 10.0  // the client decodes the same downloads as others
-#define FLOAT32_NS 50.0 // every value is encrypted and sent
+#define FLOAT32_NS 68.0 // every value is encrypted and sent
 #define SEARCH_NS 25.0  // a search makes the client's own downloads
 #define UNIFORM_NS 50.0 // the same with the codec `uniform`
 

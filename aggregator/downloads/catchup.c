@@ -702,7 +702,7 @@ void tern_catchup_wait(struct tern_catchup *catchup)
 {
     if (catchup != NULL) {
         tern_job_join(&catchup->job);
-        // The sums of the round need memory now, and the next search comes after them.
+        // The sums of the round need memory now, and the next search runs after them.
         free(catchup->search.buffers.blob);
         catchup->search.buffers.blob = NULL;
     }

@@ -16,7 +16,7 @@ static_assert(TERN_ASSIGNMENT_REPORTED == 2, "SQL of store_assignment() has 2 fo
 // --- Sums over history
 //
 // The commit of a round adds its assignments and updates to the sums, by one statement for each table: counting them one by one
-// would write the sums' rows in each transaction. What comes for a round that was counted is counted at once.
+// would write the sums' rows in each transaction. Rows that arrive after their round was counted are added at once.
 
 // Statements with the number of a round that has ended and was not counted yet.
 static const char *const counts_of_round[] = {

@@ -113,7 +113,7 @@ def rounds_shorter_than_their_downloads_are_warned_of():
             (("round.deadline=250ms", "round.rounds=100"), "longer than round.deadline = 250 ms"),
             (("round.min_interval=200ms", "round.rounds=20"), "x 50 ns)"),  # `uniform` in all rounds
             (("round.min_interval=100ms", "downloads.plan=trunk"), "x 10 ns), longer than round.min_interval = 100 ms: lower round.cohort"),
-            (("round.min_interval=500ms", "codec.codec=float32"), "x 50 ns)"),
+            (("round.min_interval=500ms", "codec.codec=float32"), "x 68 ns)"),
             (("round.min_interval=250ms", "round.cohort=8", "round.over_selection=0.25"), "10 clients x"),
             (("round.min_interval=260ms",), None),
             (("round.min_interval=250ms", "round.cohort=9"), None),
