@@ -9,7 +9,7 @@
 //   ID     a number that the database assigns; the struct's first member
 //   BITS   a U64 of which all 64 bits count
 //   SIZE   a size_t
-//   BLOB   a struct tern_blob_column
+//   BLOB   a struct tern_blob_column; at most one in a table
 // of: for TEXT, the size with the NUL; for ENUM, the name after enum tern_db_, whose last value is TERN_LAST_<of>; for
 //   NAMED, the function that returns the word.
 // rule: how the column changes.
