@@ -284,20 +284,6 @@ void tern_helper_ask_sum(const struct tern_helper_party *helper, struct tern_mas
 
 // --- The mean update
 
-// Whether every value can be the sum of `count` values of -level to level. A mask that does not fit its update leaves noise.
-static bool is_possible(const struct tern_masked_round *round)
-{
-    const struct tern_masked_shape shape = tern_masked_shape_of(round->model, round->facts);
-    const int64_t most = (int64_t)round->count * round->facts->level;
-    for (uint32_t i = 0; i < shape.values; i++) {
-        const int32_t value = tern_masked_value(&shape, round->sum, i);
-        if (value > most || value < -most) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static tern_Update describe_mean(const struct tern_masked_round *round,
                                  const struct tern_masked_totals *totals)
 {
@@ -355,7 +341,8 @@ enum tern_result tern_masked_mean_update(const struct tern_masked_round *round, 
     const struct tern_masked_totals totals =
         tern_masked_totals_of(round->facts, round->sum, round->count);
     *update = (struct tern_mean_update){.body = NULL};
-    if (!is_possible(round) || !(totals.weight > 0.0)) {
+    if (!tern_masked_sum_is_possible(model, round->facts, round->sum, round->count) ||
+        !(totals.weight > 0.0)) {
         return TERN_ERR_NON_FINITE;
     }
     float *change = malloc(model->count * sizeof *change);

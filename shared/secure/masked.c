@@ -573,6 +573,39 @@ static double scale_factor(double density)
     return factor > MOVE_MAX ? MOVE_MAX : factor;
 }
 
+bool tern_masked_sum_is_possible(const struct tern_model *model,
+                                 const struct tern_secure_round *round, const uint8_t *sum,
+                                 uint32_t members)
+{
+    const struct tern_masked_shape shape = tern_masked_shape_of(model, round);
+    const int64_t most = (int64_t)members * round->level;
+    struct sent_walk walk;
+    start_walk(&walk, model, round);
+    if (round->examples_max > 0 && tern_get_le32(sum) > (uint64_t)members * round->examples_max) {
+        return false;
+    }
+    bool more = next_sent(&walk);
+    for (uint32_t index = 0; more;) {
+        const uint32_t tensor = walk.order;
+        uint64_t magnitudes = 0;
+        uint64_t values = 0;
+        for (; more && walk.order == tensor; index++) {
+            const int32_t value = tern_masked_value(&shape, sum, index);
+            if (value > most || value < -most) {
+                return false;
+            }
+            magnitudes += (uint64_t)(value < 0 ? -value : value);
+            values++;
+            more = next_sent(&walk);
+        }
+        const uint64_t not_zero = tern_get_le32(sum + 4 * (COUNTERS + (size_t)tensor));
+        if (not_zero * round->level < magnitudes || not_zero > values * members) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void tern_masked_next_scales(const struct tern_model *model, const struct tern_secure_round *round,
                              const uint8_t *sum, uint32_t members, float *next)
 {

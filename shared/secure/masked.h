@@ -104,6 +104,13 @@ struct tern_masked_totals {
 struct tern_masked_totals tern_masked_totals_of(const struct tern_secure_round *round,
                                                 const uint8_t *sum, uint32_t members);
 
+// Returns false if no `members` updates can have this sum: a value is beyond members * L, a tensor's values need more values that are
+// not zero than its counter has, or that counter or the number of examples is too large. A mask that differs from its client's leaves
+// such noise, and a client that lies about its counters moves the next scales.
+bool tern_masked_sum_is_possible(const struct tern_model *model,
+                                 const struct tern_secure_round *round, const uint8_t *sum,
+                                 uint32_t members);
+
 // Returns value `index` of a packed vector, from -2^(b-1) to 2^(b-1) - 1.
 int32_t tern_masked_value(const struct tern_masked_shape *shape, const uint8_t *packed,
                           uint32_t index);

@@ -279,6 +279,43 @@ static void check_cohort(uint32_t clients, uint32_t level)
     free(plain);
 }
 
+// Makes the sum of three updates, which is possible.
+static void sum_three(uint8_t *sum)
+{
+    const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
+    memset(sum, 0, tern_masked_size(&shape));
+    for (uint32_t client = 0; client < 3; client++) {
+        float work[VALUES_MAX];
+        uint8_t packed[1024];
+        draw_work(work);
+        quantise(work, packed);
+        tern_masked_add(&shape, sum, packed);
+    }
+    assert_true(tern_masked_sum_is_possible(&model, &round_facts, sum, 3));
+}
+
+CASE_WITH(a_sum_that_no_updates_have_is_not_possible, start, NULL)
+{
+    set_cohort(20, 1); // 6 bits: values beyond 3 fit
+    round_facts.examples_max = 100;
+    tern_prng_init(&draws, 9, TERN_PRNG_TEST, 0, 0);
+    uint8_t sum[1024];
+    uint8_t changed[1024];
+    sum_three(sum);
+    memcpy(changed, sum, sizeof sum);
+    tern_put_le32(changed, 301); // examples
+    assert_false(tern_masked_sum_is_possible(&model, &round_facts, changed, 3));
+    memcpy(changed, sum, sizeof sum);
+    tern_put_le32(changed + 8, 3 * 41 + 1); // values of the first tensor that are not zero
+    assert_false(tern_masked_sum_is_possible(&model, &round_facts, changed, 3));
+    tern_put_le32(changed + 8, 0);
+    assert_false(tern_masked_sum_is_possible(&model, &round_facts, changed, 3));
+    memcpy(changed, sum, sizeof sum);
+    changed[8 + 4 * 4] = 5; // the first value
+    assert_false(tern_masked_sum_is_possible(&model, &round_facts, changed, 3));
+    assert_false(tern_masked_sum_is_possible(&model, &round_facts, sum, 1));
+}
+
 CASE_WITH(a_sum_under_masks_is_the_plain_sum, start, NULL)
 {
     tern_prng_init(&draws, 1, TERN_PRNG_TEST, 0, 0);
