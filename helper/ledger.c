@@ -42,6 +42,8 @@ static const char schema[] =
     " entry INTEGER NOT NULL, descriptor BLOB NOT NULL, list_hash BLOB NOT NULL,"
     " replica BLOB NOT NULL, min_clients INTEGER NOT NULL, changed INTEGER NOT NULL,"
     " value_count INTEGER NOT NULL, clients BLOB NOT NULL, PRIMARY KEY(federation, round));"
+    "CREATE TABLE released(federation INTEGER NOT NULL, round INTEGER NOT NULL,"
+    " PRIMARY KEY(federation, round)) WITHOUT ROWID;"
     "CREATE INDEX answers_of_replica ON answers(federation, replica, entry);"
     "CREATE INDEX answers_in_order ON answers(federation, entry);"
     "CREATE TABLE log(number INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, fact TEXT NOT NULL,"
@@ -765,9 +767,24 @@ enum tern_result tern_ledger_next_of_replica(struct tern_ledger *ledger, uint32_
 {
     sqlite3_stmt *statement;
     TERN_TRY(query(ledger, &statement,
-                   ANSWER_COLUMNS "AND replica = ? AND entry > ? ORDER BY entry LIMIT 1",
+                   ANSWER_COLUMNS "AND replica = ? AND entry > ? AND NOT EXISTS (SELECT 1 FROM"
+                                  " released WHERE released.federation = answers.federation"
+                                  " AND released.round = answers.round) ORDER BY entry LIMIT 1",
                    VALUES(NUMBER_OF(federation), HASH_OF(replica), NUMBER_OF(after))));
     return read_answer(ledger, statement, answer);
+}
+
+enum tern_result tern_ledger_release(struct tern_ledger *ledger,
+                                     const struct tern_ledger_federation *federation,
+                                     uint32_t round, uint64_t now_ms)
+{
+    struct tern_ledger_answer answer = {.round = 0};
+    TERN_TRY(tern_ledger_answer(ledger, federation->id, round, &answer));
+    tern_ledger_answer_free(&answer);
+    TERN_TRY(add_entry(ledger, now_ms, NULL, "release federation=%s round=%" PRIu32,
+                       federation->name, round));
+    return run(ledger, "INSERT OR IGNORE INTO released VALUES(?, ?)",
+               VALUES(NUMBER_OF(federation->id), NUMBER_OF(round)));
 }
 
 static enum tern_result insert_answer(struct tern_ledger *ledger, uint32_t federation,

@@ -198,7 +198,8 @@ TERN_MUST_USE enum tern_result tern_ledger_answer(struct tern_ledger *ledger, ui
 TERN_MUST_USE enum tern_result tern_ledger_newest_answer(struct tern_ledger *ledger,
                                                          uint32_t federation,
                                                          struct tern_ledger_answer *answer);
-// Reads the oldest answer behind the log's entry `after` whose round had this replica. TERN_ERR_NOT_FOUND
+// Reads the oldest answer behind the log's entry `after` whose round had this replica and was not released.
+// TERN_ERR_NOT_FOUND
 TERN_MUST_USE enum tern_result tern_ledger_next_of_replica(struct tern_ledger *ledger,
                                                            uint32_t federation,
                                                            const uint8_t replica[TERN_SHA256_SIZE],
@@ -208,6 +209,11 @@ TERN_MUST_USE enum tern_result tern_ledger_next_of_replica(struct tern_ledger *l
 TERN_MUST_USE enum tern_result
 tern_ledger_add_answer(struct tern_ledger *ledger, const struct tern_ledger_federation *federation,
                        struct tern_ledger_answer *answer, uint64_t now_ms);
+// Releases an answered round: later lists are no longer compared with its list. The round keeps its answer.
+// TERN_ERR_NOT_FOUND  the round was not answered
+TERN_MUST_USE enum tern_result tern_ledger_release(struct tern_ledger *ledger,
+                                                   const struct tern_ledger_federation *federation,
+                                                   uint32_t round, uint64_t now_ms);
 
 // --- The log
 

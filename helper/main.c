@@ -576,6 +576,40 @@ static int verb_revoke(struct tern_cli *cli)
     return report_revoked(cli, is_code ? "code" : "client", id, clients);
 }
 
+// --- release
+
+static int verb_release(struct tern_cli *cli)
+{
+    uint64_t round = 0;
+    struct tern_ledger *ledger = NULL;
+    struct tern_ledger_federation federation;
+    if (*tern_get_decimal(cli->arguments[1], &round) != '\0' || round == 0 || round > UINT32_MAX) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "'%s' is not the number of a round",
+                             cli->arguments[1]);
+    }
+    TERN_CLI_TRY(begin_with_federation(cli, &ledger, &federation));
+    const enum tern_result result =
+        tern_ledger_release(ledger, &federation, (uint32_t)round, tern_unix_ms());
+    if (result == TERN_ERR_NOT_FOUND) {
+        tern_ledger_rollback(ledger);
+        tern_ledger_close(ledger);
+        return tern_cli_fail(cli, result,
+                             "round %" PRIu64 " of federation %s was not answered; `tern-helper "
+                             "log` lists the answered ones",
+                             round, federation.name);
+    }
+    TERN_CLI_TRY(conclude(cli, ledger, result));
+    if (cli->json) {
+        cJSON *object = cJSON_CreateObject();
+        cJSON_AddStringToObject(object, "federation", federation.name);
+        cJSON_AddNumberToObject(object, "round", (double)round);
+        return tern_json_print(cli, object);
+    }
+    printf("Later lists of federation %s are no longer compared with that of round %" PRIu64 ".\n",
+           federation.name, round);
+    return TERN_EXIT_OK;
+}
+
 // --- status
 
 #define HEAD_TEXT (TERN_BASE64URL_LENGTH(TERN_SHA256_SIZE) + 1)
@@ -851,6 +885,15 @@ static const struct tern_cli_verb verbs[] = {
      "\n"
      "  tern-helper renew pumps\n",
      NULL, 1, 1, verb_renew},
+    {"release", "stop comparing lists with that of an answered round", "FEDERATION ROUND",
+     "For a round that the helper answered and the aggregator abandoned, because the answer was\n"
+     "lost. The next rounds train from the same model, so their lists are refused as near-list\n"
+     "while nearly the same devices take part. An aggregator that has both sums learns what the\n"
+     "devices sent that are in one list only: release a round only if you believe that its sum\n"
+     "was lost. The log keeps a record.\n"
+     "\n"
+     "  tern-helper release pumps 31\n",
+     NULL, 2, 2, verb_release},
     {"status", "show federations, devices and answered rounds", "",
      "One row for each federation: its epoch, admitted clients, their tickets in this epoch, "
      "codes\n"

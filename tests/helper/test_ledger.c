@@ -295,6 +295,28 @@ LEDGER_CASE(answers_are_found_by_round_by_age_and_by_replica)
     assert_int_equal(figures.small_changes, 0); // of 5, 6 and 5 clients
 }
 
+LEDGER_CASE(a_released_round_is_no_longer_found_by_its_replica)
+{
+    struct place *place = *state;
+    struct tern_ledger_answer answer = {0};
+    uint8_t replica[TERN_SHA256_SIZE];
+    fill(replica, sizeof replica, 1);
+    begin(place);
+    assert_int_equal(add_answer(place, 12, 6, 1), TERN_OK);
+    assert_int_equal(add_answer(place, 13, 6, 1), TERN_OK);
+    assert_int_equal(tern_ledger_release(place->ledger, &place->federation, 12, 1005), TERN_OK);
+    assert_int_equal(tern_ledger_release(place->ledger, &place->federation, 14, 1006),
+                     TERN_ERR_NOT_FOUND);
+    commit(place);
+    assert_int_equal(tern_ledger_next_of_replica(place->ledger, 1, replica, 0, &answer), TERN_OK);
+    assert_int_equal(answer.round, 13);
+    tern_ledger_answer_free(&answer);
+    assert_int_equal(tern_ledger_answer(place->ledger, 1, 12, &answer),
+                     TERN_OK); // keeps its answer
+    tern_ledger_answer_free(&answer);
+    assert_int_equal(check_log(place->ledger), 5);
+}
+
 LEDGER_CASE(a_round_has_one_answer)
 {
     struct place *place = *state;

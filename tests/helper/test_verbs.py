@@ -100,6 +100,13 @@ class Verbs(unittest.TestCase):
         ledger.close()
         self.refused(1, "there is no federation 'south'", "renew", "south")
 
+    def test_only_answered_rounds_are_released(self):
+        self.done("init")
+        self.done("federation", "add", "north")
+        self.refused(1, "round 31 of federation north was not answered", "release", "north", "31")
+        self.refused(2, "'0' is not the number of a round", "release", "north", "0")
+        self.refused(1, "there is no federation 'south'", "release", "south", "31")
+
     def test_few_clients_are_called_weak(self):
         self.done("init")
         self.assertFalse(self.json("status")["weak"])
