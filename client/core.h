@@ -225,11 +225,10 @@ size_t tern_secure_update_size(const struct tern_client *client, const tern_Task
 // Multiplies change[0..count) by the weight of this client's examples.
 void tern_secure_weigh(const struct tern_client *client, float *change, uint32_t count);
 
-// Quantises client->trained into dst, tern_secure_update_size() bytes, and masks it for this generation and sequence. Leaves the
-// residual error in client->trained. *masked: the facts about the update, for client->masked once the update is saved.
-TERN_MUST_USE enum tern_result tern_secure_encode(struct tern_client *client, uint32_t generation,
-                                                  uint32_t sequence, uint8_t *dst,
-                                                  struct tern_client_masked *masked);
+// Quantises client->trained into dst, tern_secure_update_size() bytes, and masks it by the key of this nonce. Leaves the residual
+// error in client->trained. *masked: the facts about the update, for client->masked once the update is saved.
+TERN_MUST_USE enum tern_result tern_secure_encode(struct tern_client *client, uint64_t nonce,
+                                                  uint8_t *dst, struct tern_client_masked *masked);
 
 // Removes the mask from packed[0..size), and adds its values to *buffer again.
 TERN_MUST_USE enum tern_result tern_secure_give_back(const struct tern_client *client,

@@ -312,16 +312,15 @@ void tern_secure_weigh(const struct tern_client *client, float *change, uint32_t
 }
 
 static enum tern_result derive_key(const struct tern_client *client,
-                                   const struct tern_secure_round *round, uint32_t generation,
-                                   uint32_t sequence, uint8_t key[TERN_SECRET_SIZE])
+                                   const struct tern_secure_round *round, uint64_t nonce,
+                                   uint8_t key[TERN_SECRET_SIZE])
 {
-    struct tern_masked_key masked = {.generation = generation, .sequence = sequence};
+    struct tern_masked_key masked = {.nonce = nonce};
     tern_secure_round_hash(round, masked.descriptor);
     return tern_mask_key(client->ticket.secret, &masked, key);
 }
 
-enum tern_result tern_secure_encode(struct tern_client *client, uint32_t generation,
-                                    uint32_t sequence, uint8_t *dst,
+enum tern_result tern_secure_encode(struct tern_client *client, uint64_t nonce, uint8_t *dst,
                                     struct tern_client_masked *masked)
 {
     const struct tern_model *model = client->work.model;
@@ -339,7 +338,7 @@ enum tern_result tern_secure_encode(struct tern_client *client, uint32_t generat
     masked->places_seed = round.places_seed;
     // The aggregator chooses the id of a snapshot's replica, so the weights themselves are compared.
     tern_masked_weights_hash(model, client->work.weights, round.replica);
-    TERN_TRY(derive_key(client, &round, generation, sequence, masked->key));
+    TERN_TRY(derive_key(client, &round, nonce, masked->key));
     TERN_TRY(tern_masked_quantise(model, &round, &training, client->trained, dst));
     return tern_masked_add_mask(&shape, masked->key, dst);
 }

@@ -19,8 +19,8 @@ function(tern_generate_wire folder)
     if(NOT secure)
       string(REGEX REPLACE "tern[.](CheckinRequest[.]ticket|HelperKey|SecureRound)[^\n]*\n" "" options "${options}")
       foreach(field CheckinRequest.secure CheckinRequest.ticket CheckinRequest.ticket_epoch CheckinRequest.unsettled
-                    CheckinReply.helper CheckinReply.settled Task.secure Update.masked HelperKey.public_key
-                    HelperKey.signature SecureRound.scales SecureRound.log_head)
+                    CheckinReply.helper CheckinReply.settled Task.secure Update.masked Update.nonce
+                    HelperKey.public_key HelperKey.signature SecureRound.scales SecureRound.log_head)
         string(APPEND options "tern.${field} type:FT_IGNORE\n")
       endforeach()
     endif()

@@ -628,8 +628,7 @@ static enum tern_result add_masks(const struct sum_decision *decision,
     enum tern_result result = TERN_OK;
     memcpy(masked.descriptor, decision->descriptor, TERN_SHA256_SIZE);
     for (uint32_t i = 0; result == TERN_OK && i < decision->facts.count; i++) {
-        masked.generation = decision->members[i].generation;
-        masked.sequence = decision->members[i].sequence;
+        masked.nonce = decision->members[i].nonce;
         result = tern_mask_key(decision->secrets[i], &masked, key);
         result = result == TERN_OK ? tern_masked_add_mask(shape, key, sum) : result;
     }

@@ -98,9 +98,7 @@ static enum tern_result add_masked(void *ctx, const struct tern_db_update *updat
     TERN_TRY(tern_masked_check(&adding->shape, container.data, container.len));
     tern_masked_add(&adding->shape, adding->sum, container.data);
     adding->members[adding->count++] =
-        (struct tern_secure_member){.client = update->client,
-                                    .generation = message.error.generation,
-                                    .sequence = message.error.sequence};
+        (struct tern_secure_member){.client = update->client, .nonce = message.nonce};
     return TERN_OK;
 }
 

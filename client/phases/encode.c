@@ -16,6 +16,7 @@ struct outcome {
     struct tern_client_pending pending;
     struct tern_span container; // in the blob; data NULL: in the record that is in progress
     bool is_masked;
+    uint64_t nonce;                   // of a masked update, never 0
     struct tern_client_masked masked; // of a masked update
     struct tern_client *client;
     enum tern_result stored; // result of the store for the record in progress
@@ -182,11 +183,14 @@ static enum tern_result encode(struct tern_client *client, const struct tern_cod
 static enum tern_result encode_masked(struct tern_client *client, struct outcome *outcome)
 {
     const struct tern_client_workspace *work = &client->work;
+    const struct tern_entropy *entropy = &client->config.ports.entropy;
     const size_t len = tern_secure_update_size(client, &client->task);
     uint8_t *dst = work->blob + work->blob_size - len; // accept_task() has checked the size
     outcome->container = (struct tern_span){dst, len};
-    TERN_TRY(tern_secure_encode(client, outcome->generation, outcome->sequence + 1, dst,
-                                &outcome->masked));
+    // A copied or restored client repeats generation and sequence, so a random number chooses the mask.
+    TERN_TRY(entropy->fill(entropy->ctx, &outcome->nonce, sizeof outcome->nonce));
+    outcome->nonce |= outcome->nonce == 0;
+    TERN_TRY(tern_secure_encode(client, outcome->nonce, dst, &outcome->masked));
     if (!tern_record_is_streamed(client)) {
         return TERN_OK;
     }
@@ -197,10 +201,13 @@ static enum tern_result encode_masked(struct tern_client *client, struct outcome
 }
 
 // Removes from the message what the mask hides.
-static void hide_facts(tern_Update *message)
+static void hide_facts(const struct outcome *outcome, tern_Update *message)
 {
 #if TERN_SECURE
     message->masked = true;
+    message->nonce = outcome->nonce;
+#else
+    (void)outcome;
 #endif
     message->num_examples = 1;
     message->loss = 0;
@@ -235,7 +242,7 @@ static tern_Update make_update_message(const struct tern_client *client,
         message.evaluation = client->held_out;
     }
     if (TERN_SECURE && outcome->is_masked) {
-        hide_facts(&message);
+        hide_facts(outcome, &message);
     }
     return message;
 }

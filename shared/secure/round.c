@@ -229,13 +229,6 @@ static void add64(struct tern_sha256 *sha, uint64_t value)
     tern_sha256_update(sha, bytes, sizeof bytes);
 }
 
-static void add32(struct tern_sha256 *sha, uint32_t value)
-{
-    uint8_t bytes[4];
-    tern_put_le32(bytes, value);
-    tern_sha256_update(sha, bytes, sizeof bytes);
-}
-
 void tern_federation_id(const uint8_t model_hash[TERN_SHA256_SIZE], uint64_t seed,
                         uint8_t id[TERN_SHA256_SIZE])
 {
@@ -253,8 +246,7 @@ enum tern_result tern_mask_key(const uint8_t secret[TERN_SECRET_SIZE],
     uint8_t info[sizeof label - 1 + TERN_SHA256_SIZE + 8];
     uint8_t *dst = put_bytes(info, label, sizeof label - 1);
     dst = put_bytes(dst, masked->descriptor, TERN_SHA256_SIZE);
-    dst = put32(dst, masked->generation);
-    (void)put32(dst, masked->sequence);
+    (void)put64(dst, masked->nonce);
     return tern_hkdf((struct tern_bytes_view){NULL, 0},
                      (struct tern_bytes_view){secret, TERN_SECRET_SIZE},
                      (struct tern_bytes_view){info, sizeof info}, key, TERN_SECRET_SIZE);
@@ -348,8 +340,7 @@ enum tern_result tern_secure_list_add(struct tern_secure_list *list,
     }
     list->last = member->client;
     add64(&list->sha, member->client);
-    add32(&list->sha, member->generation);
-    add32(&list->sha, member->sequence);
+    add64(&list->sha, member->nonce);
     tern_sha256_update(&list->sha, member->ticket, TERN_SHA256_SIZE);
     return TERN_OK;
 }

@@ -83,11 +83,11 @@ void tern_secure_round_hash(const struct tern_secure_round *round,
 void tern_federation_id(const uint8_t model_hash[TERN_SHA256_SIZE], uint64_t seed,
                         uint8_t id[TERN_SHA256_SIZE]);
 
-// Identifies one masked update: a client encodes one update for each pair of generation and sequence.
+// Identifies one masked update.
 struct tern_masked_key {
     uint8_t descriptor[TERN_SHA256_SIZE];
-    uint32_t generation; // of the client's error buffer
-    uint32_t sequence;
+    // random, so that a copied or restored client masks another update with another key
+    uint64_t nonce;
 };
 
 // Derives the key of one masked update from the client's secret of the epoch.
@@ -133,8 +133,7 @@ struct tern_secure_list {
 
 struct tern_secure_member {
     uint64_t client;
-    uint32_t generation;
-    uint32_t sequence;
+    uint64_t nonce;
     uint8_t ticket[TERN_SHA256_SIZE]; // SHA-256 of the client's sealed ticket
 };
 

@@ -153,12 +153,12 @@ static enum tern_result check_helper_reply(const tern_CheckinReply *message)
 static enum tern_result check_masked(const tern_Update *message)
 {
     if (!message->masked) {
-        return TERN_OK;
+        return message->nonce == 0 ? TERN_OK : TERN_ERR_ARGUMENT;
     }
     const bool reveals = message->num_examples != 1 || message->loss != 0.0f ||
                          message->has_evaluation || message->shared_indices ||
                          message->error.norm != 0.0f || message->error.maximum != 0.0f;
-    return reveals || !message->has_error ? TERN_ERR_ARGUMENT : TERN_OK;
+    return reveals || !message->has_error || message->nonce == 0 ? TERN_ERR_ARGUMENT : TERN_OK;
 }
 #else
 #define check_ticket(message) TERN_OK

@@ -5,6 +5,7 @@
 #include "tests/cases.h"
 #include "util/bytes.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct fake_server *const server = &world.server;
@@ -40,8 +41,7 @@ static struct {
     // Every mask that left the client: the round's descriptor, and the hash of the bytes.
     struct {
         uint8_t descriptor[TERN_SHA256_SIZE];
-        uint32_t generation;
-        uint32_t sequence;
+        uint64_t nonce;
         uint8_t body[TERN_SHA256_SIZE];
     } used[KEYS_MAX];
     size_t used_count;
@@ -148,16 +148,14 @@ static void note_key(const struct tern_masked_key *masked)
     tern_sha256(party.packed, party.packed_len, body);
     for (size_t i = 0; i < party.used_count; i++) {
         if (memcmp(party.used[i].descriptor, masked->descriptor, TERN_SHA256_SIZE) == 0 &&
-            party.used[i].generation == masked->generation &&
-            party.used[i].sequence == masked->sequence) {
+            party.used[i].nonce == masked->nonce) {
             assert_memory_equal(party.used[i].body, body, sizeof body); // the same bytes again
             return;
         }
     }
     assert_true(party.used_count < KEYS_MAX);
     memcpy(party.used[party.used_count].descriptor, masked->descriptor, TERN_SHA256_SIZE);
-    party.used[party.used_count].generation = masked->generation;
-    party.used[party.used_count].sequence = masked->sequence;
+    party.used[party.used_count].nonce = masked->nonce;
     memcpy(party.used[party.used_count].body, body, sizeof body);
     party.used_count++;
 }
@@ -167,8 +165,7 @@ static void unmask(const tern_Task *task, float change[WORLD_VALUES])
 {
     const struct tern_secure_round round = facts(task);
     const struct tern_masked_shape shape = tern_masked_shape_of(&world.model, &round);
-    struct tern_masked_key masked = {.generation = server->last_update.error.generation,
-                                     .sequence = server->last_update.error.sequence};
+    struct tern_masked_key masked = {.nonce = server->last_update.nonce};
     uint8_t key[TERN_SECRET_SIZE];
     assert_int_equal(tern_masked_check(&shape, party.packed, party.packed_len), TERN_OK);
     tern_secure_round_hash(&round, masked.descriptor);
@@ -541,6 +538,36 @@ TEST(a_lost_answer_is_followed_by_the_same_bytes)
     assert_int_equal(party.used_count, 2);
 }
 
+// Puts the upload record of an earlier time back, as a restored backup does.
+static void restore_upload(struct fake_record *backup)
+{
+    struct fake_record *record = &world.store.records[TERN_RECORD_UPLOAD];
+    free(record->data);
+    *record = *backup;
+}
+
+TEST(a_restored_client_masks_another_update_with_another_key)
+{
+    run_until(TERN_EVENT_SETTLED, NULL);
+    struct fake_record backup = world.store.records[TERN_RECORD_UPLOAD];
+    backup.data = malloc(backup.len);
+    assert_non_null(backup.data);
+    memcpy(backup.data, world.store.records[TERN_RECORD_UPLOAD].data, backup.len);
+    run_until(TERN_EVENT_ENCODED, NULL);
+    const struct tern_client_masked first = world.client.masked;
+    const uint32_t generation = world.client.generation;
+    restore_upload(&backup);
+    boot();
+    run_until(TERN_EVENT_ENCODED, NULL);
+    assert_int_equal(world.client.generation, generation);
+    assert_int_equal(world.client.sequence, 2);
+    assert_int_equal(world.client.masked.round, first.round);
+    assert_memory_not_equal(world.client.masked.key, first.key, sizeof first.key);
+    const uint64_t nonce = server->last_update.nonce;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_true(server->last_update.nonce != 0 && server->last_update.nonce != nonce);
+}
+
 // --- Attacks of an aggregator
 
 static float moved_scale;
@@ -801,8 +828,7 @@ TEST(unequal_steps_make_another_mask)
 
     // The same update, unmasked by the facts of a round with one more step, is noise.
     const struct tern_secure_round round = facts(&other);
-    struct tern_masked_key masked = {.generation = server->last_update.error.generation,
-                                     .sequence = server->last_update.error.sequence};
+    struct tern_masked_key masked = {.nonce = server->last_update.nonce};
     uint8_t key[TERN_SECRET_SIZE];
     tern_secure_round_hash(&round, masked.descriptor);
     assert_memory_not_equal(masked.descriptor, party.used[0].descriptor, TERN_SHA256_SIZE);

@@ -147,8 +147,7 @@ void party_round(const struct party *party, uint32_t round, uint32_t count, stru
     for (uint32_t i = 0; i < count; i++) {
         const struct device *device = &party->devices[i];
         out->members[i].client = i + 1;
-        out->members[i].generation = 1000 + i;
-        out->members[i].sequence = round;
+        out->members[i].nonce = (uint64_t)round << 32 | (1000 + i);
         tern_sha256(device->ticket, device->ticket_len, out->members[i].ticket);
     }
 }
@@ -257,8 +256,7 @@ void party_check_sum(const struct party *party, const struct test_round *round,
     tern_secure_round_hash(&round->facts, masked.descriptor);
     for (uint32_t i = 0; i < round->count; i++) {
         const struct tern_secure_member *member = &round->members[i];
-        masked.generation = member->generation;
-        masked.sequence = member->sequence;
+        masked.nonce = member->nonce;
         draw_values(&shape, &rng, packed, plain);
         tern_masked_add(&shape, open_total, packed);
         assert_int_equal(tern_mask_key(party->devices[member->client - 1].secret, &masked, key),

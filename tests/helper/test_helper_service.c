@@ -330,9 +330,9 @@ SERVICE_CASE(a_round_gets_its_sum_again_after_a_restart_and_no_other)
     round.values++;
     expect_sum(running, &round, "answered-round");
     round.values--;
-    round.members[2].sequence++;
+    round.members[2].nonce++;
     expect_sum(running, &round, "answered-round");
-    round.members[2].sequence--;
+    round.members[2].nonce--;
     round.facts.places_seed++;
     expect_sum(running, &round, "answered-round");
     party_round(&running->party, 2, 6, &round);

@@ -201,8 +201,7 @@ static void mask_update(void)
     float scales[TERN_MASKED_TENSORS_MAX];
     const struct tern_secure_round round = next_round(scales);
     uint8_t *secret = next_fixed(TERN_SECRET_SIZE);
-    struct tern_masked_key masked = {.generation = (uint32_t)next_number()};
-    masked.sequence = (uint32_t)next_number();
+    struct tern_masked_key masked = {.nonce = next_number()};
     struct tern_masked_training training = {.examples = (uint32_t)next_number()};
     size_t count = 0;
     float *loss = next_floats(&count);

@@ -59,6 +59,7 @@ def give_back(model, facts, packed, values):
     return values
 
 
+EXAMPLE_NONCE = 0x0123456789ABCDEF
 EXAMPLE_CHANGE = [f32(v) for v in (0.02, -0.02, 0.004, 0.2, -0.2, 0, 0.03, -0.001)]
 
 
@@ -78,8 +79,8 @@ def example():
         "federation": federation, "helper-key": helper_key,
         "ticket": secure.seal_ticket(federation, 7, 12, helper_key, ephemeral, secret, b"R7K2-9FQM"),
         "facts": facts.encode(), "descriptor": facts.descriptor(),
-        "key": secure.mask_key(secret, facts.descriptor(), 0x01020304, 1), "packed": packed,
-        "container": secure.masked_update(model, facts, secret, 0x01020304, 1, packed), "error-buffer": put_f32(buffer),
+        "key": secure.mask_key(secret, facts.descriptor(), EXAMPLE_NONCE), "packed": packed,
+        "container": secure.masked_update(model, facts, secret, EXAMPLE_NONCE, packed), "error-buffer": put_f32(buffer),
     }
 
 
@@ -106,15 +107,15 @@ class Secure(unittest.TestCase):
         for case in range(60):
             model = Model(rng.choice(SPECS))
             facts = random_facts(rng, model)
-            secret, generation, sequence = rng.randbytes(32), rng.randrange(2**32), rng.randrange(2**32)
+            secret, nonce = rng.randbytes(32), rng.randrange(2**64)
             examples, loss = rng.choice([1, 77, 5000000]), f32(rng.choice([0.3, -1, 2.5, 1e9]))
             buffer, change = (random_values(rng, model.count, 0.1) for _ in range(2))
             packed, after = secure.encode(model, facts, buffer, change, examples, loss)
             spec = [s for s in SPECS if Model(s).hash() == model.hash()][0]
-            answer = self.driver.ask("masked", spec, facts.encode(), secret, generation, sequence, examples,
+            answer = self.driver.ask("masked", spec, facts.encode(), secret, nonce, examples,
                                      put_f32([loss]), put_f32(buffer), put_f32(change))
             self.assertEqual(answer[0], facts.descriptor(), case)
-            self.assertEqual(answer[1], secure.masked_update(model, facts, secret, generation, sequence, packed), case)
+            self.assertEqual(answer[1], secure.masked_update(model, facts, secret, nonce, packed), case)
             self.assertEqual(answer[2], put_f32(after), case)
             self.assertEqual(answer[3], put_f32(give_back(model, facts, packed, after)), case)
 
@@ -160,7 +161,7 @@ class Secure(unittest.TestCase):
             found[name] = found.get(name, "") + line[13:].strip()
         self.assertEqual(found, {name: data.hex() for name, data in example().items()})
         facts = bytes.fromhex(found["facts"])
-        answer = self.driver.ask("masked", "softmax:3-2", facts, bytes([0x11]) * 32, 0x01020304, 1, 50, put_f32([0.5]),
+        answer = self.driver.ask("masked", "softmax:3-2", facts, bytes([0x11]) * 32, EXAMPLE_NONCE, 50, put_f32([0.5]),
                                  put_f32([0.0] * 8), put_f32(EXAMPLE_CHANGE))
         self.assertEqual([data.hex() for data in answer[:3]],
                          [found["descriptor"], found["container"], found["error-buffer"]])

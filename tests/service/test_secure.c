@@ -110,8 +110,7 @@ static void add_masks(const struct tern_sum_request *message, const struct tern_
         struct tern_secure_member member;
         tern_member_get(message->members.data + at, &member);
         assert_int_equal(tern_secure_list_add(&list, &member), TERN_OK);
-        masked.generation = member.generation;
-        masked.sequence = member.sequence;
+        masked.nonce = member.nonce;
         assert_int_equal(tern_mask_key(secrets[member.client], &masked, key), TERN_OK);
         assert_int_equal(tern_masked_add_mask(shape, key, sum), TERN_OK);
     }
@@ -367,6 +366,11 @@ static void take_facts(const tern_Task *task)
     assert_int_equal(facts->bits, tern_secure_bits(facts->cohort, facts->level));
 }
 
+static uint64_t nonce_of(const struct device *device)
+{
+    return UINT64_C(0xfedcba9800000000) | device->id << 16 | device->sequence;
+}
+
 static void encode_masked(struct device *device, const tern_Task *task)
 {
     tern_Update update = tern_Update_init_zero;
@@ -379,6 +383,7 @@ static void encode_masked(struct device *device, const tern_Task *task)
     update.has_error = true;
     update.error.generation = 1;
     update.error.sequence = device->sequence;
+    update.nonce = nonce_of(device);
     device->body = malloc(packed_size + TERN_WIRE_OVERHEAD);
     assert_non_null(device->body);
     assert_int_equal(
@@ -392,9 +397,11 @@ static void train(struct device *device, const tern_Task *task)
 {
     const struct tern_masked_shape shape = tern_masked_shape_of(&harness.model, &facts_of_round);
     const struct tern_masked_training training = {.examples = 10, .loss = 0.5F};
-    struct tern_masked_key masked = {.generation = 1, .sequence = ++device->sequence};
+    struct tern_masked_key masked = {0};
     struct tern_prng rng;
     uint8_t key[TERN_SECRET_SIZE];
+    device->sequence++;
+    masked.nonce = nonce_of(device);
     forget_update(device);
     packed_size = tern_masked_size(&shape);
     device->packed = malloc(packed_size);

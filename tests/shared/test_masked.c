@@ -197,7 +197,7 @@ static void make_updates(struct sum_fixture *f, uint32_t clients, uint8_t *plain
     for (uint32_t c = 0; c < clients; c++) {
         float work[VALUES_MAX];
         uint8_t secret[TERN_SECRET_SIZE] = {(uint8_t)c, (uint8_t)(c >> 8)};
-        const struct tern_masked_key masked = {.generation = 1, .sequence = c};
+        const struct tern_masked_key masked = {.nonce = c};
         draw_work(work);
         work[0] = 99;
         work[1] = -99;

@@ -162,10 +162,8 @@ CASE(each_update_has_a_key_of_its_own)
 {
     const uint8_t secret[TERN_SECRET_SIZE] = {9};
     const uint8_t other_secret[TERN_SECRET_SIZE] = {8};
-    struct tern_masked_key masked[4] = {{.generation = 1, .sequence = 2},
-                                        {.generation = 1, .sequence = 3},
-                                        {.generation = 2, .sequence = 2},
-                                        {.generation = 1, .sequence = 2}};
+    struct tern_masked_key masked[4] = {
+        {.nonce = 2}, {.nonce = 3}, {.nonce = UINT64_C(1) << 32 | 2}, {.nonce = 2}};
     masked[3].descriptor[0] = 1;
     uint8_t keys[5][TERN_SECRET_SIZE];
     for (size_t i = 0; i < 4; i++) {
@@ -237,7 +235,7 @@ CASE(a_list_has_each_client_once_and_in_order)
     hash_list(members, 3, all);
     hash_list(members, 2, fewer);
     assert_memory_not_equal(all, fewer, sizeof all);
-    members[1].sequence = 1;
+    members[1].nonce = 1;
     hash_list(members, 3, fewer);
     assert_memory_not_equal(all, fewer, sizeof all);
 

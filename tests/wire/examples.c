@@ -177,7 +177,7 @@ void example_ticket_reply(tern_TicketReply *message)
 void example_sum_request(struct tern_sum_request *message)
 {
     static uint8_t member[TERN_HELPER_MEMBER_BYTES];
-    struct tern_secure_member listed = {.client = 7, .generation = 0x01020304, .sequence = 12};
+    struct tern_secure_member listed = {.client = 7, .nonce = UINT64_C(0x0123456789abcdef)};
     example_hash(0x20, listed.ticket);
     tern_member_put(&listed, member);
     *message = (struct tern_sum_request){

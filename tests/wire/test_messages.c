@@ -488,10 +488,12 @@ CASE(a_masked_update_reveals_nothing_beside_the_mask)
 {
 #define MASKED(change, result)                                                                     \
     EXPECT_CARRIER(update, tern_Update,                                                            \
-                   (message.masked = true, message.num_examples = 1, message.loss = 0.0f,          \
-                    message.error.norm = message.error.maximum = 0.0f, change),                    \
+                   (message.masked = true, message.nonce = 9, message.num_examples = 1,            \
+                    message.loss = message.error.norm = message.error.maximum = 0.0f, change),     \
                    result)
     MASKED((void)message, TERN_OK);
+    MASKED(message.nonce = 0, TERN_ERR_ARGUMENT);
+    MASKED(message.masked = false, TERN_ERR_ARGUMENT);
     MASKED(message.num_examples = 2, TERN_ERR_ARGUMENT);
     MASKED(message.loss = 0.5f, TERN_ERR_ARGUMENT);
     MASKED(message.error.norm = 0.5f, TERN_ERR_ARGUMENT);

@@ -161,15 +161,13 @@ enum tern_result tern_wire_decode_sum_reply(const uint8_t *src, size_t src_len,
 void tern_member_put(const struct tern_secure_member *member, uint8_t dst[TERN_HELPER_MEMBER_BYTES])
 {
     tern_put_le64(dst, member->client);
-    tern_put_le32(dst + 8, member->generation);
-    tern_put_le32(dst + 12, member->sequence);
+    tern_put_le64(dst + 8, member->nonce);
     memcpy(dst + 16, member->ticket, TERN_SHA256_SIZE);
 }
 
 void tern_member_get(const uint8_t src[TERN_HELPER_MEMBER_BYTES], struct tern_secure_member *member)
 {
     member->client = tern_get_le64(src);
-    member->generation = tern_get_le32(src + 8);
-    member->sequence = tern_get_le32(src + 12);
+    member->nonce = tern_get_le64(src + 8);
     memcpy(member->ticket, src + 16, TERN_SHA256_SIZE);
 }

@@ -51,8 +51,8 @@ TERN_MUST_USE enum tern_result tern_wire_decode_sum_reply(const uint8_t *src, si
                                                           tern_SumReply *message,
                                                           struct tern_span *sum);
 
-// Write and read one client of SumRequest.members: client as 8 bytes, generation and sequence as 4 bytes each, little-endian,
-// and the SHA-256 of the ticket.
+// Write and read one client of SumRequest.members: client and nonce as 8 bytes each, little-endian, and the
+// SHA-256 of the ticket.
 void tern_member_put(const struct tern_secure_member *member,
                      uint8_t dst[TERN_HELPER_MEMBER_BYTES]);
 void tern_member_get(const uint8_t src[TERN_HELPER_MEMBER_BYTES],

@@ -55,8 +55,8 @@ def weights_hash(weights):
     return sha256(struct.pack("<%df" % len(weights), *weights))
 
 
-def mask_key(secret, descriptor, generation, sequence):
-    info = b"tern mask v1" + descriptor + struct.pack("<II", generation, sequence)
+def mask_key(secret, descriptor, nonce):
+    info = b"tern mask v1" + descriptor + struct.pack("<Q", nonce)
     return crypto.expand(crypto.extract(b"", secret), info, 32)
 
 
@@ -151,8 +151,8 @@ def encode(model, facts, buffer, change, examples, loss):
     return pack(counters(facts, examples, loss) + not_zero, values, facts.bits), t
 
 
-def masked_update(model, facts, secret, generation, sequence, encoded):
-    key = mask_key(secret, facts.descriptor(), generation, sequence)
+def masked_update(model, facts, secret, nonce, encoded):
+    key = mask_key(secret, facts.descriptor(), nonce)
     count = sum(1 for _ in places(model, facts))
     return masked(encoded, 2 + len(facts.scales), count, facts.bits, key)
 
