@@ -97,8 +97,9 @@ static uint64_t worked_us(const struct tern_service *service)
 static void measure_iteration(struct tern_service *service)
 {
     const uint64_t now_us = monotonic_us();
-    service->counters.longest_us =
-        tern_longest_add(&service->longest, now_us, now_us - service->iteration_us);
+    const uint64_t us = now_us - service->iteration_us;
+    service->counters.worked_us = service->worked_us + us;
+    service->counters.longest_us = tern_longest_add(&service->longest, now_us, us);
 }
 
 // --- Work of other threads
@@ -528,7 +529,6 @@ static void fail_batch(struct tern_service *service, enum tern_result why,
 static void publish(struct tern_service *service)
 {
     const bool is_stored = !service->broken && !tern_service_is_halted(service);
-    service->counters.worked_us = worked_us(service);
     measure_iteration(service);
     tern_service_snapshot_update(service, is_stored);
     if (is_stored) {
@@ -706,8 +706,8 @@ static bool begin_iteration(struct tern_service *service, struct request **taken
 static void end_iteration(struct tern_service *service)
 {
     tern_access_log_report_dropped(&service->access, tern_service_monotonic(service));
-    service->worked_us = worked_us(service);
     measure_iteration(service);
+    service->worked_us = service->counters.worked_us;
     atomic_store(&service->iteration_service_ms, 0);
     atomic_store(&service->iteration_ms, 0);
 }
@@ -806,6 +806,7 @@ static enum tern_result prepare(struct tern_service *service, char why[256])
     TERN_TRY(load_state(service));
     atomic_store(&service->current_ms, tern_service_monotonic(service));
     publish(service);
+    service->worked_us = service->counters.worked_us; // loading counts, too
     return TERN_OK;
 }
 

@@ -32,7 +32,7 @@ def main():
         run("cmake", "-G", setting(build, "CMAKE_GENERATOR"), "-S", HERE / "components", "-B", folder,
             f"-DSYSTEM={system}", f"-DTERN_NANOPB={nanopb}", f"-DCMAKE_C_COMPILER={compiler}",
             f"-DCMAKE_C_COMPILER_LAUNCHER={setting(build, 'CMAKE_C_COMPILER_LAUNCHER')}",
-            "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror")
+            "-DCMAKE_C_FLAGS=-Og -Wall -Wextra -Werror")  # -Og is ESP-IDF's default
         if system == "zephyr":
             return  # the sources are the same, and tests/firmware/test_zephyr.c compiles its port
         run("cmake", "--build", folder)

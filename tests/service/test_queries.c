@@ -93,6 +93,8 @@ static const char *const bounded[] = {
     "SEARCH weights USING INDEX sqlite_autoindex_weights_1 (kind=? AND name=? AND part>?)",
     // Late metrics of versions whose metrics were dropped.
     "SEARCH metrics USING PRIMARY KEY (version<?)",
+    // Sums of rounds that were pruned since the last flush.
+    "SEARCH secure_sums USING INTEGER PRIMARY KEY (rowid<?)",
     // The open round's.
     "SEARCH updates USING INTEGER PRIMARY KEY (rowid>?)",
     "SEARCH assignments USING PRIMARY KEY (round>?)",
