@@ -2,15 +2,13 @@
 kind: every update and every version of the model has the same bytes."""
 
 import json
-import sqlite3
 import sys
 
 from programs import machines
-import protobuf
 from harness import Aggregator, Workspace, check, main, run
+from history import history
 
 ROUNDS = 3
-TRAIN_MS, ERROR, GENERATION = 5, 6, 1  # fields of Update, and of the ErrorFacts in it
 CODECS = ("default", "float32", "qsgd", "dgc:p=0.05")  # of updates
 DATA = "digits:train=600,test=100,size=16,seed=4"
 
@@ -30,27 +28,6 @@ def options(aggregator, index, count):
             "client.state_dir": aggregator.workspace.path / f"client{index}", "client.wait": "2s",
             "data.source": DATA, "data.shard": f"{index}/{count}"}
     return [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
-
-
-def comparable(body):
-    """An Update without what differs by design: how long training took, and the random number that
-    names an error buffer."""
-    fields = protobuf.parse(body)
-    fields.pop(TRAIN_MS, None)  # 0 stands in no message
-    fields[ERROR] = {key: value for key, value in protobuf.parse(fields[ERROR][0]).items()
-                     if key != GENERATION}
-    return fields
-
-
-def history(aggregator):
-    """What was uploaded, by round and client, and the hashes of every version."""
-    with sqlite3.connect(aggregator.state / "tern.db") as reader:
-        updates = [(number, client, comparable(body)) for number, client, body in reader.execute(
-            "SELECT round, client, body FROM updates JOIN update_bodies USING (id) "
-            "ORDER BY round, client")]
-        versions = reader.execute("SELECT version, replica, model_sha256 FROM versions "
-                                  "ORDER BY version").fetchall()
-    return updates, versions
 
 
 def check_meter(machine, its_options):
