@@ -72,7 +72,7 @@ verb_build() {
 
 # Every C file of the project, NUL-separated.
 c_files() {
-    find "$TERN_ROOT"/{shared,client,aggregator,helper,ring,firmware_port,lab,tests} -name '*.[ch]' -print0 | sort -z
+    find "$TERN_ROOT"/{shared,client,aggregator,helper,ring,firmware_port,bindings,lab,tests} -name '*.[ch]' -print0 | sort -z
 }
 
 help_format() {
@@ -114,7 +114,7 @@ verb_lint() {
     build_variant release all
     TERN_LONG_TESTS=yes ctest --test-dir "$TERN_BUILD" -L lint --output-on-failure || fail "the lint tests failed"
     say "clang-tidy"
-    find "$TERN_ROOT"/{shared,client,aggregator,helper,ring,lab} -name '*.c' -print0 | sort -z |
+    find "$TERN_ROOT"/{shared,client,aggregator,helper,ring,bindings,lab} -name '*.c' -print0 | sort -z |
         xargs -0 -P "$(cores)" -n 4 clang-tidy --quiet -p "$TERN_BUILD" ||
         fail "clang-tidy reported the problems above"
 }

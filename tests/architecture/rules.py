@@ -22,6 +22,7 @@ KEPT = {
     "mbedtls/*": ["aggregator/http/", "client/posix/", "firmware_port/net/",
                   "lab/bench/", "ring/mesh/ring_tls.c", "shared/hosted/mbedtls_versions.h"],
     "psa/*": ["shared/hosted/mbedtls_versions.h", "shared/secure/secret.c"],
+    "jni.h": ["bindings/java/jni/"],
     "lwip/*": ["firmware_port/net/"],
     "sqlite3.h": ["aggregator/store/sqlite.c", "helper/ledger.c"],
     "libpq-fe.h": ["aggregator/store/postgres.c"],
@@ -112,6 +113,9 @@ RULES = {
                    HOSTED + ["signal.h"]),
     "ring/cli/": (["shared/", "ring/", "client/data/", "client/trainer/", "client/ports.h",
                    "client/cli/client_data.h", "client/cli/data_settings.def", "client/cli/model_fit.h"], OS),
+    # Java's client: the embeddable client behind JNI.
+    "bindings/java/jni/": (PURE_SHARED + ["client/client.h", "client/ports.h", "client/posix/", "client/trainer/",
+                                          "client/data/dataset.h", "bindings/java/jni/"], OS),
     # What measures Tern; nothing of Tern itself knows it.
     "lab/fleet/": (["shared/", "client/"], OS),
     "lab/codec/": (["shared/"], OS),
