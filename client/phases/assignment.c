@@ -122,9 +122,9 @@ static uint64_t estimate_update(const struct tern_client *client, const tern_Tas
     }
     const size_t bound = TERN_WIRE_OVERHEAD + tern_container_bound(&codec, client->work.model);
     const size_t mean = (size_t)client->budget.update_mean; // such updates fitted into memory
-    const size_t likely =
+    const size_t likely_bytes =
         mean != 0 ? mean + mean / 4 : estimate_first_update(&codec, client->work.model);
-    return likely < bound ? likely : bound;
+    return likely_bytes < bound ? likely_bytes : bound;
 }
 
 // Returns how many bytes of the first download the store already has, from a broken connection or an earlier process. Opens the

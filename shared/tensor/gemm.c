@@ -8,14 +8,14 @@
 // computes the same bits.
 typedef float vec8 __attribute__((vector_size(32), aligned(4), may_alias));
 
-#define INLINE static inline __attribute__((always_inline))
+#define TERN_INLINE static inline __attribute__((always_inline))
 #define PANEL 16  // columns of a panel, a transposed block of the weights
 #define DEPTH 256 // rows of a panel; PANEL * DEPTH floats fit into the first-level cache
 
 // c[rows][8 * vectors] += a * b with all sums in registers. rows and vectors are constants at each
 // call, so the loops over them unroll.
-INLINE void tile(size_t rows, size_t vectors, size_t depth, struct tern_matrix a, const float *b,
-                 size_t b_stride, float *c, size_t c_stride)
+TERN_INLINE void tile(size_t rows, size_t vectors, size_t depth, struct tern_matrix a,
+                      const float *b, size_t b_stride, float *c, size_t c_stride)
 {
     vec8 sum[4][2];
     for (size_t m = 0; m < rows; m++) {
@@ -39,8 +39,8 @@ INLINE void tile(size_t rows, size_t vectors, size_t depth, struct tern_matrix a
 }
 
 // Computes one column, for the rest when the columns are no multiple of eight.
-INLINE void column(size_t rows, size_t depth, struct tern_matrix a, const float *b, size_t b_stride,
-                   float *c, size_t c_stride)
+TERN_INLINE void column(size_t rows, size_t depth, struct tern_matrix a, const float *b,
+                        size_t b_stride, float *c, size_t c_stride)
 {
     float sum[4];
     for (size_t m = 0; m < rows; m++) {
@@ -57,8 +57,8 @@ INLINE void column(size_t rows, size_t depth, struct tern_matrix a, const float 
 }
 
 // Computes all rows of a stripe of columns, four rows at a time. vectors 0: a single column.
-INLINE void stripe(size_t vectors, size_t rows, size_t depth, struct tern_matrix a, const float *b,
-                   size_t b_stride, float *c, size_t c_stride)
+TERN_INLINE void stripe(size_t vectors, size_t rows, size_t depth, struct tern_matrix a,
+                        const float *b, size_t b_stride, float *c, size_t c_stride)
 {
     size_t m = 0;
     for (; m + 4 <= rows; m += 4) {
@@ -80,8 +80,8 @@ INLINE void stripe(size_t vectors, size_t rows, size_t depth, struct tern_matrix
 }
 
 // wide: vectors per tile; a tile and its operands must fit into the machine's registers.
-INLINE void gemm(size_t wide, size_t rows, size_t columns, size_t depth, struct tern_matrix a,
-                 const float *b, size_t b_stride, float *c, size_t c_stride)
+TERN_INLINE void gemm(size_t wide, size_t rows, size_t columns, size_t depth, struct tern_matrix a,
+                      const float *b, size_t b_stride, float *c, size_t c_stride)
 {
     size_t n = 0;
     for (; n + 8 * wide <= columns; n += 8 * wide) {

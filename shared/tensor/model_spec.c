@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { MAX_SIZES = 16, KERNEL = 3 };
+enum { MAX_SIZES = 16, TERN_KERNEL_SIDE = 3 };
 
 // Position of a layer, which sets its initial bound: sqrt(6 / fan_in) before a relu (He et al.
 // 2015), sqrt(3 / fan_in) for the last layer (LeCun et al. 1998).
@@ -89,7 +89,7 @@ static enum tern_result build_mlp(struct tern_model *model, const uint32_t *size
 static enum tern_result add_conv(struct tern_model *model, unsigned number, uint32_t out,
                                  uint32_t in)
 {
-    const uint32_t dims[] = {out, KERNEL, KERNEL, in};
+    const uint32_t dims[] = {out, TERN_KERNEL_SIDE, TERN_KERNEL_SIDE, in};
     return add_layer(model, "conv", number, dims, 4, BEFORE_RELU);
 }
 

@@ -272,7 +272,7 @@ const struct tern_mode tern_ternary_packed_mode = {
 
 #define EACH_BYTE(b) (0x0101010101010101u * (uint64_t)(b))
 
-enum { WORD = sizeof(uint64_t) };
+enum { TERN_WORD = sizeof(uint64_t) };
 
 // Returns up to 8 bits of a plane from value `at` on, each in its own byte, 0 or 1.
 static uint64_t bytes_of_bits(const uint64_t *plane, size_t at, size_t bits)
@@ -290,8 +290,8 @@ static uint64_t bytes_of_bits(const uint64_t *plane, size_t at, size_t bits)
 static void pack_planes(const struct tern_planes *planes, uint8_t *packed)
 {
     size_t stride = tern_packed_stride(planes->count);
-    for (size_t byte = 0; byte < stride; byte += WORD) {
-        size_t here = stride - byte < WORD ? stride - byte : WORD;
+    for (size_t byte = 0; byte < stride; byte += TERN_WORD) {
+        size_t here = stride - byte < TERN_WORD ? stride - byte : TERN_WORD;
         uint64_t digits = 0;
         for (size_t part = 0; part < TERN_TERNARY_PARTS; part++) {
             size_t at = part * stride + byte;

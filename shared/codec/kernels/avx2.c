@@ -6,20 +6,20 @@
 #include <string.h>
 
 #define TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
-#define INLINE TARGET static inline __attribute__((always_inline))
+#define TERN_INLINE TARGET static inline __attribute__((always_inline))
 
 enum { FLOATS = 8, BYTES = 32, WORD_BITS = 64 };
 
-#define KERNEL TARGET static
+#define TERN_KERNEL TARGET static
 #define NAME(name) name
 #include "codec/kernels/dense_loops.h"
 
-INLINE __m256i load_bytes(const void *bytes)
+TERN_INLINE __m256i load_bytes(const void *bytes)
 {
     return _mm256_loadu_si256((const __m256i *)bytes);
 }
 
-INLINE void store_bytes(void *bytes, __m256i vector)
+TERN_INLINE void store_bytes(void *bytes, __m256i vector)
 {
     _mm256_storeu_si256((__m256i *)bytes, vector);
 }
@@ -31,7 +31,7 @@ struct split {
     __m256 above, below, scale;
 };
 
-INLINE struct split split_of(float scale, uint32_t threshold)
+TERN_INLINE struct split split_of(float scale, uint32_t threshold)
 {
     float bound = tern_bits_float(threshold);
     return (struct split){
@@ -42,7 +42,7 @@ INLINE struct split split_of(float scale, uint32_t threshold)
 }
 
 // Quantizes 8 values, stores their residual errors and returns q. If `rare`, skips the store if all q are 0.
-INLINE __m256i split_vector(float *at, const struct split *by, _Bool rare)
+TERN_INLINE __m256i split_vector(float *at, const struct split *by, _Bool rare)
 {
     __m256 values = _mm256_loadu_ps(at);
     __m256 above = _mm256_cmp_ps(values, by->above, _CMP_GT_OQ);
@@ -59,7 +59,7 @@ INLINE __m256i split_vector(float *at, const struct split *by, _Bool rare)
 }
 
 // Quantizes 32 values to 32 bytes of q, in order.
-INLINE __m256i split_values(float *at, const struct split *by, _Bool rare)
+TERN_INLINE __m256i split_values(float *at, const struct split *by, _Bool rare)
 {
     __m256i q[4];
 #pragma GCC unroll 4
@@ -73,8 +73,8 @@ INLINE __m256i split_values(float *at, const struct split *by, _Bool rare)
 }
 
 // Packs 32 bytes, by Horner's rule over the five parts. Returns the number of bytes that are not zero.
-INLINE size_t pack_bytes(float *at, size_t stride, const struct split *by, uint8_t *packed,
-                         _Bool rare)
+TERN_INLINE size_t pack_bytes(float *at, size_t stride, const struct split *by, uint8_t *packed,
+                              _Bool rare)
 {
     const __m256i one = _mm256_set1_epi8(1);
     __m256i bytes = _mm256_setzero_si256();
@@ -94,8 +94,8 @@ enum {
 }; // if fewer than so many of BYTES bytes are not zero, expect few in the next vector, too
 
 // If few bytes are not zero, most cache lines of values need no store, and the branch that skips the store is predictable.
-INLINE size_t pack_columns(float *at, size_t count, size_t stride, const struct split *by,
-                           uint8_t *packed)
+TERN_INLINE size_t pack_columns(float *at, size_t count, size_t stride, const struct split *by,
+                                uint8_t *packed)
 {
     _Bool rare = 0;
     size_t i = 0;
@@ -109,7 +109,7 @@ INLINE size_t pack_columns(float *at, size_t count, size_t stride, const struct 
 
 // --- Unpacking
 
-INLINE __m256i load_some_bytes(const uint8_t *bytes, size_t len)
+TERN_INLINE __m256i load_some_bytes(const uint8_t *bytes, size_t len)
 {
     uint8_t some[BYTES] = {0};
     memcpy(some, bytes, len);
@@ -117,7 +117,7 @@ INLINE __m256i load_some_bytes(const uint8_t *bytes, size_t len)
 }
 
 // See fraction_of() in ternary.c.
-INLINE __m256i fractions_of(__m256i bytes)
+TERN_INLINE __m256i fractions_of(__m256i bytes)
 {
     const __m256i zero = _mm256_setzero_si256();
     const __m256i thirteen = _mm256_set1_epi16(13);
@@ -133,7 +133,7 @@ INLINE __m256i fractions_of(__m256i bytes)
 }
 
 // Stores digits from 0 to 2.
-INLINE void store_digits(__m256i bytes, uint8_t *at)
+TERN_INLINE void store_digits(__m256i bytes, uint8_t *at)
 {
     __m256i fractions = fractions_of(bytes);
     // AVX2 compares signed bytes, so both sides are shifted by 128.
@@ -151,45 +151,45 @@ INLINE void store_digits(__m256i bytes, uint8_t *at)
 }
 
 // Returns scale * q for each digit; `zero` for q = 0.
-INLINE __m256 products_of(float scale, float zero)
+TERN_INLINE __m256 products_of(float scale, float zero)
 {
     return _mm256_setr_ps(-scale, zero, scale, zero, -scale, zero, scale, zero);
 }
 
-INLINE __m256 values_of(const uint8_t *digits, __m256 by_digit)
+TERN_INLINE __m256 values_of(const uint8_t *digits, __m256 by_digit)
 {
     __m256i index = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)digits));
     return _mm256_permutevar8x32_ps(by_digit, index);
 }
 
 // Returns a mask of the first `len` of 8 floats.
-INLINE __m256i some(size_t len)
+TERN_INLINE __m256i some(size_t len)
 {
     const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)tern_smaller(len, FLOATS)), places);
 }
 
-INLINE void set_vector(float *at, __m256 values)
+TERN_INLINE void set_vector(float *at, __m256 values)
 {
     _mm256_store_ps(at, values);
 }
 
-INLINE void stream_vector(float *at, __m256 values)
+TERN_INLINE void stream_vector(float *at, __m256 values)
 {
     _mm256_stream_ps(at, values);
 }
 
-INLINE void add_vector(float *at, __m256 values)
+TERN_INLINE void add_vector(float *at, __m256 values)
 {
     _mm256_store_ps(at, _mm256_add_ps(_mm256_load_ps(at), values));
 }
 
-INLINE void set_some(float *at, size_t len, __m256 values)
+TERN_INLINE void set_some(float *at, size_t len, __m256 values)
 {
     _mm256_maskstore_ps(at, some(len), values);
 }
 
-INLINE void add_some(float *at, size_t len, __m256 values)
+TERN_INLINE void add_some(float *at, size_t len, __m256 values)
 {
     __m256i real = some(len);
     _mm256_maskstore_ps(at, real, _mm256_add_ps(_mm256_maskload_ps(at, real), values));
@@ -201,7 +201,7 @@ static size_t to_aligned(const float *at, size_t len)
     return tern_smaller(len, (0 - (uintptr_t)at / sizeof(float)) % FLOATS);
 }
 
-KERNEL void set_part(const uint8_t *digits, size_t len, float scale, float *at, _Bool stream)
+TERN_KERNEL void set_part(const uint8_t *digits, size_t len, float scale, float *at, _Bool stream)
 {
     const __m256 by_digit = products_of(scale, 0);
     size_t i = to_aligned(at, len);
@@ -216,7 +216,7 @@ KERNEL void set_part(const uint8_t *digits, size_t len, float scale, float *at, 
 }
 
 // Adds -0 where q is 0, because adding +0 would turn -0 into +0.
-KERNEL void add_part(const uint8_t *digits, size_t len, float scale, float *at, _Bool stream)
+TERN_KERNEL void add_part(const uint8_t *digits, size_t len, float scale, float *at, _Bool stream)
 {
     (void)stream;
     const __m256 by_digit = products_of(scale, -0.0f);
@@ -235,13 +235,14 @@ static void finish(void)
 
 // --- Bit planes
 
-INLINE uint64_t top_bits(__m256i low, __m256i high)
+TERN_INLINE uint64_t top_bits(__m256i low, __m256i high)
 {
     return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high)
                                                      << BYTES;
 }
 
-INLINE void split_word(float *at, const struct split *by, uint64_t *nonzero, uint64_t *negative)
+TERN_INLINE void split_word(float *at, const struct split *by, uint64_t *nonzero,
+                            uint64_t *negative)
 {
     __m256i low = split_values(at, by, 0);
     __m256i high = split_values(at + BYTES, by, 0);
@@ -251,7 +252,7 @@ INLINE void split_word(float *at, const struct split *by, uint64_t *nonzero, uin
 }
 
 // Returns lanes of all ones for the bits that are set among the lowest 8.
-INLINE __m256i lanes_of(uint64_t bits)
+TERN_INLINE __m256i lanes_of(uint64_t bits)
 {
     const __m256i places = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     __m256i spread = _mm256_and_si256(_mm256_set1_epi32((int)(uint8_t)bits), places);
@@ -259,13 +260,13 @@ INLINE __m256i lanes_of(uint64_t bits)
 }
 
 // Returns the scale with the sign of q, for lanes where q is not 0.
-INLINE __m256 signed_scale(uint64_t negative, __m256 scale)
+TERN_INLINE __m256 signed_scale(uint64_t negative, __m256 scale)
 {
     __m256i sign = _mm256_slli_epi32(lanes_of(negative), 31);
     return _mm256_xor_ps(scale, _mm256_castsi256_ps(sign));
 }
 
-INLINE void set_lanes(uint64_t nonzero, uint64_t negative, float scale, float *at, size_t len)
+TERN_INLINE void set_lanes(uint64_t nonzero, uint64_t negative, float scale, float *at, size_t len)
 {
     __m256 products = _mm256_and_ps(_mm256_castsi256_ps(lanes_of(nonzero)),
                                     signed_scale(negative, _mm256_set1_ps(scale)));
@@ -273,7 +274,7 @@ INLINE void set_lanes(uint64_t nonzero, uint64_t negative, float scale, float *a
 }
 
 // Adds one word of the planes. Bits after the last value are 0, so no value past the end is read or written.
-INLINE void add_word(uint64_t nonzero, uint64_t negative, float scale, float *values)
+TERN_INLINE void add_word(uint64_t nonzero, uint64_t negative, float scale, float *values)
 {
     const __m256 by = _mm256_set1_ps(scale);
     for (size_t i = 0; i < 64; i += FLOATS) {
@@ -284,7 +285,7 @@ INLINE void add_word(uint64_t nonzero, uint64_t negative, float scale, float *va
     }
 }
 
-KERNEL void planes_set(struct tern_planes planes, float scale, float *values)
+TERN_KERNEL void planes_set(struct tern_planes planes, float scale, float *values)
 {
     for (size_t i = 0; i < planes.count; i += FLOATS) {
         uint64_t nonzero = planes.nonzero[i / WORD_BITS] >> i % WORD_BITS;
@@ -293,7 +294,7 @@ KERNEL void planes_set(struct tern_planes planes, float scale, float *values)
     }
 }
 
-KERNEL void planes_add(struct tern_planes planes, float scale, float *values)
+TERN_KERNEL void planes_add(struct tern_planes planes, float scale, float *values)
 {
     for (size_t word = 0; word < tern_plane_words(planes.count); word++) {
         if (planes.nonzero[word] != 0) {
@@ -306,34 +307,34 @@ KERNEL void planes_add(struct tern_planes planes, float scale, float *values)
 
 // --- Selection
 
-INLINE __m256i magnitudes_at(const float *values)
+TERN_INLINE __m256i magnitudes_at(const float *values)
 {
     return _mm256_and_si256(load_bytes(values), _mm256_set1_epi32(INT32_MAX));
 }
 
 // Returns a bit for each of 8 lanes that is all ones.
-INLINE unsigned lane_bits(__m256i lanes)
+TERN_INLINE unsigned lane_bits(__m256i lanes)
 {
     return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(lanes));
 }
 
-INLINE __m256i all(uint32_t bits)
+TERN_INLINE __m256i all(uint32_t bits)
 {
     return _mm256_set1_epi32((int)bits);
 }
 
-INLINE unsigned above_bits(__m256i magnitudes, __m256i than)
+TERN_INLINE unsigned above_bits(__m256i magnitudes, __m256i than)
 {
     return lane_bits(_mm256_cmpgt_epi32(magnitudes, than));
 }
 
-INLINE unsigned equal_bits(__m256i magnitudes, __m256i to)
+TERN_INLINE unsigned equal_bits(__m256i magnitudes, __m256i to)
 {
     return lane_bits(_mm256_cmpeq_epi32(magnitudes, to));
 }
 
-KERNEL void compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
-                    uint64_t *equal)
+TERN_KERNEL void compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
+                         uint64_t *equal)
 {
     const __m256i with = all(bits);
     for (size_t word = 0; word < words; word++, values += WORD_BITS) {
@@ -379,7 +380,7 @@ TARGET static size_t collect(const float *values, size_t count, struct tern_brac
 
 // --- Zero runs
 
-INLINE uint64_t zeros_of(const uint8_t *bytes)
+TERN_INLINE uint64_t zeros_of(const uint8_t *bytes)
 {
     const __m256i zero = _mm256_set1_epi8(TERN_TERNARY_ZERO);
     return top_bits(_mm256_cmpeq_epi8(load_bytes(bytes), zero),

@@ -1,5 +1,5 @@
 #include "codec/kernels/paths.h"
 
-#define KERNEL
+#define TERN_KERNEL
 #define NAME(name) tern_portable_##name
 #include "codec/kernels/dense_loops.h"

@@ -1,5 +1,5 @@
 // Kernels in plain C, which gcc -O3 vectorises. Included once for each instruction set, with
-//   KERNEL      storage class and target attribute of functions
+//   TERN_KERNEL storage class and target attribute of functions
 //   NAME(name)  name of a function
 #ifndef TERN_DENSE_LOOPS_H
 #define TERN_DENSE_LOOPS_H
@@ -30,7 +30,7 @@ static uint32_t peak_of_lanes(const int32_t lanes[LANES])
     return (uint32_t)peak;
 }
 
-KERNEL uint32_t NAME(peak)(const float *values, size_t count)
+TERN_KERNEL uint32_t NAME(peak)(const float *values, size_t count)
 {
     int32_t lanes[LANES] = {0};
     size_t i = 0;
@@ -45,7 +45,7 @@ KERNEL uint32_t NAME(peak)(const float *values, size_t count)
     return peak_of_lanes(lanes);
 }
 
-KERNEL uint32_t NAME(peak_bytes)(const uint8_t *src, size_t count)
+TERN_KERNEL uint32_t NAME(peak_bytes)(const uint8_t *src, size_t count)
 {
     int32_t lanes[LANES] = {0};
     size_t i = 0;
@@ -60,22 +60,23 @@ KERNEL uint32_t NAME(peak_bytes)(const uint8_t *src, size_t count)
     return peak_of_lanes(lanes);
 }
 
-KERNEL void NAME(float32_put)(const float *restrict values, size_t count, uint8_t *restrict dst)
+TERN_KERNEL void NAME(float32_put)(const float *restrict values, size_t count,
+                                   uint8_t *restrict dst)
 {
     for (size_t i = 0; i < count; i++) {
         tern_store_le32(dst + 4 * i, tern_float_bits(values[i]));
     }
 }
 
-KERNEL void NAME(float32_get)(const uint8_t *restrict src, float *restrict dst, size_t count)
+TERN_KERNEL void NAME(float32_get)(const uint8_t *restrict src, float *restrict dst, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         dst[i] = tern_bits_float(tern_load_le32(src + 4 * i));
     }
 }
 
-KERNEL void NAME(float32_add)(const uint8_t *restrict src, float weight, float *restrict acc,
-                              size_t count)
+TERN_KERNEL void NAME(float32_add)(const uint8_t *restrict src, float weight, float *restrict acc,
+                                   size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         acc[i] += weight * tern_bits_float(tern_load_le32(src + 4 * i));
@@ -120,7 +121,7 @@ static inline float float_of(uint16_t half)
     return tern_bits_float(tern_float_bits(magnitude) | (uint32_t)(half >> 15) << 31);
 }
 
-KERNEL void NAME(float16_put)(float *restrict values, size_t count, uint8_t *restrict dst)
+TERN_KERNEL void NAME(float16_put)(float *restrict values, size_t count, uint8_t *restrict dst)
 {
     for (size_t i = 0; i < count; i++) {
         uint16_t half = half_of(values[i]);
@@ -129,22 +130,22 @@ KERNEL void NAME(float16_put)(float *restrict values, size_t count, uint8_t *res
     }
 }
 
-KERNEL void NAME(float16_get)(const uint8_t *restrict src, float *restrict dst, size_t count)
+TERN_KERNEL void NAME(float16_get)(const uint8_t *restrict src, float *restrict dst, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         dst[i] = float_of(tern_load_le16(src + 2 * i));
     }
 }
 
-KERNEL void NAME(float16_add)(const uint8_t *restrict src, float weight, float *restrict acc,
-                              size_t count)
+TERN_KERNEL void NAME(float16_add)(const uint8_t *restrict src, float weight, float *restrict acc,
+                                   size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         acc[i] += weight * float_of(tern_load_le16(src + 2 * i));
     }
 }
 
-KERNEL uint16_t NAME(float16_peak)(const uint8_t *src, size_t count)
+TERN_KERNEL uint16_t NAME(float16_peak)(const uint8_t *src, size_t count)
 {
     int32_t peak = 0;
     for (size_t i = 0; i < count; i++) {
@@ -153,8 +154,8 @@ KERNEL uint16_t NAME(float16_peak)(const uint8_t *src, size_t count)
     return (uint16_t)peak;
 }
 
-KERNEL struct tern_sum NAME(sum_above)(const float *values, size_t count, uint32_t threshold,
-                                       struct tern_units units)
+TERN_KERNEL struct tern_sum NAME(sum_above)(const float *values, size_t count, uint32_t threshold,
+                                            struct tern_units units)
 {
     // Sums of 16-bit halves fit 32 bits for TERN_SUM_BLOCK values.
     uint32_t low = 0;
@@ -173,8 +174,8 @@ KERNEL struct tern_sum NAME(sum_above)(const float *values, size_t count, uint32
     return (struct tern_sum){.units = ((uint64_t)high << 16) + low, .taken = taken};
 }
 
-KERNEL struct tern_step_sums NAME(step_sums)(const float *values, size_t count,
-                                             struct tern_units units, uint32_t rate)
+TERN_KERNEL struct tern_step_sums NAME(step_sums)(const float *values, size_t count,
+                                                  struct tern_units units, uint32_t rate)
 {
     struct tern_step_sums sums = {0, 0, 0};
     for (size_t i = 0; i < count; i++) {
@@ -189,8 +190,8 @@ KERNEL struct tern_step_sums NAME(step_sums)(const float *values, size_t count,
     return sums;
 }
 
-KERNEL void NAME(step_split)(float *values, size_t count, struct tern_step_split split,
-                             int16_t *steps)
+TERN_KERNEL void NAME(step_split)(float *values, size_t count, struct tern_step_split split,
+                                  int16_t *steps)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = tern_float_bits(values[i]);
@@ -205,8 +206,8 @@ KERNEL void NAME(step_split)(float *values, size_t count, struct tern_step_split
     }
 }
 
-KERNEL void NAME(steps_add)(const int16_t *steps, size_t count, float scale, float weight,
-                            float *acc)
+TERN_KERNEL void NAME(steps_add)(const int16_t *steps, size_t count, float scale, float weight,
+                                 float *acc)
 {
     for (size_t i = 0; i < count; i++) {
         float sum = acc[i] + weight * ((float)steps[i] * scale);
@@ -216,7 +217,7 @@ KERNEL void NAME(steps_add)(const int16_t *steps, size_t count, float scale, flo
     }
 }
 
-KERNEL struct tern_step_facts NAME(steps_facts)(const int16_t *steps, size_t count)
+TERN_KERNEL struct tern_step_facts NAME(steps_facts)(const int16_t *steps, size_t count)
 {
     struct tern_step_facts facts = {0, 0, 0};
     for (size_t i = 0; i < count; i++) {

@@ -3,7 +3,7 @@
 
 enum {
     BLOCK = 32, // values that are compared together
-    WORD = 64,
+    TERN_WORD = 64,
 };
 
 // Returns the number of magnitudes above the bracket. *inside: nonzero if any is in the bracket. Compares signed, because SSE2
@@ -61,10 +61,10 @@ size_t tern_portable_collect(const float *values, size_t count, struct tern_brac
 void tern_portable_compare(const float *values, size_t words, uint32_t bits, uint64_t *above,
                            uint64_t *equal)
 {
-    for (size_t word = 0; word < words; word++, values += WORD) {
+    for (size_t word = 0; word < words; word++, values += TERN_WORD) {
         uint64_t is_above = 0;
         uint64_t is_equal = 0;
-        for (size_t i = 0; i < WORD; i++) {
+        for (size_t i = 0; i < TERN_WORD; i++) {
             uint32_t magnitude = magnitude_at(values, i);
             is_above |= (uint64_t)(magnitude > bits) << i;
             is_equal |= (uint64_t)(magnitude == bits) << i;

@@ -5,11 +5,11 @@
 #include <arm_neon.h>
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
+#define TERN_INLINE static inline __attribute__((always_inline))
 
 enum { FLOATS = 4, BYTES = 16 };
 
-#define KERNEL static
+#define TERN_KERNEL static
 #define NAME(name) name
 #include "codec/kernels/dense_loops.h"
 
@@ -20,7 +20,7 @@ struct split {
     float32x4_t above, below, plus, minus;
 };
 
-INLINE struct split split_of(float scale, uint32_t threshold)
+TERN_INLINE struct split split_of(float scale, uint32_t threshold)
 {
     float bound = tern_bits_float(threshold);
     return (struct split){
@@ -31,13 +31,13 @@ INLINE struct split split_of(float scale, uint32_t threshold)
     };
 }
 
-INLINE float32x4_t where(uint32x4_t mask, float32x4_t value)
+TERN_INLINE float32x4_t where(uint32x4_t mask, float32x4_t value)
 {
     return vreinterpretq_f32_u32(vandq_u32(mask, vreinterpretq_u32_f32(value)));
 }
 
 // Quantizes 4 values and returns q. Subtracts +0 where q is 0, because adding +0 would turn -0 into +0.
-INLINE int32x4_t split_vector(float *at, const struct split *by)
+TERN_INLINE int32x4_t split_vector(float *at, const struct split *by)
 {
     float32x4_t values = vld1q_f32(at);
     uint32x4_t above = vcgtq_f32(values, by->above);
@@ -48,7 +48,7 @@ INLINE int32x4_t split_vector(float *at, const struct split *by)
 }
 
 // Quantizes 16 values to 16 bytes of q.
-INLINE int8x16_t split_values(float *at, const struct split *by)
+TERN_INLINE int8x16_t split_values(float *at, const struct split *by)
 {
     int16x4_t q[4];
 #pragma GCC unroll 4
@@ -59,7 +59,7 @@ INLINE int8x16_t split_values(float *at, const struct split *by)
 }
 
 // Packs 16 bytes, by Horner's rule over the five parts.
-INLINE void pack_bytes(float *at, size_t stride, const struct split *by, uint8_t *packed)
+TERN_INLINE void pack_bytes(float *at, size_t stride, const struct split *by, uint8_t *packed)
 {
     uint8x16_t bytes = vdupq_n_u8(0);
 #pragma GCC unroll 5
@@ -70,8 +70,8 @@ INLINE void pack_bytes(float *at, size_t stride, const struct split *by, uint8_t
     vst1q_u8(packed, bytes);
 }
 
-INLINE size_t pack_columns(float *at, size_t count, size_t stride, const struct split *by,
-                           uint8_t *packed)
+TERN_INLINE size_t pack_columns(float *at, size_t count, size_t stride, const struct split *by,
+                                uint8_t *packed)
 {
     size_t i = 0;
     for (; count - i >= BYTES; i += BYTES) {
@@ -82,12 +82,12 @@ INLINE size_t pack_columns(float *at, size_t count, size_t stride, const struct 
 
 // --- Unpacking
 
-INLINE uint8x16_t load_bytes(const uint8_t *bytes)
+TERN_INLINE uint8x16_t load_bytes(const uint8_t *bytes)
 {
     return vld1q_u8(bytes);
 }
 
-INLINE uint8x16_t load_some_bytes(const uint8_t *bytes, size_t len)
+TERN_INLINE uint8x16_t load_some_bytes(const uint8_t *bytes, size_t len)
 {
     uint8_t some[BYTES] = {0};
     memcpy(some, bytes, len);
@@ -95,7 +95,7 @@ INLINE uint8x16_t load_some_bytes(const uint8_t *bytes, size_t len)
 }
 
 // floor((13 v + 242) / 243); see fraction_of() in ternary.c.
-INLINE uint8x8_t carry_of(uint8x8_t bytes)
+TERN_INLINE uint8x8_t carry_of(uint8x8_t bytes)
 {
     uint16x8_t dividend = vmlal_u8(vdupq_n_u16(TERN_TERNARY_LIMIT - 1), bytes, vdup_n_u8(13));
     // The instruction doubles the product and takes its upper half: a multiplication by 270 / 65536.
@@ -103,14 +103,14 @@ INLINE uint8x8_t carry_of(uint8x8_t bytes)
     return vmovn_u16(vreinterpretq_u16_s16(quotient));
 }
 
-INLINE uint8x16_t fractions_of(uint8x16_t bytes)
+TERN_INLINE uint8x16_t fractions_of(uint8x16_t bytes)
 {
     uint8x16_t carry = vcombine_u8(carry_of(vget_low_u8(bytes)), carry_of(vget_high_u8(bytes)));
     return vaddq_u8(bytes, carry);
 }
 
 // Stores digits as q, -1 to 1.
-INLINE void store_digits(uint8x16_t bytes, uint8_t *at)
+TERN_INLINE void store_digits(uint8x16_t bytes, uint8_t *at)
 {
     uint8x16_t fractions = fractions_of(bytes);
 #pragma GCC unroll 5
@@ -124,7 +124,7 @@ INLINE void store_digits(uint8x16_t bytes, uint8_t *at)
 }
 
 // Widens 8 bytes of q to two vectors.
-INLINE int32x4x2_t widen(const int8_t *q)
+TERN_INLINE int32x4x2_t widen(const int8_t *q)
 {
     int16x8_t wide = vmovl_s8(vld1_s8(q));
     return (int32x4x2_t){{vmovl_s16(vget_low_s16(wide)), vmovl_s16(vget_high_s16(wide))}};
@@ -146,7 +146,7 @@ static void set_part(const uint8_t *digits, size_t len, float scale, float *at, 
 }
 
 // Returns scale * q, or -0 where q is 0, because adding +0 would turn -0 into +0.
-INLINE float32x4_t product_to_add(int32x4_t q, uint32x4_t scale_bits)
+TERN_INLINE float32x4_t product_to_add(int32x4_t q, uint32x4_t scale_bits)
 {
     uint32x4_t magnitude = vandq_u32(vtstq_s32(q, q), scale_bits);
     uint32x4_t flip = vandq_u32(vcleq_s32(q, vdupq_n_s32(0)), vdupq_n_u32(TERN_SIGN_BIT));
@@ -173,7 +173,7 @@ static void add_part(const uint8_t *digits, size_t len, float scale, float *at, 
 // --- Bit planes
 
 // Returns bit i for byte i of 64 bytes, each 0 or 0xff.
-INLINE uint64_t mask_of(const uint8x16_t bytes[4])
+TERN_INLINE uint64_t mask_of(const uint8x16_t bytes[4])
 {
     const uint8_t places[BYTES] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     uint8x16_t place = vld1q_u8(places);
@@ -183,7 +183,8 @@ INLINE uint64_t mask_of(const uint8x16_t bytes[4])
     return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(all, all)), 0);
 }
 
-INLINE void split_word(float *at, const struct split *by, uint64_t *nonzero, uint64_t *negative)
+TERN_INLINE void split_word(float *at, const struct split *by, uint64_t *nonzero,
+                            uint64_t *negative)
 {
     uint8x16_t is_nonzero[4];
     uint8x16_t is_negative[4];
@@ -200,7 +201,7 @@ INLINE void split_word(float *at, const struct split *by, uint64_t *nonzero, uin
 
 // --- Zero runs
 
-INLINE uint64_t zeros_of(const uint8_t *bytes)
+TERN_INLINE uint64_t zeros_of(const uint8_t *bytes)
 {
     uint8x16_t zero[4];
     for (size_t i = 0; i < 4; i++) {

@@ -127,7 +127,7 @@ struct tern_selection tern_kernel_select_in(const float *values, size_t count, s
 
 // --- Marks
 
-enum { WORD = 64 };
+enum { TERN_WORD = 64 };
 
 // Returns the lowest `*wanted` bits of `candidates`, and reduces *wanted by their number.
 static uint64_t first_bits(uint64_t candidates, size_t *wanted)
@@ -149,7 +149,7 @@ static void mark_words(const float *values, size_t count, uint32_t bits, size_t 
     uint64_t equal[STEP];
     for (size_t done = 0; done < count; done += STEP) {
         size_t here = count - done < STEP ? count - done : STEP;
-        tern_kernel_compare(values + done * WORD, here, bits, words + done, equal);
+        tern_kernel_compare(values + done * TERN_WORD, here, bits, words + done, equal);
         for (size_t i = 0; i < here; i++) {
             words[done + i] |= first_bits(equal[i], ties);
         }
@@ -159,13 +159,13 @@ static void mark_words(const float *values, size_t count, uint32_t bits, size_t 
 void tern_kernel_select_mark(const float *values, size_t count, struct tern_selection selection,
                              uint64_t *words)
 {
-    size_t whole = count / WORD;
-    size_t rest = count % WORD;
+    size_t whole = count / TERN_WORD;
+    size_t rest = count % TERN_WORD;
     mark_words(values, whole, selection.bits, &selection.ties, words);
     if (rest > 0) {
         // Zeros are never selected.
-        float padded[WORD] = {0};
-        memcpy(padded, values + whole * WORD, rest * sizeof(float));
+        float padded[TERN_WORD] = {0};
+        memcpy(padded, values + whole * TERN_WORD, rest * sizeof(float));
         mark_words(padded, 1, selection.bits, &selection.ties, words + whole);
         words[whole] &= ~(~0ull << rest);
     }

@@ -1,6 +1,6 @@
 // The ternary kernels without the vector operations: blocks, their five parts, and values that fill no vector. Included once
-// for each instruction set, which defines KERNEL (dense_loops.h) and
-//   INLINE            storage class of functions that must be inlined
+// for each instruction set, which defines TERN_KERNEL (dense_loops.h) and
+//   TERN_INLINE            storage class of functions that must be inlined
 //   BYTES             bytes of a vector
 //   struct split      scale and threshold as vectors, from split_of(scale, threshold)
 //   pack_columns      packs whole vectors of columns; returns the number of columns
@@ -15,8 +15,8 @@
 
 #include "codec/kernels/paths.h"
 
-KERNEL void ternary_pack(struct tern_columns columns, float scale, uint32_t threshold,
-                         uint8_t *packed)
+TERN_KERNEL void ternary_pack(struct tern_columns columns, float scale, uint32_t threshold,
+                              uint8_t *packed)
 {
     const struct split by = split_of(scale, threshold);
     size_t whole = tern_whole_columns(&columns);
@@ -33,7 +33,7 @@ struct digits {
 };
 
 // Finds all digits of a block. Rounds len up to a multiple of BYTES, with zero bytes.
-KERNEL void find_digits(const uint8_t *packed, size_t len, struct digits *digits)
+TERN_KERNEL void find_digits(const uint8_t *packed, size_t len, struct digits *digits)
 {
     size_t i = 0;
     for (; len - i >= BYTES; i += BYTES) {
@@ -46,8 +46,8 @@ KERNEL void find_digits(const uint8_t *packed, size_t len, struct digits *digits
 
 typedef void part_kernel(const uint8_t *digits, size_t len, float scale, float *at, _Bool stream);
 
-INLINE void each_part(const uint8_t *packed, size_t len, float scale,
-                      struct tern_ternary_target target, part_kernel *kernel)
+TERN_INLINE void each_part(const uint8_t *packed, size_t len, float scale,
+                           struct tern_ternary_target target, part_kernel *kernel)
 {
     struct digits digits;
     find_digits(packed, len, &digits);
@@ -59,20 +59,21 @@ INLINE void each_part(const uint8_t *packed, size_t len, float scale,
     }
 }
 
-KERNEL void ternary_set(const uint8_t *packed, size_t len, float scale,
-                        struct tern_ternary_target target)
+TERN_KERNEL void ternary_set(const uint8_t *packed, size_t len, float scale,
+                             struct tern_ternary_target target)
 {
     each_part(packed, len, scale, target, set_part);
 }
 
-KERNEL void ternary_add(const uint8_t *packed, size_t len, float scale,
-                        struct tern_ternary_target target)
+TERN_KERNEL void ternary_add(const uint8_t *packed, size_t len, float scale,
+                             struct tern_ternary_target target)
 {
     target.stream = 0; // adding reads the values, so they are in the caches
     each_part(packed, len, scale, target, add_part);
 }
 
-KERNEL void planes_split(float *values, float scale, uint32_t threshold, struct tern_planes planes)
+TERN_KERNEL void planes_split(float *values, float scale, uint32_t threshold,
+                              struct tern_planes planes)
 {
     const struct split by = split_of(scale, threshold);
     size_t whole = planes.count / 64;

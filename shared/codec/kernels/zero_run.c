@@ -4,7 +4,7 @@
 
 #define EACH_BYTE(b) (0x0101010101010101u * (uint64_t)(b))
 
-enum { WORD = sizeof(uint64_t), RUN_CODE = TERN_TERNARY_LIMIT - 2 };
+enum { TERN_WORD = sizeof(uint64_t), RUN_CODE = TERN_TERNARY_LIMIT - 2 };
 
 static inline uint64_t load_word(const uint8_t *src)
 {
@@ -69,8 +69,8 @@ static void write_zeros(struct run_writer *w, size_t len)
 static size_t zero_words(const uint8_t *bytes, size_t len)
 {
     size_t zeros = 0;
-    while (len - zeros >= WORD && load_word(bytes + zeros) == EACH_BYTE(TERN_TERNARY_ZERO)) {
-        zeros += WORD;
+    while (len - zeros >= TERN_WORD && load_word(bytes + zeros) == EACH_BYTE(TERN_TERNARY_ZERO)) {
+        zeros += TERN_WORD;
     }
     return zeros;
 }
@@ -80,7 +80,7 @@ size_t tern_portable_run_encode(uint8_t *bytes, size_t len)
 {
     struct run_writer w = {.out = bytes};
     size_t i = 0;
-    while (len - i >= WORD) {
+    while (len - i >= TERN_WORD) {
         uint64_t word = load_word(bytes + i);
         uint64_t difference = word ^ EACH_BYTE(TERN_TERNARY_ZERO);
         if (difference == 0) {
@@ -91,12 +91,12 @@ size_t tern_portable_run_encode(uint8_t *bytes, size_t len)
         }
         if (!has_zero_byte(difference)) {
             store_word(bytes + w.written, word);
-            w.written += WORD;
+            w.written += TERN_WORD;
             w.run = 0;
-            i += WORD;
+            i += TERN_WORD;
             continue;
         }
-        for (size_t end = i + WORD; i < end; i++) {
+        for (size_t end = i + TERN_WORD; i < end; i++) {
             write_byte(&w, bytes[i]);
         }
     }
@@ -137,7 +137,7 @@ struct tern_run_facts tern_portable_run_facts(const uint8_t *coded, size_t len)
 static inline size_t expand_byte(uint8_t byte, uint8_t *out)
 {
     store_word(out, EACH_BYTE(TERN_TERNARY_ZERO));
-    store_word(out + WORD, EACH_BYTE(TERN_TERNARY_ZERO));
+    store_word(out + TERN_WORD, EACH_BYTE(TERN_TERNARY_ZERO));
     out[0] = byte < TERN_TERNARY_LIMIT ? byte : TERN_TERNARY_ZERO;
     return tern_run_length(byte);
 }
@@ -148,13 +148,13 @@ size_t tern_portable_run_expand(const uint8_t *coded, size_t len,
     size_t i = 0;
     size_t o = 0;
     while (i < len && o < TERN_TERNARY_BLOCK) {
-        if (len - i >= WORD && !has_run_byte(load_word(coded + i))) {
+        if (len - i >= TERN_WORD && !has_run_byte(load_word(coded + i))) {
             store_word(block + o, load_word(coded + i));
-            i += WORD;
-            o += WORD;
+            i += TERN_WORD;
+            o += TERN_WORD;
             continue;
         }
-        size_t end = len - i < WORD ? len : i + WORD;
+        size_t end = len - i < TERN_WORD ? len : i + TERN_WORD;
         while (i < end) {
             o += expand_byte(coded[i++], block + o);
         }

@@ -1,6 +1,6 @@
 // Run-codes 64 bytes at a time, by a mask of the zero bytes (TERN_TERNARY_ZERO). Included once for each instruction set, which
 // defines
-//   KERNEL    storage class and target attribute of functions
+//   TERN_KERNEL    storage class and target attribute of functions
 //   zeros_of  uint64_t zeros_of(const uint8_t bytes[64]): bit i is set if byte i is TERN_TERNARY_ZERO
 #ifndef TERN_ZERO_RUN_LOOPS_H
 #define TERN_ZERO_RUN_LOOPS_H
@@ -49,7 +49,7 @@ static inline struct chunks leave_open_chunk(struct chunks chunks, uint64_t zero
 }
 
 // Returns the number of leading bytes that are whole blocks of 64 zeros.
-KERNEL size_t zero_blocks(const uint8_t *bytes, size_t len)
+TERN_KERNEL size_t zero_blocks(const uint8_t *bytes, size_t len)
 {
     size_t zeros = 0;
     while (len - zeros >= MASK_BITS && zeros_of(bytes + zeros) == ~0ull) {
@@ -60,7 +60,7 @@ KERNEL size_t zero_blocks(const uint8_t *bytes, size_t len)
 
 // Writes the codes of the chunks and returns their number. Works in place, because no code is written beyond the first byte of
 // its chunk.
-KERNEL size_t write_chunks(struct chunks chunks, const uint8_t *bytes, uint8_t *out)
+TERN_KERNEL size_t write_chunks(struct chunks chunks, const uint8_t *bytes, uint8_t *out)
 {
     size_t written = 0;
     for (; chunks.first != 0; chunks.first &= chunks.first - 1, chunks.last &= chunks.last - 1) {
@@ -81,7 +81,7 @@ static size_t write_full_runs(uint8_t *out, size_t *zeros)
     return runs;
 }
 
-KERNEL size_t run_encode(uint8_t *bytes, size_t len)
+TERN_KERNEL size_t run_encode(uint8_t *bytes, size_t len)
 {
     size_t written = 0;
     size_t i = 0;

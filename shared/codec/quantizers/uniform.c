@@ -25,9 +25,9 @@ _Static_assert(STEPS_MOST >= TERN_STEP_MOST, "what the encoder finds can be writ
 #define PEAK_ROOM 512.0f
 
 #if TERN_SMALL
-#define INLINE static __attribute__((noinline))
+#define TERN_INLINE static __attribute__((noinline))
 #else
-#define INLINE static inline __attribute__((always_inline))
+#define TERN_INLINE static inline __attribute__((always_inline))
 #endif
 
 // --- Lanes
@@ -54,8 +54,8 @@ static size_t head_bytes(size_t count)
 
 enum {
     PAST = 4, // number of values before the block whose flags are in the lowest bits of a word
-    WORD = 64,
-    BLOCK = WORD - PAST,
+    TERN_WORD = 64,
+    BLOCK = TERN_WORD - PAST,
     LEVELS = 5,   // number of planes of magnitudes: values with at least 1, 2, ... 5 steps
     RATE = 5,     // a decision moves its probability by 1 / 2^RATE towards 0 or 1
     TOGETHER = 4, // decisions between two renormalisations of the range coder
@@ -122,7 +122,7 @@ static inline unsigned lowest(uint64_t plane)
 
 // Returns the context of the value at bit `at` for the next plane: which of its neighbours are in this plane, and whether the value
 // before it is in the next one.
-INLINE unsigned more_context(uint64_t plane, uint64_t more, unsigned at)
+TERN_INLINE unsigned more_context(uint64_t plane, uint64_t more, unsigned at)
 {
     return (unsigned)(plane >> (at - 1) & 5) | (unsigned)(more >> (at - 1) & 1) << 1;
 }
@@ -133,7 +133,7 @@ struct sign_context {
     unsigned expected; // 1: negative
 };
 
-INLINE struct sign_context sign_context(uint64_t nonzero, uint64_t negative, unsigned at)
+TERN_INLINE struct sign_context sign_context(uint64_t nonzero, uint64_t negative, unsigned at)
 {
     const unsigned known = (unsigned)(nonzero >> (at - 2) & 3);
     const unsigned last = (unsigned)(negative >> (at - 1) & 1);
@@ -150,7 +150,7 @@ struct writer {
     struct contexts contexts;
 };
 
-INLINE void put(struct tern_range_writer *range, chance_t *chance, unsigned bit)
+TERN_INLINE void put(struct tern_range_writer *range, chance_t *chance, unsigned bit)
 {
     const uint64_t ones = 0 - (uint64_t)bit;
     tern_range_narrow(range, *chance, ones);
@@ -162,7 +162,7 @@ static inline unsigned magnitude_of(int16_t steps)
     return (unsigned)(steps < 0 ? -steps : steps);
 }
 
-INLINE void room_for(struct tern_range_writer *range, size_t decision)
+TERN_INLINE void room_for(struct tern_range_writer *range, size_t decision)
 {
     if (decision % TOGETHER == 0) {
         tern_range_make_room(range);
@@ -252,7 +252,7 @@ static uint8_t *put_lane(float *values, float *replica, size_t count,
                          const struct tern_uniform_step *step, uint8_t *dst)
 {
     struct writer writer = {.range = tern_range_write(dst)};
-    int16_t steps[WORD]; // by bit
+    int16_t steps[TERN_WORD]; // by bit
     open_contexts(&writer.contexts);
     for (size_t first = 0; first < count; first += BLOCK) {
         const size_t here = count - first < BLOCK ? count - first : BLOCK;
@@ -317,7 +317,7 @@ struct lane {
     size_t left; // values that are not decoded yet
     size_t here; // number of values in the block
     struct contexts contexts;
-    int16_t steps[WORD]; // [bit] of the block
+    int16_t steps[TERN_WORD]; // [bit] of the block
 };
 
 static void open_lane(struct lane *lane, const uint8_t *src, size_t len, size_t at, size_t count)
@@ -329,7 +329,7 @@ static void open_lane(struct lane *lane, const uint8_t *src, size_t len, size_t 
     open_contexts(&lane->contexts);
 }
 
-INLINE unsigned decide(struct tern_range_reader *range, chance_t *chance)
+TERN_INLINE unsigned decide(struct tern_range_reader *range, chance_t *chance)
 {
     const uint64_t ones = tern_range_get(range, *chance);
     learn(chance, ones);
@@ -347,7 +347,7 @@ struct cursor {
     uint64_t left; // bits of the values that are not decoded yet
 };
 
-INLINE void next_nonzero(struct cursor *cursor)
+TERN_INLINE void next_nonzero(struct cursor *cursor)
 {
     chance_t *chance = &cursor->contexts->nonzero[past_of(cursor->found)];
     const unsigned bit = decide(&cursor->range, chance);
@@ -355,7 +355,7 @@ INLINE void next_nonzero(struct cursor *cursor)
     cursor->found = cursor->found >> 1 | (uint64_t)bit << 63;
 }
 
-INLINE void next_more(struct cursor *cursor)
+TERN_INLINE void next_more(struct cursor *cursor)
 {
     const unsigned at = lowest(cursor->left);
     const unsigned context = more_context(cursor->plane, cursor->found, at);
@@ -370,7 +370,7 @@ static inline unsigned decide_even(struct tern_range_reader *range)
     return (unsigned)(tern_range_get(range, TERN_RANGE_ONE / 2) & 1);
 }
 
-INLINE void next_class(struct cursor *cursor)
+TERN_INLINE void next_class(struct cursor *cursor)
 {
     unsigned node = 1;
     while (node < CLASSES) {
@@ -383,7 +383,7 @@ INLINE void next_class(struct cursor *cursor)
     cursor->steps[lowest(cursor->left)] = (int16_t)(beyond + LEVELS - 1);
 }
 
-INLINE void next_sign(struct cursor *cursor)
+TERN_INLINE void next_sign(struct cursor *cursor)
 {
     const unsigned at = lowest(cursor->left);
     const struct sign_context context = sign_context(cursor->plane, cursor->found, at);
@@ -395,8 +395,8 @@ INLINE void next_sign(struct cursor *cursor)
 }
 
 // Decodes the rest of a plane. Renormalises before every `together` decisions.
-INLINE struct cursor read_rest(struct cursor cursor, unsigned decision, unsigned together,
-                               void (*next)(struct cursor *cursor))
+TERN_INLINE struct cursor read_rest(struct cursor cursor, unsigned decision, unsigned together,
+                                    void (*next)(struct cursor *cursor))
 {
     for (; cursor.left != 0; cursor.left &= cursor.left - 1) {
         if (decision++ % together == 0) {
@@ -408,8 +408,8 @@ INLINE struct cursor read_rest(struct cursor cursor, unsigned decision, unsigned
 }
 
 // Decodes the same plane of several lanes, in which the lanes may have different numbers of values.
-INLINE void read_plane(struct cursor cursors[AT_ONCE], unsigned together,
-                       void (*next)(struct cursor *cursor))
+TERN_INLINE void read_plane(struct cursor cursors[AT_ONCE], unsigned together,
+                            void (*next)(struct cursor *cursor))
 {
     unsigned decision = 0;
 #if !TERN_SMALL
@@ -430,7 +430,8 @@ INLINE void read_plane(struct cursor cursors[AT_ONCE], unsigned together,
 #endif
 }
 
-INLINE struct cursor open_plane(struct lane *lane, unsigned level, uint64_t plane, uint64_t found)
+TERN_INLINE struct cursor open_plane(struct lane *lane, unsigned level, uint64_t plane,
+                                     uint64_t found)
 {
     return (struct cursor){.range = lane->range,
                            .contexts = &lane->contexts,
@@ -442,7 +443,7 @@ INLINE struct cursor open_plane(struct lane *lane, unsigned level, uint64_t plan
 }
 
 // Returns the decoded plane.
-INLINE uint64_t close_plane(struct lane *lane, const struct cursor *cursor)
+TERN_INLINE uint64_t close_plane(struct lane *lane, const struct cursor *cursor)
 {
     lane->range = cursor->range;
     return cursor->found;
