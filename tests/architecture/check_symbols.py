@@ -17,7 +17,7 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.M)
 DEFINITION = re.compile(r"^([^\n{};][^{};=]*?)\n\{\n", re.M)
 # `static`, or a macro of loops that are compiled several times, each with its own storage class.
-INTERNAL = re.compile(r"\bstatic\b|^(?!TERN_)[A-Z_]{3,}\b")
+INTERNAL = re.compile(r"\bstatic\b|^(?!TERN_)[A-Z_]{3,}\b|^TERN_(?:INLINE|KERNEL)\b")
 ATTRIBUTE = re.compile(r"__attribute__\(\(.*?\)\)")
 
 
