@@ -160,12 +160,12 @@ static int verb_init(struct tern_cli *cli)
     char why[TERN_LEDGER_WHY_MAX];
     char public_text[PUBLIC_TEXT];
     uint8_t key[TERN_SECRET_SIZE];
-    TERN_CLI_TRY(tern_cli_check(cli, tern_file_make_folders(settings.helper_state_dir, 0700),
-                                "the directory %s cannot be made: %s", settings.helper_state_dir,
-                                strerror(errno)));
+    enum tern_result result = tern_file_make_folders(settings.helper_state_dir, 0700);
+    TERN_CLI_TRY(tern_cli_check(cli, result, "the directory %s cannot be made: %s",
+                                settings.helper_state_dir, strerror(errno)));
     TERN_CLI_TRY(tern_cli_check(cli, draw_signing_key(key, public_text), "no key can be made"));
     state_path("", LEDGER_FILE, path);
-    const enum tern_result result = tern_ledger_create(path, key, tern_unix_ms(), why);
+    result = tern_ledger_create(path, key, tern_unix_ms(), why);
     tern_secret_erase(key, sizeof key);
     if (result == TERN_ERR_CONFLICT) {
         return tern_cli_fail(cli, TERN_ERR_STATE,
@@ -233,9 +233,10 @@ static int write_port_file(struct tern_cli *cli, uint16_t port)
     if (settings.helper_port_file[0] == '\0') {
         return TERN_EXIT_OK;
     }
-    return tern_cli_check(cli, tern_file_write(settings.helper_port_file, text, (size_t)len, 0644),
-                          "helper.port_file: %s cannot be written: %s", settings.helper_port_file,
-                          strerror(errno));
+    const enum tern_result result =
+        tern_file_write(settings.helper_port_file, text, (size_t)len, 0644);
+    return tern_cli_check(cli, result, "helper.port_file: %s cannot be written: %s",
+                          settings.helper_port_file, strerror(errno));
 }
 
 static int start_serving(struct tern_cli *cli, struct serving *serving)

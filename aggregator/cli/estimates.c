@@ -5,6 +5,8 @@
 #include "codec/plan.h"
 #include "hosted/log.h"
 #include "meter/meter.h"
+#include "rounds/selection.h"
+#include "secure/round.h"
 #include "store/store.h"
 
 #include <inttypes.h>
@@ -57,13 +59,28 @@ static double mean_over_rounds(const struct tern_federation_config *config, doub
     return later + (share < 1 ? share : 1) * (early - later);
 }
 
+// Returns the bytes of a masked update, in which every value has the same bits whatever the codec.
+static double masked_bytes(const struct tern_federation_config *config,
+                           const struct tern_model *model)
+{
+    const uint32_t most = tern_cohort_size(config->round.cohort, 0.0, UINT32_MAX);
+    return (double)model->count * tern_secure_bits(most, 1) / 8 / config->secure.share;
+}
+
+static double update_bytes(const struct tern_federation_config *config,
+                           const struct tern_model *model)
+{
+    return config->secure.enabled ? masked_bytes(config, model)
+                                  : mean_over_rounds(config, tensor_bytes(model, &config->early.up),
+                                                     tensor_bytes(model, &config->codec_up));
+}
+
 struct tern_spending tern_spending_estimate(const struct tern_aggregator_settings *s,
                                             const struct tern_federation_config *config,
                                             const struct tern_model *model)
 {
     struct tern_spending spending = {
-        .update_bytes = mean_over_rounds(config, tensor_bytes(model, &config->early.up),
-                                         tensor_bytes(model, &config->codec_up)),
+        .update_bytes = update_bytes(config, model),
         .download_bytes = mean_over_rounds(config, tensor_bytes(model, &config->early.down),
                                            tensor_bytes(model, &config->downloads.codec)),
         .interval_ms = tern_serve_config_interval_ms(s),

@@ -383,13 +383,14 @@ static const char copy_help[] =
 
 static const char prune_help[] = "Drops the stored updates of old rounds, which take most of the "
                                  "database. Model, rounds and byte\n"
-                                 "counts stay; verify and export --version can no longer replay "
-                                 "these rounds. The service does the\n"
-                                 "same by itself for rounds beyond limits.history_bytes. New rows "
-                                 "reuse the space; `tern-aggregator\n"
-                                 "compact` returns it to the file system. If less than a 16th of "
-                                 "the disk is free and no service\n"
-                                 "runs, prune also drops old downloads.\n"
+                                 "counts stay; verify and export can then replay no version but "
+                                 "the newest: export the best one\n"
+                                 "before (export --best). The service prunes by itself beyond "
+                                 "limits.history_bytes. New rows reuse\n"
+                                 "the space; `tern-aggregator compact` returns it to the file "
+                                 "system. If less than a 16th of the\n"
+                                 "disk is free and no service runs, prune also drops old "
+                                 "downloads.\n"
                                  "\n"
                                  "  tern-aggregator prune --keep 100 --state /var/lib/tern\n";
 

@@ -812,8 +812,11 @@ int tern_proposal_make(const struct tern_cli *cli, struct tern_proposal *proposa
 static int write_new(const struct tern_cli *cli, const char *name, const char *text, size_t len)
 {
     errno = 0;
-    return tern_cli_check(cli, tern_file_write(name, text, len, 0644), "cannot write %s: %s", name,
-                          strerror(errno));
+    const enum tern_result result = tern_file_write(name, text, len, 0644);
+    return tern_cli_check(cli, result,
+                          "cannot write %s: %s. init --data writes its files into the current "
+                          "folder: run it in a folder of your own",
+                          name, strerror(errno));
 }
 
 static int refuse_old(const struct tern_cli *cli, const char *name)

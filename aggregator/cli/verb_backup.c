@@ -1,4 +1,5 @@
 // backup copies the database, prune drops old updates, and compact shrinks the file.
+#include "cli/quality.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
 #include "downloads/replicas.h"
@@ -99,7 +100,6 @@ static enum tern_result prune_downloads(const struct tern_cli *cli, struct tern_
     struct tern_db_version newest;
     uint64_t before = 0;
     uint64_t after = 0;
-    *freed = 0;
     if (tern_state_is_served(cli)) {
         return TERN_OK;
     }
@@ -115,34 +115,84 @@ static enum tern_result prune_downloads(const struct tern_cli *cli, struct tern_
     return TERN_OK;
 }
 
+struct pruned {
+    struct tern_db_counts before;
+    struct tern_db_counts after;
+    uint32_t newest;       // round; 0: none
+    uint32_t version;      // the newest one, which stays
+    struct tern_best best; // before the prune
+    uint64_t freed;        // bytes of downloads
+};
+
+static enum tern_result load_before(struct tern_db *db, struct pruned *pruned)
+{
+    struct tern_db_round newest = {.round = 0};
+    struct tern_db_version version = {.version = 0};
+    TERN_TRY(tern_db_counts(db, 0, &pruned->before));
+    TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &newest)));
+    TERN_TRY(tern_db_may_miss(tern_db_version_last(db, &version)));
+    pruned->newest = newest.round;
+    pruned->version = version.version;
+    return tern_best_find_any(db, &pruned->best);
+}
+
 static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, uint64_t keep,
-                              uint64_t *dropped, uint64_t *freed)
+                              struct pruned *pruned)
 {
     struct tern_db_room room;
     TERN_TRY(tern_db_room(db, &room));
     (void)tern_db_make_room(db); // dropping rows needs free space, too
-    struct tern_db_counts before;
-    struct tern_db_counts after;
-    struct tern_db_round newest = {.round = 0};
-    TERN_TRY(tern_db_counts(db, 0, &before));
-    TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &newest)));
-    if (newest.round > keep) {
-        TERN_TRY(mark_pruned(db, newest.round - (uint32_t)keep));
+    TERN_TRY(load_before(db, pruned));
+    if (pruned->newest > keep) {
+        TERN_TRY(mark_pruned(db, pruned->newest - (uint32_t)keep));
         TERN_TRY(run_in_steps(cli, db, drop_bodies));
     }
-    TERN_TRY(tern_db_counts(db, 0, &after));
-    *dropped = before.update_bodies - after.update_bodies;
-    *freed = 0;
-    return tern_disk_is_low(room.free, room.disk, FULL_SHARE) ? prune_downloads(cli, db, freed)
-                                                              : TERN_OK;
+    TERN_TRY(tern_db_counts(db, 0, &pruned->after));
+    return tern_disk_is_low(room.free, room.disk, FULL_SHARE)
+               ? prune_downloads(cli, db, &pruned->freed)
+               : TERN_OK;
+}
+
+// Warns if the best version could be replayed before the prune, and cannot be now.
+static void warn_of_best(const struct pruned *pruned)
+{
+    const struct tern_best *best = &pruned->best;
+    if (pruned->before.rounds_pruned == 0 && pruned->after.rounds_pruned > 0 &&
+        best->by != TERN_BEST_NONE && best->version != 0 && best->version != pruned->version) {
+        fprintf(stderr,
+                "tern-aggregator: version %" PRIu32 ", the best so far, can no longer be exported: "
+                "only 0 and %" PRIu32 " can. A backup from before this prune has it\n",
+                best->version, pruned->version);
+    }
+}
+
+static void print_pruned(const struct pruned *pruned, uint64_t dropped)
+{
+    const uint64_t gone = pruned->after.rounds_pruned;
+    if (pruned->newest == 0) {
+        printf("There is no round yet, and nothing to drop.\n");
+        return;
+    }
+    printf("Dropped the bytes of %" PRIu64 " updates.", dropped);
+    if (gone > 0) {
+        printf(" Those of rounds 1 to %" PRIu64 " are gone.", gone);
+    }
+    if (gone < pruned->newest) {
+        printf(" Kept: %" PRIu64 " updates of rounds %" PRIu64 " to %" PRIu32 ".",
+               pruned->after.update_bodies, gone + 1, pruned->newest);
+    }
+    printf("\n");
+    if (pruned->freed > 0) {
+        printf("The disk is full, so %" PRIu64 " bytes of downloads were dropped, too.\n",
+               pruned->freed);
+    }
 }
 
 int tern_cli_prune(struct tern_cli *cli)
 {
     struct tern_db *db;
+    struct pruned pruned = {.freed = 0};
     uint64_t keep;
-    uint64_t dropped = 0;
-    uint64_t freed = 0;
     if (!tern_cli_flag(cli, "keep")) {
         return tern_cli_fail(
             cli, TERN_ERR_CONFIG,
@@ -152,24 +202,23 @@ int tern_cli_prune(struct tern_cli *cli)
         return TERN_EXIT_USAGE;
     }
     TERN_CLI_TRY(tern_state_open_any(cli, 0, &db));
-    enum tern_result result = prune(cli, db, keep, &dropped, &freed);
+    enum tern_result result = prune(cli, db, keep, &pruned);
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }
     tern_db_close(db);
+    warn_of_best(&pruned);
+    const uint64_t dropped = pruned.before.update_bodies - pruned.after.update_bodies;
     if (cli->json) {
         cJSON *object = cJSON_CreateObject();
         tern_json_u64(object, "dropped", dropped);
-        tern_json_u64(object, "download_bytes", freed);
+        tern_json_u64(object, "pruned_rounds", pruned.after.rounds_pruned);
+        tern_json_u64(object, "download_bytes", pruned.freed);
         TERN_CLI_TRY(tern_json_print(cli, object));
     } else {
-        printf("Dropped the bytes of %" PRIu64 " updates.\n", dropped);
-        if (freed > 0) {
-            printf("The disk is full, so %" PRIu64 " bytes of downloads were dropped, too.\n",
-                   freed);
-        }
+        print_pruned(&pruned, dropped);
     }
-    return dropped > 0 || freed > 0 ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
+    return dropped > 0 || pruned.freed > 0 ? TERN_EXIT_OK : TERN_EXIT_NOTHING;
 }
 
 static enum tern_result compact(const struct tern_cli *cli, struct tern_db *db, uint64_t *before,

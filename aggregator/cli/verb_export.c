@@ -85,7 +85,8 @@ static int report_failed_replay(struct tern_cli *cli, struct tern_db *db,
     }
     tern_cli_fail(cli, result,
                   "version %" PRIu32 " cannot be replayed, because some updates were pruned;"
-                  " available: 0%s and %" PRIu32,
+                  " available: 0%s and %" PRIu32
+                  ". Export one of these, or restore a backup from before the prune",
                   wanted, until, newest.version);
     return TERN_EXIT_FAILED;
 }
@@ -135,9 +136,13 @@ static int choose_model(struct tern_cli *cli, struct tern_db *db, uint32_t versi
     return TERN_EXIT_OK;
 }
 
-// Explains why the written file holds the replica.
+// Explains why the written file holds the replica, or weights of no round.
 static void print_choice(const struct job *job)
 {
+    if (job->merge->version == 0) {
+        fprintf(stderr, "tern-aggregator: version 0 is the model that init made: no round has "
+                        "changed it\n");
+    }
     const struct tern_best *replica = &job->models[TERN_EVALUATED_REPLICA];
     if (job->replica && replica->by != TERN_BEST_NONE) {
         fprintf(stderr,
@@ -158,7 +163,8 @@ static int find_best(struct tern_cli *cli, struct tern_db *db, struct job *job, 
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot read the rounds: %s", tern_db_error(db)));
     if (best.by == TERN_BEST_NONE) {
         return tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
-                             "there is no best version: no round is committed");
+                             "there is no best version: no round is committed. Without --best, "
+                             "export writes version 0, which nobody has trained");
     }
     *wanted = best.version;
     job->replica = job->by_metrics ? best.model == TERN_EVALUATED_REPLICA : job->replica;

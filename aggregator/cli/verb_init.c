@@ -443,12 +443,15 @@ static int make_state(struct tern_cli *cli, const struct tern_db_federation *fed
     tern_state_database(cli, database);
     tern_state_path(cli, TERN_STATE_ADMIN_TOKEN, token);
     TERN_CLI_TRY(refuse_old_state(cli));
+    bool made; // false: the token file remains from an interrupted init
     enum tern_result result = tern_file_make_folders(folder, 0700);
-    if (result == TERN_OK) {
-        bool made; // false: the token file remains from an interrupted init
-        result = tern_state_make_token(token, &made);
-    }
-    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot make %s: %s", folder, strerror(errno)));
+    TERN_CLI_TRY(tern_cli_check(
+        cli, result, "cannot make the state directory %s: %s. Choose another one: --state DIR",
+        folder, errno == EEXIST ? "a file has this name" : strerror(errno)));
+    result = tern_state_make_token(token, &made);
+    TERN_CLI_TRY(tern_cli_check(cli, result,
+                                "cannot write %s: %s. Choose another state directory: --state DIR",
+                                token, strerror(errno)));
     // The database is made last, because its presence means that the directory is complete.
     result = tern_db_create(database, federation, start->weights, start->model.count, why);
     return tern_cli_check(

@@ -607,15 +607,16 @@ static void print_codecs(const struct tern_cli *cli, const struct status *status
     }
 }
 
-// Prints the mode of a federation with secure rounds.
+// Prints whether the next rounds are plain or secure.
 static void print_mode(const struct tern_cli *cli, const struct status *status)
 {
     const struct tern_aggregator_settings *s = tern_state_settings(cli);
-    if (s->secure_helper[0] == '\0' && status->store.round.mode == TERN_ROUND_PLAIN) {
-        return;
-    }
     if (s->secure_helper[0] == '\0') {
-        printf("Mode        plain from the next round on; the last one was secure\n");
+        printf("Mode        plain rounds%s: this aggregator sees each client's update "
+               "(docs/PRIVACY.md)\n",
+               status->store.round.mode == TERN_ROUND_SECURE
+                   ? " from the next one on, after a secure one"
+                   : "");
         return;
     }
     printf("Mode        secure rounds: this aggregator sees sums of %" PRIu32
@@ -843,6 +844,10 @@ static int print_json(struct tern_cli *cli, const struct status *status)
     }
     add_quality(object, &status->quality);
     tern_json_status(object, &status->store);
+    cJSON_ReplaceItemInObjectCaseSensitive(
+        object, "mode",
+        cJSON_CreateString(tern_state_settings(cli)->secure_helper[0] != '\0' ? "secure"
+                                                                              : "plain"));
     add_waiting(object, &status->waiting);
     add_unreported(object, &status->unreported);
     add_other_columns(object, &status->other_columns);

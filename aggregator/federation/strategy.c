@@ -189,33 +189,51 @@ static bool check_updates(const struct tern_federation_config *config, char why[
     tern_strategy_configured_rule(config, config->train.rate.first, &rule);
     for (uint32_t updates = tern_round_quorum(round); updates <= most; updates++) {
         if (!tern_strategy_has_enough_updates(&rule, updates)) {
-            snprintf(why, 256,
-                     "%s:attackers=%g needs %u updates where a round can close with %u "
-                     "(round.quorum = %u); set fewer attackers, or a larger round.quorum and "
-                     "round.cohort",
-                     config->strategy->name, (double)rule.parameters[TERN_STRATEGY_ATTACKERS],
-                     config->strategy->least_updates(&rule, updates), updates,
-                     tern_round_quorum(round));
+            snprintf(
+                why, 256,
+                "round.strategy = %s:attackers=%g needs %u updates where a round can close with %u "
+                "(round.quorum = %u); set fewer attackers, or a larger round.quorum and "
+                "round.cohort",
+                config->strategy->name, (double)rule.parameters[TERN_STRATEGY_ATTACKERS],
+                config->strategy->least_updates(&rule, updates), updates, tern_round_quorum(round));
             return false;
         }
     }
     return true;
 }
 
-static const char *obstacle_of_secure_rounds(const struct tern_federation_config *config)
+// Returns the reason why a strategy that needs single updates, or a number of clients, excludes secure rounds; NULL: none.
+// text: memory for the reason.
+static const char *obstacle_of_rounds(const struct tern_federation_config *config, char text[192])
 {
     const struct tern_strategy *strategy = config->strategy;
     const struct tern_round_policy *round = &config->round;
-    if (round->cohort < config->secure.min_clients) {
-        return "round.cohort is below secure.min_clients; raise round.cohort";
+    const uint32_t least = config->secure.min_clients;
+    if (round->cohort < least) {
+        snprintf(text, 192,
+                 "round.cohort = %u is below secure.min_clients = %u; raise round.cohort",
+                 round->cohort, least);
+        return text;
     }
-    if (tern_round_quorum(round) < config->secure.min_clients) {
-        return "round.quorum is below secure.min_clients; raise round.quorum";
+    if (tern_round_quorum(round) < least) {
+        snprintf(text, 192,
+                 "round.quorum = %u is below secure.min_clients = %u; raise round.quorum",
+                 tern_round_quorum(round), least);
+        return text;
     }
     if (strategy->passes > 0 || strategy->accepts_late_updates || strategy->has_epochs) {
-        return "round.strategy looks at single updates, and secure rounds show only their sum; "
-               "choose fedavg, fedprox, fedavgm or another mean";
+        snprintf(text, 192,
+                 "round.strategy = %s looks at single updates, and secure rounds show only their "
+                 "sum; choose fedavg, fedprox, fedavgm or another mean",
+                 strategy->name);
+        return text;
     }
+    return NULL;
+}
+
+static const char *obstacle_of_secure_rounds(const struct tern_federation_config *config)
+{
+    const struct tern_strategy *strategy = config->strategy;
     if ((strategy->parameters >> TERN_STRATEGY_NORM_BOUND & 1) != 0 &&
         config->strategy_parameters[TERN_STRATEGY_NORM_BOUND] > 0.0F) {
         return "norm_bound of round.strategy needs the norms of single updates; set "
@@ -246,7 +264,11 @@ static const char *obstacle_of_secure_rounds(const struct tern_federation_config
 static bool check_secure(const struct tern_federation_config *config, char why[256])
 {
     const uint32_t most = tern_cohort_size(config->round.cohort, 0.0, UINT32_MAX);
-    const char *obstacle = config->secure.enabled ? obstacle_of_secure_rounds(config) : NULL;
+    char text[192];
+    const char *obstacle = config->secure.enabled ? obstacle_of_rounds(config, text) : NULL;
+    if (config->secure.enabled && obstacle == NULL) {
+        obstacle = obstacle_of_secure_rounds(config);
+    }
     if (obstacle != NULL) {
         snprintf(why, 256, "secure.helper is set, but %s, or leave secure.helper empty", obstacle);
         return false;

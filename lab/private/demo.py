@@ -118,9 +118,10 @@ def federate(arguments, programs):
     settings = effective(arguments.config, arguments.overrides)
     cohort = int(settings["round.cohort"])
     helper = Helper(programs, arguments.programs, folder, int(settings["fleet.clients"]), cohort)
-    site = Site(programs, None, arguments.programs, folder, arguments.config,
-                [*arguments.overrides, *SECURE, *helper.overrides(), f"secure.helper=https://127.0.0.1:{helper.port}",
-                 f"secure.ca={folder}/ca.pem"], ("aggregator",))
+    secure = [*arguments.overrides, *SECURE, *helper.overrides(), f"secure.helper=https://127.0.0.1:{helper.port}",
+              f"secure.ca={folder}/ca.pem"]
+    print("settings of tern-aggregator:", arguments.config, *sets(*secure), flush=True)
+    site = Site(programs, None, arguments.programs, folder, arguments.config, secure, ("aggregator",))
     token = site.any.state / "helper.token"
     token.write_text(helper.token, encoding="utf-8")
     token.chmod(0o600)

@@ -305,7 +305,6 @@ static int parse_command_line(struct parse *parse, int argc, char **argv)
     return code;
 }
 
-// Warns that the usual settings file is in the current folder but is not read.
 int tern_cli_load_settings(struct tern_cli *cli)
 {
     const struct tern_cli_program *program = cli->program;
@@ -332,17 +331,37 @@ int tern_cli_load_settings(struct tern_cli *cli)
     return 0;
 }
 
-// Warns that the usual settings file is in the current folder but is not read.
-static void warn_of_unread_file(const struct tern_cli *cli)
+// Returns whether the command line itself chooses a federation or a setting.
+static bool chooses_by_itself(const struct tern_cli *cli)
+{
+    for (size_t i = 0; i < verb_option_count(cli->verb); i++) {
+        if (strcmp(cli->verb->options[i].name, "state") == 0 && cli->option_values[i] != NULL) {
+            return true;
+        }
+    }
+    return cli->set_count > 0;
+}
+
+// Refuses to use default settings while the usual settings file is in the current folder, which needs --config. Only warns
+// if the command line chooses by itself.
+static int check_unread_file(const struct tern_cli *cli)
 {
     const char *path = cli->program->default_config;
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
-    if (cli->config == NULL && slash != NULL && access(slash + 1, F_OK) == 0) {
-        fprintf(stderr,
-                "%s: warning: %s of this folder is not read, and default settings are used: add "
-                "--config %s\n",
-                cli->program->name, slash + 1, slash + 1);
+    if (cli->config != NULL || slash == NULL || access(slash + 1, F_OK) != 0) {
+        return 0;
     }
+    if (!chooses_by_itself(cli)) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "%s of this folder is read only by name: add --config %s (for default "
+                             "settings: --config /dev/null)",
+                             slash + 1, slash + 1);
+    }
+    fprintf(stderr,
+            "%s: warning: %s of this folder is not read, and default settings are used: add "
+            "--config %s\n",
+            cli->program->name, slash + 1, slash + 1);
+    return 0;
 }
 
 static int check_arguments(const struct tern_cli *cli)
@@ -394,7 +413,7 @@ static int run(struct parse *parse, int argc, char **argv)
     }
     TERN_CLI_TRY(check_arguments(cli));
     TERN_CLI_TRY(tern_cli_load_settings(cli));
-    warn_of_unread_file(cli);
+    TERN_CLI_TRY(check_unread_file(cli));
     int code = cli->verb->run(cli);
     // A full disk or a closed pipe must not look like success to a script that reads our output.
     if (fflush(stdout) != 0 && code == TERN_EXIT_OK) {

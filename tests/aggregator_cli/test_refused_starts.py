@@ -136,6 +136,14 @@ def settings_that_do_not_go_together_are_named():
                   ["codec.error_feedback=reset:after=3"]):
         assert advised(*sound) == [], (sound, advised(*sound))
 
+def secure_rounds_name_what_excludes_them():
+    key = "BDTUUHLQqsNtk8w9FB0EBVfI6_pm-oqcDIpwDrBWcl2e5Fven1U4mDkO8NTHImGv-PztiHYd6MQ3a0gH6a3Fb9w"
+    for strategy, settings, words in (("krum", ["round.cohort=60"], "round.strategy = krum looks at single updates"),
+                                      ("multikrum", ["round.cohort=60"], "round.strategy = multikrum looks at single updates"),
+                                      ("krum", ["round.cohort=10"], "round.cohort = 10 is below secure.min_clients = 50")):
+        given = [f"round.strategy={strategy}", "secure.helper=https://helper:8444", f"secure.helper_key={key}", *settings]
+        State().run("serve", "--check", *[word for one in given for word in ("--set", one)], code=USAGE, says=words)
+
 def our_own_configurations_go_together():
     """Those that do not show what the others are better than."""
     others = [f"{program}.example.ini" for program in ("client", "fleet", "helper", "ring")]
@@ -219,6 +227,7 @@ main(a_model_that_does_not_fit_the_body_limit,
      a_bound_that_would_scale_down,
      settings_that_do_not_go_together_are_named,
      a_schedule_or_a_selection_that_cannot_be_kept,
+     secure_rounds_name_what_excludes_them,
      our_own_configurations_go_together,
      init_and_serve_name_them_too,
      too_few_rounds_to_adapt_are_named,

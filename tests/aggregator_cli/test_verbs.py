@@ -67,6 +67,22 @@ def init_says_what_comes_next_as_it_can_be_typed():
             assert done.returncode == 0, (line, done.stderr)
     assert (state.root / "d e" / "tern.db").exists()
 
+def init_names_what_cannot_be_written():
+    state = State()
+    file = state.root / "file"
+    file.write_text("mine")
+    for folder in (file, file / "below"):
+        state.run("init", "--state", folder, code=FAILED, says=f"cannot make the state directory {folder}: ", state=False)
+    assert file.read_text() == "mine"
+    table = state.root / "table.csv"
+    table.write_text("a,b,state\n" + "1,2,good\n2,3,bad\n" * 20)
+    gone = state.root / "gone"  # the current folder takes no files, also for root
+    gone.mkdir()
+    done = subprocess.run(["sh", "-c", 'cd "$1" && rmdir "$1" && exec "$2" init --data "$3" --label state --state "$4"', "sh", gone,
+                           BIN / "tern-aggregator", table, state.path], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == FAILED and "cannot write scaling.csv: No such file or directory" in done.stderr, done
+    assert not state.path.exists()
+
 def init_refuses_bad_models():
     for model in ("mlp:banana", "mlp:3", "cnn:1", "", "mlp:4-" + "9" * 70):
         state = State()
@@ -137,6 +153,23 @@ def status_answers_the_two_questions_first():
     assert mean["wire_down"] == 650 + 3 * 1000 / 15 and mean["payload_down"] == 300
     assert 200 + 200 + 3 * 800 / 15 < mean["wire_up"] < 1160
     assert status["outside_rounds"]["wire_up"] == 3 * 800 and status["client_rounds"] == 15
+
+def status_names_the_mode():
+    state = State(rounds=0)
+
+    def both(*settings):
+        arguments = [word for setting in settings for word in ("--set", setting)]
+        return state.run("status", *arguments).text, state.json("status", *arguments)
+
+    text, status = both()
+    assert "Mode        plain rounds: this aggregator sees each client's update" in text and status["mode"] == "plain", text
+    plain = status["codec_accuracies"][0]["round"]
+    key = "BDTUUHLQqsNtk8w9FB0EBVfI6_pm-oqcDIpwDrBWcl2e5Fven1U4mDkO8NTHImGv-PztiHYd6MQ3a0gH6a3Fb9w"
+    text, status = both("secure.helper=https://helper:8444", f"secure.helper_key={key}", "round.cohort=100",
+                        "downloads.plan=trunk", "codec.error_feedback=keep", "round.strategy=fedavg:norm_bound=0")
+    assert "Mode        secure rounds: this aggregator sees sums of 50 updates" in text and status["mode"] == "secure", text
+    masked = status["codec_accuracies"][0]["round"]
+    assert masked > plain, (masked, plain)  # 8 bits a value
 
 def status_says_why_nothing_happens():
     state = State(rounds=2)  # three that train
@@ -539,7 +572,8 @@ def export_has_the_best_version():
     assert not expect(4, "version 4 is best by its round's training loss, 0.0100", "--replica", "--replica")
     database.close()
     empty = State(rounds=0)
-    empty.run("export", "-", "--format", "f32", "--best", code=FAILED, says="no round is committed")
+    empty.run("export", "-", "--format", "f32", "--best", code=FAILED, says="no round is committed. Without --best")
+    empty.run("export", "-", "--format", "f32", says="version 0 is the model that init made: no round has changed it")
 
 def export_writes_the_better_model():
     """Without an option that names the weights, and only where evaluators measured both models of that version."""
@@ -737,8 +771,20 @@ def a_backup_is_a_state_of_its_own():
 def prune_drops_old_updates_only():
     state = State(rounds=5)
     state.run("prune", code=USAGE, says="--keep")
-    assert state.json("prune", "--keep", 2) == {"dropped": 9, "download_bytes": 0}
-    assert "0 updates" in state.run("prune", "--keep", 2, code=NOTHING).text
+    for wrong in ("0", "-1", "all"):
+        state.run("prune", "--keep", wrong, code=USAGE, says=f"--keep '{wrong}'")
+    whole = "Dropped the bytes of 0 updates. Kept: 15 updates of rounds 1 to 5.\n"
+    for keep in (5, 9):
+        assert state.run("prune", "--keep", keep, code=NOTHING).text == whole
+    pruned = state.run("prune", "--keep", 2, "--json", says="version 3, the best so far, can no longer be exported: only 0 and 5 can")
+    assert pruned.json == {"dropped": 9, "pruned_rounds": 3, "download_bytes": 0}
+    again = state.run("prune", "--keep", 2, code=NOTHING)
+    assert again.text == ("Dropped the bytes of 0 updates. Those of rounds 1 to 3 are gone. Kept: 6 updates of rounds 4 to 5.\n"), again.text
+    assert again.error == "", "the best version was lost before"
+    assert "There is no round yet" in State(rounds=0).run("prune", "--keep", 1, code=NOTHING).text
+    best = state.root / "best.f32"
+    state.run("export", best, "--best", code=FAILED, says="restore a backup from before the prune")
+    assert not best.exists()
     status = state.json("status")
     assert status["updates"] == 15 and status["updates_applied"] == 15
     state.run("export", state.root / "newest.f32")
@@ -802,9 +848,9 @@ def help_teaches():
 
 main(init_makes_a_private_directory, init_never_touches_a_federation,
      init_finishes_what_was_cut_short, init_reads_settings_and_options_win,
-     init_says_what_comes_next_as_it_can_be_typed, init_refuses_bad_models,
+     init_says_what_comes_next_as_it_can_be_typed, init_names_what_cannot_be_written, init_refuses_bad_models,
      verbs_need_a_federation, foreign_databases_are_left_alone,
-     status_answers_the_two_questions_first, status_says_why_nothing_happens,
+     status_answers_the_two_questions_first, status_names_the_mode, status_says_why_nothing_happens,
      updates_that_were_scaled_down_are_told, clients_that_do_not_report_are_told, clients_are_listed_and_cannot_steer_the_terminal,
      rounds_are_listed, the_byte_reports_agree, reports_that_there_are_not,
      a_client_without_an_update_has_no_round, the_ledger_explains_itself,

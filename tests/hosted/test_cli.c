@@ -179,9 +179,18 @@ CASE(an_unread_file_of_this_folder_is_named)
     assert_non_null(file);
     fclose(file);
     got = run(&with_default, "tern-example show");
+    assert_int_equal(got.code, TERN_EXIT_USAGE);
+    assert_string_equal(got.out, "");
+    assert_string_equal(got.err,
+                        "tern-example: example.ini of this folder is read only by name: add "
+                        "--config example.ini (for default settings: --config "
+                        "/dev/null)\n");
+    got = run(&with_default, "tern-example show --set server.port=9");
+    assert_int_equal(got.code, TERN_EXIT_OK);
     assert_string_equal(got.err,
                         "tern-example: warning: example.ini of this folder is not read, and "
                         "default settings are used: add --config example.ini\n");
+    assert_string_equal(run(&with_default, "tern-example show --config /dev/null").err, "");
     assert_string_equal(run(&with_default, "tern-example show --config example.ini").err, "");
     assert_string_equal(run(&with_default, "tern-example --settings").err, "");
     assert_int_equal(unlink("example.ini"), 0);

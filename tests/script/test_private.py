@@ -40,8 +40,10 @@ class Private(unittest.TestCase):
                                             overrides=OVERRIDES)
 
     def test_masked_and_open_sums_agree_and_a_different_bit_is_found(self):
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
             demo.run(self.arguments)
+        for setting in ("private.ini", "--set downloads.plan=trunk", f"--set secure.min_clients={CLIENTS}", "--set secure.helper_key="):
+            self.assertIn(setting, printed.getvalue(), "settings that repeat the federation")
         run, results = self.arguments.folder, json.loads(self.arguments.results.read_text(encoding="utf-8"))
         self.assertIn(f"agree, to the bit, in {ROUNDS} of {ROUNDS} rounds", (run / "saw.txt").read_text(encoding="utf-8"))
         self.assertEqual(results["open_sum_clients"], [CLIENTS] * ROUNDS)
