@@ -1,7 +1,7 @@
 // The client of a federation as an embeddable library. tern-client, gateways, tern-fleet and firmware use it. Each call of
 // tern_client_step() does one bounded piece of work: a check-in, a download, a local step, an encoding, an upload, or nothing
 // until the next one is due. The library blocks only inside a port, allocates no memory (the caller provides it), and reaches
-// network, storage, trainer and clock through ports.h. A client belongs to one thread; clients share no state, so a program
+// network, storage, trainer and clock through ports.h. A client belongs to one thread, except for tern_client_cancel(); clients share no state, so a program
 // may run any number of them.
 //
 //   tern_client_init(&client, &config);
@@ -34,6 +34,8 @@ extern "C" {
 
 // --- Events
 
+#define TERN_CLIENT_PROGRESS_MS 250 // shortest time between two progress events of a request
+
 // All events: X(symbol, name in logs).
 #define TERN_CLIENT_EVENT_LIST(X)                                                                  \
     X(TERN_EVENT_ENROLLED, "enrolled")                                                             \
@@ -54,7 +56,8 @@ extern "C" {
     X(TERN_EVENT_RESUMED, "resumed")                                                               \
     X(TERN_EVENT_FAILURE, "failure")                                                               \
     X(TERN_EVENT_BUDGET, "budget")                                                                 \
-    X(TERN_EVENT_FINISHED, "finished")
+    X(TERN_EVENT_FINISHED, "finished")                                                             \
+    X(TERN_EVENT_PROGRESS, "progress")
 
 enum tern_client_event_kind {
 #define TERN_CLIENT_EVENT_ENUM(symbol, name) symbol,
@@ -90,6 +93,8 @@ const char *tern_client_event_name(enum tern_client_event_kind kind);
 //   failure       result, status (of HTTP; 0: no answer), why, wait_ms: the client tries again after this time
 //   budget        wait_ms, why, bytes (that would be sent and received), budget_left (bytes)
 //   finished      version, final_model_hash (NULL: unknown)
+//   progress      direction, bytes (of a request's or response's body that have moved, with those of earlier attempts),
+//                 bytes_total (0: unknown), round: emitted during a request, at most every TERN_CLIENT_PROGRESS_MS
 struct tern_client_event {
     enum tern_client_event_kind kind;
     enum tern_result result;
@@ -101,11 +106,13 @@ struct tern_client_event {
     uint32_t local_steps;
     uint32_t num_examples;
     uint64_t bytes;
+    uint64_t bytes_total;
     uint64_t round_bytes;
     uint64_t budget_left;
     float loss;
     float accuracy;
     const struct tern_evaluate_result *evaluation; // the complete result, with all metrics
+    enum tern_direction direction;
     bool duplicate;
     bool counted;
     bool global;
@@ -285,6 +292,26 @@ struct tern_client_ticket {
     uint8_t sealed[TERN_CLIENT_HAS_MASKS ? TERN_SECURE_TICKET_MAX : 1];
 };
 
+// Why the client ends a request before its answer.
+enum tern_client_stop {
+    TERN_STOP_NONE = 0,
+    TERN_STOP_CANCEL,     // tern_client_cancel()
+    TERN_STOP_CONDITIONS, // the conditions changed during the transfer
+    TERN_STOP_BUDGET      // a budget was used up during the transfer
+};
+
+// What the client checks while a request is in progress (watch.c).
+struct tern_client_watch {
+    uint32_t cancelled; // set by any thread, read and cleared atomically
+    enum tern_client_stop stop;
+    enum tern_direction direction; // of the body that moves
+    const char *why;               // of the conditions or the budget
+    uint64_t done;                 // bytes of the body at the last call
+    uint64_t total;
+    uint64_t checked;     // value of `done` at the last check of conditions and budgets
+    uint64_t reported_ms; // time of the last progress event
+};
+
 // Owned by the caller; the fields belong to the core. Use the accessors. Small fields come first, so that microcontrollers
 // reach them by short instructions.
 struct tern_client {
@@ -368,6 +395,7 @@ struct tern_client {
     struct tern_client_budget budget;
     struct tern_conditions conditions;
     enum tern_result stopped_by; // in TERN_PHASE_STOPPED
+    struct tern_client_watch watch;
     struct tern_prng jitter;
 
     struct tern_client_config config;
@@ -409,6 +437,7 @@ TERN_MUST_USE enum tern_result tern_client_identify(struct tern_client *client);
 // Enrols with a join code (NUL-terminated), and saves the identity. A new identity replaces an earlier one, whose other records
 // are never used again.
 // TERN_AGAIN              the transport does not block: call again with the same code
+// TERN_ERR_CANCELLED      tern_client_cancel() was called; the code may be used up
 // TERN_ERR_UNAUTHORIZED   the code is wrong, used up or expired
 // TERN_ERR_MODEL_MISMATCH this program cannot build the federation's model; nothing was saved
 // TERN_ERR_ARGUMENT       the code is longer than any code
@@ -437,6 +466,7 @@ TERN_MUST_USE enum tern_result tern_client_provision(struct tern_client *client,
 // TERN_ERR_TOO_LARGE      the manifest is longer than `size`, or clearly longer than the aggregator announced at enrolment
 // TERN_ERR_BUDGET         the request does not fit into a budget (the event `budget` has the sentence)
 // TERN_ERR_NETWORK        the connection broke; a call with the same arguments and an unchanged dst fetches the missing bytes
+// TERN_ERR_CANCELLED      tern_client_cancel() was called; continue in the same way
 // TERN_ERR_TLS, TERN_ERR_BUSY, TERN_ERR_HTTP, TERN_ERR_UNAUTHORIZED
 // TERN_ERR_IO, TERN_ERR_NO_SPACE  the manifest or the meter could not be saved
 TERN_MUST_USE enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst,
@@ -478,7 +508,16 @@ TERN_MUST_USE enum tern_result tern_client_restore(struct tern_client *client,
 // TERN_ERR_NOT_FOUND                an evaluator has no evaluation data
 // TERN_ERR_CONFIG                   the column port refuses the federation's scaling
 // TERN_ERR_STATE                    tern_client_restore() was not called, or the aggregator has lost a scaling
+// TERN_ERR_CANCELLED does not stop the client: the next call continues the work.
 TERN_MUST_USE enum tern_result tern_client_step(struct tern_client *client);
+
+// Cancels the call of tern_client_step(), tern_client_enroll() or tern_client_manifest() in progress or, if there is none, the
+// next one: it returns TERN_ERR_CANCELLED, once. May be called from any thread and from a signal handler, between
+// tern_client_init() and the end of *client. A request ends within a second; a local step, an evaluation or an encoding is
+// completed first. Nothing is lost: the next call continues the work, and resumes an interrupted body where builds have
+// TERN_PARTIALS. tern_client_next_ms() returns 0 until then, but a program that sleeps must wake itself. Builds without
+// TERN_WATCH ignore it.
+void tern_client_cancel(struct tern_client *client);
 
 // Returns the milliseconds until tern_client_step() has something to do; 0: now; UINT32_MAX: the federation has finished.
 uint32_t tern_client_next_ms(const struct tern_client *client);

@@ -20,7 +20,7 @@
 #define TERN_WHY(sentence) (TERN_FOR_PEOPLE ? (sentence) : "")
 
 // Calls have one direction: step.c calls the phases; the phases and assignment.c, which handles the aggregator's assignments
-// for them, call exchange.c, budget.c, partial.c, anchor.c, secure.c and wait.c; those call records.c; and every file calls workspace.c
+// for them, call exchange.c, watch.c, budget.c, partial.c, anchor.c, secure.c and wait.c; those call records.c; and every file calls workspace.c
 // and events.c. A phase never calls another phase: it sets client->phase.
 
 // --- Events and waiting (events.c, phases/wait.c)
@@ -66,6 +66,15 @@ void tern_client_request(struct tern_client *client, enum tern_purpose purpose, 
 // Runs the prepared exchange, and counts its bytes. Returns TERN_AGAIN while the exchange is incomplete, TERN_OK when a
 // response has arrived, otherwise an error of tern_transport.exchange.
 TERN_MUST_USE enum tern_result tern_client_exchange(struct tern_client *client);
+
+// Makes client->request watched (watch.c), and forgets why the last request was ended.
+void tern_watch_start(struct tern_client *client);
+
+// Returns whether tern_client_cancel() was called and no call has reported it yet.
+bool tern_watch_is_cancelled(const struct tern_client *client);
+
+// Returns the same, and clears it: the caller returns TERN_ERR_CANCELLED.
+bool tern_watch_take_cancel(struct tern_client *client);
 
 // Converts the response to a result:
 // TERN_OK                status 2xx

@@ -89,6 +89,9 @@ static enum tern_result handle_enroll_reply(struct tern_client *client)
 
 enum tern_result tern_client_enroll(struct tern_client *client, const char *join_code)
 {
+    if (!client->in_flight && tern_watch_take_cancel(client)) {
+        return TERN_ERR_CANCELLED;
+    }
     if (!client->in_flight) {
         TERN_TRY(prepare(client, join_code));
     }

@@ -19,14 +19,28 @@ void tern_client_request(struct tern_client *client, enum tern_purpose purpose, 
         .body = client->reply,
         .body_size = sizeof client->reply,
     };
+    tern_watch_start(client);
+}
+
+// Runs the transport, or ends an incomplete exchange that was cancelled.
+static enum tern_result run_transport(struct tern_client *client)
+{
+    const struct tern_transport *transport = &client->config.ports.transport;
+    if (client->in_flight && tern_watch_is_cancelled(client)) {
+        transport->close(transport->ctx);
+        client->watch.stop = TERN_STOP_CANCEL;
+        return TERN_ERR_CANCELLED;
+    }
+    return transport->exchange(transport->ctx, &client->request, &client->response);
 }
 
 enum tern_result tern_client_exchange(struct tern_client *client)
 {
-    const struct tern_transport *transport = &client->config.ports.transport;
-    enum tern_result result =
-        transport->exchange(transport->ctx, &client->request, &client->response);
+    const enum tern_result result = run_transport(client);
     client->in_flight = result == TERN_AGAIN;
+    if (TERN_WATCH && client->watch.stop == TERN_STOP_CANCEL) {
+        (void)tern_watch_take_cancel(client);
+    }
     tern_budget_collect(client);
     if (client->in_flight) {
         client->due_ms = tern_client_now_ms(client) + 1;

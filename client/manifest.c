@@ -69,7 +69,7 @@ static enum tern_result handle_partial_answer(struct tern_client *client, enum t
         client->manifest_received = 0;
         return continues ? result : TERN_ERR_HTTP;
     }
-    if (result == TERN_ERR_NETWORK && continues) {
+    if ((result == TERN_ERR_NETWORK || result == TERN_ERR_CANCELLED) && continues) {
         client->manifest_received += client->response.body_len;
     }
     return result;
@@ -99,6 +99,9 @@ static enum tern_result handle_answer(struct tern_client *client, const uint8_t 
 enum tern_result tern_client_manifest(struct tern_client *client, uint8_t *dst, size_t size,
                                       size_t *len)
 {
+    if (!client->in_flight && tern_watch_take_cancel(client)) {
+        return TERN_ERR_CANCELLED;
+    }
     if (!client->in_flight && client->manifest_received == 0) {
         const enum tern_result stored = tern_client_stored_manifest(client, dst, size, len);
         if (stored != TERN_ERR_NOT_FOUND) {

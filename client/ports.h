@@ -30,6 +30,13 @@ struct tern_request {
     // already has; `body` holds the others (Content-Range header). 0 in PUTs of builds without TERN_PARTIALS.
     size_t range_from;
     uint32_t timeout_ms; // the exchange fails after this time without any byte in either direction
+
+    // Returns whether the exchange may go on; if not, the transport breaks the connection and returns TERN_ERR_CANCELLED. A
+    // transport that blocks calls it at least twice a second, also while it looks up a name or sets up TLS, and after every
+    // 16 KB of a body. done: bytes of the body that have moved in this exchange; total: of all; 0: unknown. It may call
+    // collect(). NULL: the exchange ends by itself.
+    bool (*watch)(void *ctx, enum tern_direction direction, uint64_t done, uint64_t total);
+    void *watch_ctx;
 };
 
 struct tern_response {
@@ -37,7 +44,7 @@ struct tern_response {
     uint32_t retry_after_s; // seconds of the Retry-After header; 0: the response has none
     uint8_t *body;          // [body_size] the caller's buffer for the response's body
     size_t body_size;
-    // bytes in `body`; after TERN_ERR_NETWORK those that arrived before the connection broke
+    // bytes in `body`; after TERN_ERR_NETWORK and TERN_ERR_CANCELLED those that arrived before the connection broke
     size_t body_len;
     // If not NULL, the transport passes the body of a 2xx response to this function, block by block, and not to `body`;
     // body_len stays 0, and `status` is set before the first call. If the function fails, the exchange ends with its error.
@@ -56,6 +63,7 @@ struct tern_transport {
     // TERN_ERR_NETWORK    the connection was refused or broken, or timed out
     // TERN_ERR_TLS        the aggregator's certificate could not be verified
     // TERN_ERR_TOO_LARGE  the response's body is longer than body_size
+    // TERN_ERR_CANCELLED  request->watch() returned false
     TERN_MUST_USE enum tern_result (*exchange)(void *ctx, const struct tern_request *request,
                                                struct tern_response *response);
 

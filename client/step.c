@@ -91,6 +91,9 @@ static enum tern_result run_phase(struct tern_client *client)
 enum tern_result tern_client_step(struct tern_client *client)
 {
     const bool works = client->phase != TERN_PHASE_NEW && client->phase != TERN_PHASE_STOPPED;
+    if (!client->in_flight && tern_watch_take_cancel(client)) {
+        return TERN_ERR_CANCELLED;
+    }
     if (works && tern_client_next_ms(client) > 0) {
         return TERN_AGAIN;
     }
@@ -98,7 +101,7 @@ enum tern_result tern_client_step(struct tern_client *client)
         TERN_TRY(tern_client_check_conditions(client));
     }
     enum tern_result result = run_phase(client);
-    if (works && result != TERN_OK && result != TERN_AGAIN) {
+    if (works && result != TERN_OK && result != TERN_AGAIN && result != TERN_ERR_CANCELLED) {
         client->stopped_by = result;
         client->phase = TERN_PHASE_STOPPED;
     }
@@ -107,6 +110,9 @@ enum tern_result tern_client_step(struct tern_client *client)
 
 uint32_t tern_client_next_ms(const struct tern_client *client)
 {
+    if (tern_watch_is_cancelled(client)) {
+        return 0;
+    }
     if (client->phase == TERN_PHASE_FINISHED) {
         return UINT32_MAX;
     }

@@ -106,6 +106,12 @@
 #define TERN_MONTH_BY_TIME (!TERN_SMALL)
 #endif
 
+// 1: tern_client_cancel() works, and the client checks conditions and budgets while a body moves (client/watch.c). 0: a request
+// ends by itself only.
+#ifndef TERN_WATCH
+#define TERN_WATCH (!TERN_SMALL)
+#endif
+
 // Limits of a model (tensor/model.h). A built-in model has two tensors a layer, each with at most 4 dimensions and a name of
 // at most 15 bytes. Unused entries are never written.
 #ifndef TERN_MODEL_MAX_TENSORS

@@ -236,6 +236,7 @@ static void log_event(void *ctx, const struct tern_client_event *event)
     case TERN_EVENT_STATISTICS:
     case TERN_EVENT_SCALED:
     case TERN_EVENT_OTHER_COLUMNS:
+    case TERN_EVENT_PROGRESS:
         break; // a gateway has no data of its own, and no conditions
     }
 }

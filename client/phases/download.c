@@ -53,8 +53,8 @@ static const char *failure_reason(enum tern_result result)
 // round's window has passed.
 static enum tern_result handle_partial_answer(struct tern_client *client, enum tern_result result)
 {
-    if (result == TERN_ERR_NETWORK && tern_client_body_continues(client) &&
-        client->response.body_len > 0 &&
+    if ((result == TERN_ERR_NETWORK || result == TERN_ERR_CANCELLED) &&
+        tern_client_body_continues(client) && client->response.body_len > 0 &&
         client->download_received + client->response.body_len <=
             tern_client_download(client)->size) {
         client->download_received += client->response.body_len;

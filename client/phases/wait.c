@@ -62,9 +62,39 @@ static uint32_t retry_after_ms(struct tern_client *client)
     return tern_client_add_jitter(client, ms, ms / 2);
 }
 
+static enum tern_result pause_work(struct tern_client *client, const char *why);
+
+// Handles a request that the client itself has ended (watch.c). That is no failure, so the next attempt needs no backoff.
+static enum tern_result end_request(struct tern_client *client)
+{
+    const struct tern_client_watch watch = client->watch;
+    client->watch.stop = TERN_STOP_NONE;
+    if (watch.stop == TERN_STOP_CONDITIONS) {
+        return pause_work(client, watch.why);
+    }
+    if (watch.stop == TERN_STOP_CANCEL) {
+        return TERN_ERR_CANCELLED;
+    }
+    const struct tern_client_event event = {
+        .kind = TERN_EVENT_BUDGET,
+        .result = TERN_ERR_BUDGET,
+        .round = client->task.round,
+        .wait_ms = client->config.budget_wait_ms,
+        .why = watch.why,
+        .bytes = tern_budget_cost(watch.total - watch.done, 1),
+    };
+    client->round_done = true;
+    client->due_ms = tern_client_now_ms(client) + client->config.budget_wait_ms;
+    tern_client_emit(client, &event);
+    return TERN_AGAIN;
+}
+
 enum tern_result tern_client_retry_later(struct tern_client *client, enum tern_result result,
                                          const char *why)
 {
+    if (TERN_WATCH && result == TERN_ERR_CANCELLED && client->watch.stop != TERN_STOP_NONE) {
+        return end_request(client);
+    }
     uint32_t ms = backoff(client);
     if (client->response.retry_after_s > 0) {
         const uint32_t asked = retry_after_ms(client);

@@ -294,8 +294,15 @@ void tern_sockets_remove(struct tern_sockets *sockets, int fd, enum tern_purpose
 // (limits.min_rate).
 #define MIN_BYTES_PER_SECOND 500
 
+// Longest wait for the network without a call of on_progress(), so that a program can cancel an exchange within a second.
+#define POLL_MS 500
+
+// A socket takes no more than this before it has sent it, so that few bytes follow the end of an exchange.
+#define UNSENT_MAX 16384
+
 struct tern_curl {
-    CURL *easy; // NULL: no connection
+    CURL *easy;   // NULL: no connection
+    CURLM *multi; // has the kept connection
     struct tern_curl_tls *tls;
     char *server;
     uint32_t connect_timeout_ms;
@@ -308,8 +315,11 @@ struct tern_curl {
     bool connecting;           // the newest socket has not sent a request yet
     bool body_is_long;         // the aggregator may keep a partial body of this exchange
     bool body_begun;           // a part of such a body was sent
+    const struct tern_request *request;
     struct tern_response *response;
-    enum tern_result refused; // error of put() or response->take
+    enum tern_result refused; // error of put(), response->take or request->watch
+
+    curl_off_t received; // bytes of the response's body
 
     // An exchange fails if no byte moves for stall_ms.
     uint32_t stall_ms; // 0: no exchange is active
@@ -324,6 +334,19 @@ enum tern_result tern_curl_global(void)
 }
 
 // --- Callbacks of libcurl
+
+// Returns whether the exchange may go on. `done` bytes of `total` have moved; libcurl's total is at most 0 if it is unknown.
+static bool may_go_on(struct tern_curl *curl, enum tern_direction direction, curl_off_t done,
+                      curl_off_t total)
+{
+    const struct tern_request *request = curl->request;
+    if (request->watch == NULL || request->watch(request->watch_ctx, direction, (uint64_t)done,
+                                                 total > 0 ? (uint64_t)total : 0)) {
+        return true;
+    }
+    curl->refused = TERN_ERR_CANCELLED;
+    return false;
+}
 
 static enum tern_result put(struct tern_response *response, const uint8_t *data, size_t len)
 {
@@ -346,7 +369,12 @@ static size_t on_body(char *data, size_t size, size_t count, void *ctx)
     const bool taken = response->take != NULL && status >= 200 && status <= 299;
     curl->refused = taken ? response->take(response->take_ctx, (const uint8_t *)data, len)
                           : put(response, (const uint8_t *)data, len);
-    return curl->refused == TERN_OK ? len : 0; // 0 makes libcurl stop
+    curl->received += (curl_off_t)len;
+    curl_off_t total = 0;
+    curl_easy_getinfo(curl->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &total);
+    return curl->refused == TERN_OK && may_go_on(curl, TERN_DOWN, curl->received, total)
+               ? len
+               : 0; // 0 makes libcurl stop
 }
 
 static size_t on_header(char *line, size_t size, size_t count, void *ctx)
@@ -375,6 +403,8 @@ static curl_socket_t on_open(void *ctx, curlsocktype type, struct curl_sockaddr 
     }
     const int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
     if (fd >= 0) {
+        const int unsent = UNSENT_MAX;
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
         tern_sockets_add(&curl->sockets, fd);
         curl->connecting = true;
     }
@@ -437,16 +467,16 @@ static bool is_stalled(struct tern_curl *curl)
     return curl->stalled;
 }
 
-// Called at least once a second.
+// Called at least every POLL_MS.
 static int on_progress(void *ctx, curl_off_t down_total, curl_off_t down, curl_off_t up_total,
                        curl_off_t up)
 {
     struct tern_curl *curl = ctx;
-    (void)down_total;
     (void)down;
-    (void)up_total;
-    (void)up;
-    return (curl->abort != NULL && *curl->abort != 0) || is_stalled(curl) ? 1 : 0;
+    // on_body() reports the bytes of the response
+    const bool ends = curl->received > 0 ? !may_go_on(curl, TERN_DOWN, curl->received, down_total)
+                                         : !may_go_on(curl, TERN_UP, up, up_total);
+    return ends || (curl->abort != NULL && *curl->abort != 0) || is_stalled(curl) ? 1 : 0;
 }
 
 // --- The handle
@@ -458,7 +488,10 @@ static void set_options(struct tern_curl *curl)
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
-    curl_easy_setopt(easy, CURLOPT_MAXCONNECTS, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT,
+                     1L); // the end of an exchange waits for no name lookup
+#endif
     curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)IDLE_CONNECTION_S);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)curl->connect_timeout_ms);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, curl->error);
@@ -481,26 +514,30 @@ static void set_options(struct tern_curl *curl)
     tern_curl_tls_configure(curl->tls, easy);
 }
 
+static void close_connection(void *ctx)
+{
+    struct tern_curl *curl = ctx;
+    // The handle that closes the connection reports to it, so it must exist until then.
+    curl_multi_cleanup(curl->multi);
+    curl_easy_cleanup(curl->easy);
+    curl->multi = NULL;
+    curl->easy = NULL;
+}
+
 static enum tern_result make_ready(struct tern_curl *curl)
 {
     if (curl->easy != NULL) {
         return TERN_OK;
     }
+    curl->multi = curl_multi_init();
     curl->easy = curl_easy_init();
-    if (curl->easy == NULL) {
+    if (curl->easy == NULL || curl->multi == NULL) {
+        close_connection(curl);
         return TERN_ERR_NO_MEMORY;
     }
+    curl_multi_setopt(curl->multi, CURLMOPT_MAXCONNECTS, 1L);
     set_options(curl);
     return TERN_OK;
-}
-
-static void close_connection(void *ctx)
-{
-    struct tern_curl *curl = ctx;
-    if (curl->easy != NULL) {
-        curl_easy_cleanup(curl->easy);
-        curl->easy = NULL;
-    }
 }
 
 // --- One exchange
@@ -620,15 +657,35 @@ static enum tern_result result_of(CURLcode code)
     }
 }
 
+// Performs the request, like curl_easy_perform(), which waits for the network for up to a second.
+static CURLcode run_once(struct tern_curl *curl)
+{
+    int running = 1;
+    int messages = 0;
+    CURLcode code = CURLE_OUT_OF_MEMORY;
+    if (curl_multi_add_handle(curl->multi, curl->easy) != CURLM_OK) {
+        return code;
+    }
+    while (curl_multi_perform(curl->multi, &running) == CURLM_OK && running > 0 &&
+           curl_multi_poll(curl->multi, NULL, 0, POLL_MS, NULL) == CURLM_OK) {
+    }
+    const CURLMsg *message = curl_multi_info_read(curl->multi, &messages);
+    if (message != NULL) {
+        code = message->data.result;
+    }
+    curl_multi_remove_handle(curl->multi, curl->easy);
+    return code;
+}
+
 // Performs the request. After a failed handshake that has offered a session, performs it once more without the session, since
 // an old session may be the reason. Nothing of the request was sent before.
 static CURLcode run_request(struct tern_curl *curl)
 {
     tern_curl_tls_begin(curl->tls);
-    const CURLcode code = curl_easy_perform(curl->easy);
+    const CURLcode code = run_once(curl);
     if (curl->connecting && result_of(code) == TERN_ERR_TLS &&
         tern_curl_tls_try_without_session(curl->tls)) {
-        return curl_easy_perform(curl->easy);
+        return run_once(curl);
     }
     return code;
 }
@@ -712,6 +769,8 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     // Bytes that were transferred since the last exchange are counted for the purpose of that exchange.
     tern_sockets_read(&curl->sockets, curl->purpose);
     curl->purpose = request->purpose;
+    curl->request = request;
+    curl->received = 0;
     curl->error[0] = '\0';
     curl->refused = TERN_OK;
     curl->body_is_long =
@@ -753,6 +812,10 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
 static void collect(void *ctx, struct tern_meter *meter)
 {
     struct tern_curl *curl = ctx;
+    if (curl->stall_ms != 0) { // an exchange is active
+        tern_sockets_read(&curl->sockets,
+                          curl->connecting ? TERN_PURPOSE_HANDSHAKE : curl->purpose);
+    }
     tern_meter_add(meter, &curl->sockets.meter);
     curl->sockets.meter = (struct tern_meter){0};
 }

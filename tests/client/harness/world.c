@@ -290,6 +290,30 @@ static enum tern_result deliver(struct world *world, const struct tern_request *
     return TERN_OK;
 }
 
+// Returns how many bytes of a body move before the client ends the request.
+static size_t move_body(struct world *world, const struct tern_request *request,
+                        enum tern_direction direction, size_t len, bool *ends)
+{
+    const size_t scale = world->watch_scale > 0 ? world->watch_scale : 1;
+    for (size_t done = 0;; done += WORLD_PIECE) {
+        const size_t moved = done < len ? done : len;
+        world->watches++;
+        if (world->watches == world->cancel_at) {
+            tern_client_cancel(&world->client);
+        }
+        world->may_work = world->may_work && world->watches != world->forbid_at;
+        *ends = !request->watch(request->watch_ctx, direction, moved * scale, len * scale);
+        if (*ends || moved == len) {
+            return moved;
+        }
+    }
+}
+
+static bool is_update(const struct tern_request *request)
+{
+    return request->purpose == TERN_PURPOSE_UPLOAD && request->body_len > 0;
+}
+
 static enum tern_result exchange(void *ctx, const struct tern_request *request,
                                  struct tern_response *response)
 {
@@ -312,15 +336,32 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
         world->last_range = request->range_from;
         seen.range_from = world->ignore_range ? 0 : request->range_from;
     }
+    bool ends = false;
+    const size_t sent = move_body(world, request, TERN_UP, request->body_len, &ends);
+    if (ends && sent < request->body_len) {
+        if (!is_update(request) || sent == 0) {
+            return TERN_ERR_CANCELLED;
+        }
+        world->server.cut_upload_at = sent;
+    }
     const bool arrives = fake_server_answer(&world->server, &seen, reply, sizeof reply, &len,
                                             &response->status, &response->retry_after_s);
     count_wire(world, request, len);
     if (world->exchanges == world->cut_exchange_at) {
         world->power_off = true;
     }
-    if (!arrives || world->power_off) {
+    if (ends || !arrives || world->power_off) {
         response->status = 0;
-        return TERN_ERR_NETWORK;
+        return ends ? TERN_ERR_CANCELLED : TERN_ERR_NETWORK;
+    }
+    const size_t received = move_body(world, request, TERN_DOWN, len, &ends);
+    if (ends && request->purpose != TERN_PURPOSE_DOWNLOAD) {
+        return TERN_ERR_CANCELLED;
+    }
+    if (ends) {
+        world->cut_download_at = received;
+        const enum tern_result cut = deliver(world, request, response, reply, len);
+        return cut == TERN_ERR_NETWORK || cut == TERN_OK ? TERN_ERR_CANCELLED : cut;
     }
     const enum tern_result result = deliver(world, request, response, reply, len);
     if (world->damage != NULL) {

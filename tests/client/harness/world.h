@@ -11,6 +11,7 @@
 #define WORLD_ROUNDS 64
 #define WORLD_BLOB 16384
 #define WORLD_EVENTS 512
+#define WORLD_PIECE 100
 
 // --- Aggregator
 
@@ -208,6 +209,12 @@ struct world {
     struct tern_meter uncollected;
     uint64_t wire_per_exchange; // besides bodies
     uint64_t wire_per_close;
+
+    // Requests ask tern_request.watch() before every WORLD_PIECE bytes of a body, counted in `watches`.
+    size_t watches;
+    size_t cancel_at;   // this call (1, 2, ...) cancels the client; 0: none
+    size_t forbid_at;   // this call takes the conditions away
+    size_t watch_scale; // the client sees bodies as so many times longer; 0: as they are
 
     // A hook that may damage any answer before the client sees it.
     void (*damage)(struct world *world, const struct tern_request *request,
