@@ -160,6 +160,8 @@ struct tern_client_config {
     const char *helper_code; // join code of the helper, 1 to TERN_SECURE_CODE_MAX bytes
     // Fewest updates of which the helper may reveal the sum; 0: TERN_SECURE_MIN_CLIENTS.
     uint32_t secure_min_clients;
+    // Least noise multiplier of the sum in thousandths; 0: sums without noise are accepted, too.
+    uint32_t secure_min_noise;
 
     // Called for each event, in the thread that calls the client; may be NULL.
     void (*on_event)(void *ctx, const struct tern_client_event *event);

@@ -146,6 +146,7 @@ static struct tern_secure_round read_round(const struct tern_client *client, con
         .share = secure->share,
         .places_seed = secure->places_seed,
         .places_max = secure->places_max,
+        .noise = secure->noise,
         .examples_max = secure->examples_max,
         .epoch = secure->epoch,
         .scale_count = scale_count(task),
@@ -192,9 +193,13 @@ static enum tern_result check_round(const struct tern_client *client,
         *why = TERN_WHY("the helper may reveal sums of fewer updates than secure.min_clients");
         return TERN_ERR_ARGUMENT;
     }
-    if (round->bits != tern_secure_bits(round->cohort, round->level)) {
-        *why =
-            TERN_WHY("the bits of a masked value are not those that the cohort and the level need");
+    if (round->noise < client->config.secure_min_noise) {
+        *why = TERN_WHY("the helper would add less noise to the sum than secure.min_noise");
+        return TERN_ERR_ARGUMENT;
+    }
+    if (round->bits != tern_secure_bits(round)) {
+        *why = TERN_WHY("the bits of a masked value are not those that the cohort, the level and "
+                        "the noise need");
         return TERN_ERR_ARGUMENT;
     }
     if (round->scale_count != tern_masked_tensors(client->work.model) ||

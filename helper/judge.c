@@ -177,6 +177,13 @@ static struct tern_judgement judge_answered(const struct tern_list_facts *facts)
                       "one sum; abandon this round.",
                       facts->round);
     }
+    if (facts->answer_lost) {
+        return refuse(TERN_REFUSED_NOISE,
+                      "Round %" PRIu32
+                      " was answered with noise, which the helper never stores and "
+                      "no longer has. Two answers would weaken the noise; abandon this round.",
+                      facts->round);
+    }
     return admitted;
 }
 

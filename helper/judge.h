@@ -33,6 +33,7 @@
     X(TERN_REFUSED_ORDER, "unsorted-list", 422)                                                    \
     X(TERN_REFUSED_TICKET, "unknown-ticket", 409)                                                  \
     X(TERN_REFUSED_ANSWERED, "answered-round", 409)                                                \
+    X(TERN_REFUSED_NOISE, "noise-not-kept", 409)                                                   \
     X(TERN_REFUSED_NEAR_LIST, "near-list", 409)                                                    \
     X(TERN_REFUSED_NEWCOMERS, "too-many-newcomers", 409)
 
@@ -103,6 +104,7 @@ struct tern_list_facts {
     uint32_t count;
     bool answered;      // the helper has answered this round
     bool same_answered; // the answered request had this descriptor, list and number of values
+    bool answer_lost;   // same_answered, and the sum had noise that the helper no longer has
 };
 
 // Decides about everything but earlier lists of the same replica. A list that was answered is admitted again, even if a

@@ -42,9 +42,19 @@ struct admitted_token {
     uint8_t hash[TERN_SHA256_SIZE];
 };
 
+// A federation's last sum with noise. It is never stored: whoever has it and the ledger has the noise.
+struct noisy_sum {
+    uint32_t federation;
+    uint8_t list_hash[TERN_SHA256_SIZE];
+    uint8_t *packed; // malloc'ed
+    size_t size;
+    struct noisy_sum *next;
+};
+
 struct tern_helper {
     struct tern_helper_config config;
     struct tern_ledger *ledger; // used by the thread alone
+    struct noisy_sum *noisy;    // malloc'ed; used by the thread alone
     uint8_t signing_key[TERN_LEDGER_KEY_SIZE];
     pthread_t thread;
 
@@ -411,6 +421,8 @@ struct sum_decision {
     struct tern_known *known;
     uint8_t (*secrets)[TERN_LEDGER_KEY_SIZE]; // of each member
     struct tern_list_facts facts;
+    // the sum of an answered list, if it has noise and is still there
+    const struct noisy_sum *noisy;
     bool admitted; // the ledger has the answer, so the sum may be sent
 };
 
@@ -505,6 +517,23 @@ static enum tern_result find_member(struct tern_helper *helper, uint32_t federat
     return TERN_OK;
 }
 
+// Finds the sum with noise that was made for an answered list. It is gone after a restart, and after the federation's next one.
+static void find_noisy_sum(const struct tern_helper *helper, uint32_t federation,
+                           struct sum_decision *decision)
+{
+    if (decision->round.noise == 0 || !decision->facts.same_answered) {
+        return;
+    }
+    const struct noisy_sum *noisy = helper->noisy;
+    while (noisy != NULL && noisy->federation != federation) {
+        noisy = noisy->next;
+    }
+    if (noisy != NULL && memcmp(noisy->list_hash, decision->list_hash, TERN_SHA256_SIZE) == 0) {
+        decision->noisy = noisy;
+    }
+    decision->facts.answer_lost = decision->noisy == NULL;
+}
+
 // Finds what the ledger has for the round and its clients. newest: the federation's newest answer; count 0: none.
 static enum tern_result find_facts(struct tern_helper *helper,
                                    const struct tern_ledger_federation *federation,
@@ -525,6 +554,7 @@ static enum tern_result find_facts(struct tern_helper *helper,
         memcmp(earlier.descriptor, decision->descriptor, TERN_SHA256_SIZE) == 0 &&
         memcmp(earlier.list_hash, decision->list_hash, TERN_SHA256_SIZE) == 0;
     tern_ledger_answer_free(&earlier);
+    find_noisy_sum(helper, federation->id, decision);
     for (uint32_t i = 0; i < decision->facts.count; i++) {
         TERN_TRY(find_member(helper, federation->id, newest->entry, decision, i));
     }
@@ -579,8 +609,9 @@ static enum tern_result store_answer(struct tern_helper *helper,
         tern_ledger_add_answer(helper->ledger, federation, &answer, now_of(helper));
     tern_ledger_answer_free(&answer);
     tern_log(TERN_LOG_INFO, "sum",
-             "federation=%s round=%" PRIu32 " clients=%" PRIu32 " changed=%" PRIu32,
-             federation->name, answer.round, answer.count, answer.changed);
+             "federation=%s round=%" PRIu32 " clients=%" PRIu32 " changed=%" PRIu32 " noise=%.3f",
+             federation->name, answer.round, answer.count, answer.changed,
+             decision->round.noise / 1000.0);
     if (answer.changed > 0 && answer.changed < answer.min_clients) {
         tern_log(TERN_LOG_WARN, "small-change",
                  "federation=%s round=%" PRIu32 " changed=%" PRIu32 " min_clients=%" PRIu32
@@ -662,10 +693,60 @@ static enum tern_result encode_sum(struct tern_helper *helper, const struct sum_
     return TERN_OK;
 }
 
-// Adds up the masks of an answered list. The sum follows from the ledger, so it is the same however often it is asked for.
-static enum tern_result release_sum(struct tern_helper *helper, const struct sum_decision *decision,
-                                    struct answer *answer)
+// Adds noise to a sum of masks. Its random bytes come from the system and are stored nowhere.
+static enum tern_result add_noise(const struct tern_secure_round *round,
+                                  const struct tern_masked_shape *shape, uint8_t *sum)
 {
+    const size_t size = tern_masked_size(shape);
+    struct tern_gaussian gaussian;
+    uint8_t *noise = malloc(size);
+    if (noise == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    tern_gaussian_start(&gaussian, tern_secure_variance(round), tern_random_fill);
+    const enum tern_result result = tern_masked_draw_noise(shape, &gaussian, noise);
+    if (result == TERN_OK) {
+        tern_masked_add(shape, sum, noise);
+    }
+    tern_secret_erase(&gaussian, sizeof gaussian);
+    tern_secret_erase(noise, size);
+    free(noise);
+    return result;
+}
+
+// Keeps a sum with noise in place of the federation's last one, and owns its bytes. TERN_ERR_NO_MEMORY: the caller does.
+static enum tern_result keep_noisy_sum(struct tern_helper *helper, const struct noisy_sum *made)
+{
+    struct noisy_sum *noisy = helper->noisy;
+    while (noisy != NULL && noisy->federation != made->federation) {
+        noisy = noisy->next;
+    }
+    if (noisy == NULL) {
+        noisy = calloc(1, sizeof *noisy);
+        if (noisy == NULL) {
+            return TERN_ERR_NO_MEMORY;
+        }
+        noisy->next = helper->noisy;
+        helper->noisy = noisy;
+    }
+    free(noisy->packed);
+    noisy->federation = made->federation;
+    memcpy(noisy->list_hash, made->list_hash, TERN_SHA256_SIZE);
+    noisy->packed = made->packed;
+    noisy->size = made->size;
+    return TERN_OK;
+}
+
+// Adds up the masks of an answered list, and noise if the round has it. Without noise the sum follows from the ledger, so it is the
+// same however often it is asked for.
+static enum tern_result release_sum(struct tern_helper *helper, uint32_t federation,
+                                    const struct sum_decision *decision, struct answer *answer)
+{
+    if (decision->noisy != NULL) {
+        return encode_sum(helper, decision,
+                          (struct tern_span){decision->noisy->packed, decision->noisy->size},
+                          answer);
+    }
     const struct tern_masked_shape shape = {.tensors = decision->round.scale_count,
                                             .values = decision->request.values,
                                             .bits = decision->round.bits};
@@ -675,10 +756,19 @@ static enum tern_result release_sum(struct tern_helper *helper, const struct sum
         return TERN_ERR_NO_MEMORY;
     }
     enum tern_result result = add_masks(decision, &shape, sum);
+    if (result == TERN_OK && decision->round.noise > 0) {
+        result = add_noise(&decision->round, &shape, sum);
+    }
     if (result == TERN_OK) {
         result = encode_sum(helper, decision, (struct tern_span){sum, size}, answer);
     }
-    free(sum);
+    struct noisy_sum made = {.federation = federation, .packed = sum, .size = size};
+    memcpy(made.list_hash, decision->list_hash, TERN_SHA256_SIZE);
+    const bool is_kept =
+        result == TERN_OK && decision->round.noise > 0 && keep_noisy_sum(helper, &made) == TERN_OK;
+    if (!is_kept) {
+        free(sum);
+    }
     return result;
 }
 
@@ -732,7 +822,7 @@ static void handle(struct tern_helper *helper, struct waiting *waiting)
         enum tern_result result = parsed;
         result = result == TERN_OK ? decide_and_store(helper, waiting, &sums, &answer) : result;
         if (result == TERN_OK && sums.admitted) {
-            result = release_sum(helper, &sums, &answer);
+            result = release_sum(helper, waiting->federation, &sums, &answer);
         }
         if (result != TERN_OK) {
             tern_blob_release(answer.body);
@@ -941,6 +1031,12 @@ static void init_queue(struct tern_helper *helper)
 
 static void free_helper(struct tern_helper *helper)
 {
+    while (helper->noisy != NULL) {
+        struct noisy_sum *noisy = helper->noisy;
+        helper->noisy = noisy->next;
+        free(noisy->packed);
+        free(noisy);
+    }
     tern_ledger_close(helper->ledger);
     pthread_cond_destroy(&helper->wake);
     pthread_mutex_destroy(&helper->lock);

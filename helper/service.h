@@ -1,6 +1,7 @@
 // The service of tern-helper: HTTPS requests of aggregators, decided by helper/judge.h over helper/ledger.h. The listener's
 // threads check tokens and limits; one thread owns the ledger, opens tickets and adds masks, and answers in the order of
-// arrival. A decision is on the disk before its answer is sent: after a kill the same request gets the same answer.
+// arrival. A decision is on the disk before its answer is sent: after a kill the same request gets the same answer. Sums with noise
+// are kept in memory alone, the last one of each federation: after a kill the same request is refused, never answered otherwise.
 #ifndef TERN_HELPER_SERVICE_H
 #define TERN_HELPER_SERVICE_H
 

@@ -90,8 +90,9 @@ static void rounds(FILE *text, const struct tern_service_facts *facts)
            facts->federation.refused_cohorts);
     single(text, "finished", "gauge", "1 after round.rounds rounds, or an early stop.",
            tern_round_finished(&facts->federation.machine));
-    head(text, "round_mean_loss", "gauge", "Mean training loss of the last committed round.");
-    if (facts->federation.machine.committed > 0) {
+    head(text, "round_mean_loss", "gauge",
+         "Mean training loss of the last committed round; absent with privacy.noise.");
+    if (facts->federation.machine.committed > 0 && facts->federation.last_loss != 0.0F) {
         fprintf(text, "tern_round_mean_loss %.6g\n", (double)facts->federation.last_loss);
     }
 }

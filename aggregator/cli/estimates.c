@@ -63,8 +63,15 @@ static double mean_over_rounds(const struct tern_federation_config *config, doub
 static double masked_bytes(const struct tern_federation_config *config,
                            const struct tern_model *model)
 {
-    const uint32_t most = tern_cohort_size(config->round.cohort, 0.0, UINT32_MAX);
-    return (double)model->count * tern_secure_bits(most, 1) / 8 / config->secure.share;
+    const struct tern_secure_settings *secure = &config->secure;
+    const struct tern_secure_round round = {
+        .cohort = tern_cohort_size(config->round.cohort, 0.0, UINT32_MAX),
+        .level = 1,
+        .noise = secure->noise,
+        .places_max = secure->noise > 0 ? tern_secure_places(secure, model->count) : 0,
+        .scale_count = tern_masked_tensors(model),
+    };
+    return (double)model->count * tern_secure_bits(&round) / 8 / secure->share;
 }
 
 static double update_bytes(const struct tern_federation_config *config,

@@ -199,9 +199,16 @@ static int fill_secure(const struct filling *filling)
     struct tern_secure_settings *secure = &config->secure;
     struct tern_round_policy *round = &config->round;
     if (s->secure_helper[0] == '\0') {
-        return TERN_EXIT_OK;
+        return s->privacy_noise > 0
+                   ? tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
+                                   "privacy.noise = %g needs secure rounds, whose helper adds the "
+                                   "noise: set secure.helper, or privacy.noise = 0",
+                                   s->privacy_noise)
+                   : TERN_EXIT_OK;
     }
     secure->enabled = true;
+    secure->noise = (uint32_t)(s->privacy_noise * 1000 + 0.5);
+    secure->clip = s->privacy_clip;
     secure->min_clients = s->secure_min_clients;
     secure->share = (uint32_t)atoi(s->secure_share);
     secure->examples_max = s->secure_examples_max;

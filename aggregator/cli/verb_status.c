@@ -623,6 +623,16 @@ static void print_mode(const struct tern_cli *cli, const struct status *status)
            " updates or more%s\n            helper %s\n",
            s->secure_min_clients, s->secure_min_clients < 50 ? ", a weak protection below 50" : "",
            s->secure_helper);
+    if (s->privacy_noise > 0) {
+        printf(
+            "Noise       the helper adds %g times the norm of an update that changes %g %% of the "
+            "values; no training loss is reported\n",
+            s->privacy_noise, 100 * s->privacy_clip);
+        if (s->secure_min_clients < 50) {
+            printf("            this is decoration: so few updates need more noise than the model "
+                   "survives; raise secure.min_clients to 50 or more\n");
+        }
+    }
 }
 
 static void print_cost(const struct status *status)

@@ -474,9 +474,11 @@ void tern_closing_apply_committed(struct tern_federation *federation,
     tern_round_close(&federation->machine, row->closed_ms);
     federation->committed = *row;
     federation->last_loss = row->mean_loss;
-    tern_round_add_loss(&federation->machine, row->base_version, tern_db_round_loss(row));
-    tern_steps_state_add_loss(&federation->steps_state, &federation->config.steps,
-                              row->median_loss);
+    if (row->noise == 0) { // with noise the round has no loss
+        tern_round_add_loss(&federation->machine, row->base_version, tern_db_round_loss(row));
+        tern_steps_state_add_loss(&federation->steps_state, &federation->config.steps,
+                                  row->median_loss);
+    }
     tern_rate_round_committed(&federation->rate_state);
 }
 
@@ -502,12 +504,16 @@ static void log_round(const struct tern_federation *federation,
                       const struct tern_download_made *made)
 {
     const struct tern_db_round *row = &federation->row;
+    char loss[24] = "none";
+    if (row->noise == 0) {
+        snprintf(loss, sizeof loss, "%.4f", (double)report->mean_loss);
+    }
     tern_log(
         TERN_LOG_INFO, "round",
-        "round=%u of=%u version=%u updates=%u loss=%.4f step_norm=%.4g "
+        "round=%u of=%u version=%u updates=%u loss=%s step_norm=%.4g "
         "learning_rate=%.4g ms=%llu download_bytes=%zu%s",
-        row->round, federation->config.round.rounds, federation->merge.version, row->applied,
-        (double)report->mean_loss, (double)report->step_norm, (double)row->learning_rate,
+        row->round, federation->config.round.rounds, federation->merge.version, row->applied, loss,
+        (double)report->step_norm, (double)row->learning_rate,
         (unsigned long long)(row->closed_ms > row->opened_ms ? row->closed_ms - row->opened_ms : 0),
         made->len, federation->secure.is_on ? " mode=secure" : "");
 }

@@ -24,6 +24,7 @@
 #include "strategies/strategy.h"
 #include "util/join_code.h"
 #include "wire/wire.h"
+#include <math.h>
 
 struct tern_federation;
 
@@ -66,8 +67,20 @@ struct tern_secure_settings {
     uint32_t share;       // one in so many values is sent: 1, 2 or 10
     // number of examples that gives a client the weight 1; 0 = every client has it
     uint32_t examples_max;
+    // Settings of [privacy].
+    uint32_t noise; // privacy.noise in thousandths; 0 = no noise
+    double clip;
     uint8_t helper_key[TERN_P256_PUBLIC_SIZE];
 };
+
+// Returns the most values of an update that are not zero in rounds with noise. values: of the model.
+static inline uint32_t tern_secure_places(const struct tern_secure_settings *settings,
+                                          uint32_t values)
+{
+    const uint32_t sent = values / settings->share + (values % settings->share != 0);
+    const double places = ceil(settings->clip * values);
+    return places < 1 ? 1 : places < sent ? (uint32_t)places : sent;
+}
 
 // Finer codecs for the first rounds, in which the model changes most.
 struct tern_early_codecs {

@@ -399,6 +399,16 @@ static uint64_t places_seed_of(const struct tern_secure_round *facts)
     return tern_get_le64(hash);
 }
 
+// Sets the facts that noise depends on, and the bits that follow.
+static void fill_noise(const struct tern_secure_settings *settings, const struct tern_model *model,
+                       struct tern_secure_round *facts)
+{
+    facts->scale_count = tern_masked_tensors(model);
+    facts->noise = settings->noise;
+    facts->places_max = settings->noise > 0 ? tern_secure_places(settings, model->coded) : 0;
+    facts->bits = tern_secure_bits(facts);
+}
+
 static void fill_facts(struct tern_federation *federation)
 {
     const struct tern_federation_config *config = &federation->config;
@@ -415,7 +425,6 @@ static void fill_facts(struct tern_federation *federation)
         .prox_mu = known ? rule.parameters[TERN_STRATEGY_PROX_MU] : 0.0F,
         .directive = (uint32_t)TERN_DIRECTIVE_KEEP,
         .level = LEVEL,
-        .bits = tern_secure_bits(federation->machine.target, LEVEL),
         .cohort = federation->machine.target,
         .min_clients = config->secure.min_clients,
         .share = config->secure.share,
@@ -426,6 +435,7 @@ static void fill_facts(struct tern_federation *federation)
     tern_masked_weights_hash(&federation->merge.model, federation->merge.replica, facts->replica);
     memcpy(facts->model_hash, federation->about.model_hash, TERN_SHA256_SIZE);
     facts->places_seed = places_seed_of(facts);
+    fill_noise(&config->secure, &federation->merge.model, facts);
 }
 
 // Computes the scales of the first secure round from the weights of version 0.
@@ -460,7 +470,6 @@ static enum tern_result fill_scales(struct tern_federation *federation)
     } else {
         TERN_TRY(make_first_scales(federation));
     }
-    secure->facts.scale_count = count;
     secure->facts.scales = secure->scales;
     return TERN_OK;
 }
@@ -473,6 +482,7 @@ enum tern_result tern_secure_plan_round(struct tern_federation *federation)
         return TERN_OK;
     }
     federation->row.mode = TERN_ROUND_SECURE;
+    federation->row.noise = federation->config.secure.noise;
     secure->asked_ms = 0;
     secure->failures = 0;
     fill_facts(federation);
@@ -1023,7 +1033,8 @@ void tern_secure_fill_task(const struct tern_federation *federation, tern_Task *
                                       .places_seed = facts->places_seed,
                                       .examples_max = facts->examples_max,
                                       .cohort = facts->cohort,
-                                      .places_max = facts->places_max};
+                                      .places_max = facts->places_max,
+                                      .noise = facts->noise};
     task->secure.scales.size = (pb_size_t)(facts->scale_count * sizeof(float));
     for (uint32_t i = 0; i < facts->scale_count; i++) {
         tern_put_f32(task->secure.scales.bytes + i * sizeof(float), facts->scales[i]);

@@ -261,7 +261,39 @@ static const char *obstacle_of_secure_rounds(const struct tern_federation_config
     return config->upstream_client != 0 ? "a gateway has no secure rounds" : NULL;
 }
 
-static bool check_secure(const struct tern_federation_config *config, char why[256])
+// With noise, clients report neither examples nor losses, on which there would be none.
+static const char *obstacle_of_noise(const struct tern_federation_config *config)
+{
+    if (config->secure.noise == 0) {
+        return NULL;
+    }
+    if (config->secure.examples_max != 0) {
+        return "weights by examples show how many examples there are; set secure.examples_max = 0";
+    }
+    if (config->round.ending.patience != 0) {
+        return "nobody reports the training loss; set round.patience = 0";
+    }
+    return config->train.rate.schedule == TERN_RATE_PLATEAU
+               ? "nobody reports the training loss; set another train.learning_rate than plateau"
+               : NULL;
+}
+
+// Returns the bits of a value in the largest round; 0: they are too many.
+static uint32_t bits_of_round(const struct tern_federation_config *config, uint32_t cohort,
+                              uint32_t values)
+{
+    const struct tern_secure_settings *settings = &config->secure;
+    const struct tern_secure_round round = {
+        .cohort = cohort,
+        .level = 1,
+        .noise = settings->noise,
+        .places_max = settings->noise > 0 ? tern_secure_places(settings, values) : 0,
+        .scale_count = TERN_MASKED_TENSORS_MAX,
+    };
+    return settings->noise > 0 && tern_secure_variance(&round) == 0 ? 0 : tern_secure_bits(&round);
+}
+
+static bool check_secure(const struct tern_federation_config *config, uint32_t count, char why[256])
 {
     const uint32_t most = tern_cohort_size(config->round.cohort, 0.0, UINT32_MAX);
     char text[192];
@@ -273,8 +305,16 @@ static bool check_secure(const struct tern_federation_config *config, char why[2
         snprintf(why, 256, "secure.helper is set, but %s, or leave secure.helper empty", obstacle);
         return false;
     }
-    if (config->secure.enabled && tern_secure_bits(most, 1) == 0) {
-        snprintf(why, 256, "round.cohort = %u is too large for secure rounds; lower it", most);
+    const char *of_noise = config->secure.enabled ? obstacle_of_noise(config) : NULL;
+    if (of_noise != NULL) {
+        snprintf(why, 256, "privacy.noise is set, but %s, or privacy.noise = 0", of_noise);
+        return false;
+    }
+    if (config->secure.enabled && bits_of_round(config, most, count) == 0) {
+        snprintf(why, 256,
+                 "round.cohort = %u or privacy.noise = %g with privacy.clip = %g is too large for "
+                 "secure rounds; lower it",
+                 most, config->secure.noise / 1000.0, config->secure.clip);
         return false;
     }
     return true;
@@ -285,6 +325,6 @@ enum tern_result tern_federation_check_config(const struct tern_federation_confi
 {
     const bool fits = check_bounds(config, why) && check_parameters(config, why) &&
                       check_memory(config, count, why) && check_updates(config, why) &&
-                      check_epochs(config, why) && check_secure(config, why);
+                      check_epochs(config, why) && check_secure(config, count, why);
     return fits ? TERN_OK : TERN_ERR_CONFIG;
 }

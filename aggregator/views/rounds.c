@@ -37,6 +37,12 @@ struct rounds_state {
     struct held_out_names *names;
 };
 
+// With noise, clients report no loss.
+static bool has_loss(const struct round_row *row)
+{
+    return row->round.state == TERN_ROUND_COMMITTED && row->round.noise == 0;
+}
+
 static bool is_open(const struct round_row *row)
 {
     return row->round.state == TERN_ROUND_OPEN;

@@ -418,6 +418,7 @@ static enum tern_result init_client(struct session *session,
         .helper_key = settings->secure_helper_key[0] != '\0' ? session->helper_key : NULL,
         .helper_code = settings->secure_code,
         .secure_min_clients = settings->secure_min_clients,
+        .secure_min_noise = (uint32_t)(settings->secure_min_noise * 1000 + 0.5),
     };
     if (session->curl != NULL) {
         config.ports.transport = tern_curl_port(session->curl);

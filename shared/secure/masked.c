@@ -165,6 +165,18 @@ static bool next_sent(struct sent_walk *walk)
     return true;
 }
 
+// Skips the rest of the current tensor, and returns the number of values that were passed. more: the walk has a current value.
+static uint32_t skip_tensor(struct sent_walk *walk, bool *more)
+{
+    const uint32_t tensor = walk->order;
+    uint32_t values = 0;
+    while (*more && walk->order == tensor) {
+        values++;
+        *more = next_sent(walk);
+    }
+    return values;
+}
+
 // --- Packing
 
 struct bit_writer {
@@ -228,6 +240,11 @@ static void put_counters(const struct tern_secure_round *round,
                          const struct tern_masked_training *training, uint8_t *packed)
 {
     uint32_t examples = training->examples;
+    if (round->noise > 0) {
+        memset(packed, 0,
+               (size_t)4 * COUNTERS); // noise on these sums would have to be as large as they are
+        return;
+    }
     if (round->examples_max > 0 && examples > round->examples_max) {
         examples = round->examples_max;
     }
@@ -317,6 +334,30 @@ static bool stays(struct magnitude_limit *limit, float ratio)
     return true;
 }
 
+// Returns the part of a tensor's values that the next scales aim at. With noise an update has no more places than places_max.
+static double target_density(const struct tern_secure_round *round, uint32_t values)
+{
+    const double places = (double)round->places_max / values;
+    return round->noise > 0 && places < TARGET_DENSITY ? places : TARGET_DENSITY;
+}
+
+// Turns the counters of a round with noise, which have the values that are not zero before the limit, into bounded ones: the largest
+// stands for twice the target density and more.
+static void bound_counters(const struct tern_model *model, const struct tern_secure_round *round,
+                           uint8_t *packed)
+{
+    const double most = tern_secure_counter_max(round);
+    const double target = target_density(round, tern_masked_shape_of(model, round).values);
+    struct sent_walk walk;
+    start_walk(&walk, model, round);
+    for (bool more = next_sent(&walk); more;) {
+        uint8_t *counter = packed + 4 * (COUNTERS + (size_t)walk.order);
+        const double density = tern_get_le32(counter) / (double)skip_tensor(&walk, &more);
+        const double value = most * (density / (2 * target));
+        tern_put_le32(counter, (uint32_t)((value < most ? value : most) + 0.5));
+    }
+}
+
 enum tern_result tern_masked_quantise(const struct tern_model *model,
                                       const struct tern_secure_round *round,
                                       const struct tern_masked_training *training, float *work,
@@ -341,9 +382,13 @@ enum tern_result tern_masked_quantise(const struct tern_model *model,
         work[walk.index] -= walk.scale * (float)value;
         put_value(&writer, value, round->bits);
         uint8_t *counter = packed + 4 * (COUNTERS + (size_t)walk.order);
-        tern_put_le32(counter, tern_get_le32(counter) + (value != 0));
+        tern_put_le32(counter,
+                      tern_get_le32(counter) + ((round->noise > 0 ? nearest : value) != 0));
     }
     finish_values(&writer);
+    if (round->noise > 0) {
+        bound_counters(model, round, packed);
+    }
     return TERN_OK;
 }
 
@@ -500,6 +545,26 @@ enum tern_result tern_masked_remove_mask(const struct tern_masked_shape *shape,
     return combine_mask(shape, key, subtract_words, packed);
 }
 
+// --- Noise
+
+enum tern_result tern_masked_draw_noise(const struct tern_masked_shape *shape,
+                                        struct tern_gaussian *gaussian, uint8_t *packed)
+{
+    struct bit_writer writer = {.dst = packed + 4 * counter_words(shape)};
+    int64_t sample = 0;
+    memset(packed, 0, tern_masked_size(shape));
+    for (uint32_t i = 0; i < shape->tensors; i++) {
+        TERN_TRY(tern_gaussian_next(gaussian, &sample));
+        tern_put_le32(packed + 4 * (COUNTERS + (size_t)i), (uint32_t)sample);
+    }
+    for (uint32_t i = 0; i < shape->values; i++) {
+        TERN_TRY(tern_gaussian_next(gaussian, &sample));
+        put_value(&writer, (int32_t)sample, shape->bits);
+    }
+    finish_values(&writer);
+    return TERN_OK;
+}
+
 // --- Sums
 
 struct tern_masked_totals tern_masked_totals_of(const struct tern_secure_round *round,
@@ -566,11 +631,19 @@ void tern_masked_first_scales(const struct tern_model *model, const struct tern_
     }
 }
 
-// A scale that is too small makes too many values different from zero. The factor is half of the way to a proportional one.
-static double scale_factor(double density)
+// Returns the factor of a scale. excess: density divided by its target. A scale that is too small makes too many values different
+// from zero. The factor is half of the way to a proportional one.
+static double scale_factor(double excess)
 {
-    double factor = 0.5 + 0.5 * (density / TARGET_DENSITY);
+    double factor = 0.5 + 0.5 * excess;
     return factor > MOVE_MAX ? MOVE_MAX : factor;
+}
+
+// Returns a tensor's density divided by its target, from its counter in a sum with noise.
+static double noisy_excess(const struct tern_secure_round *round, int32_t counter, uint32_t members)
+{
+    const double excess = 2.0 * counter / ((double)tern_secure_counter_max(round) * members);
+    return excess > 0 ? excess : 0;
 }
 
 bool tern_masked_sum_is_possible(const struct tern_model *model,
@@ -578,9 +651,13 @@ bool tern_masked_sum_is_possible(const struct tern_model *model,
                                  uint32_t members)
 {
     const struct tern_masked_shape shape = tern_masked_shape_of(model, round);
-    const int64_t most = (int64_t)members * round->level;
+    const int64_t most =
+        (int64_t)members * round->level + (int64_t)tern_gaussian_bound(tern_secure_variance(round));
     struct sent_walk walk;
     start_walk(&walk, model, round);
+    if (round->noise > 0 && (tern_get_le32(sum) != 0 || tern_get_le32(sum + 4) != 0)) {
+        return false; // every client sends zeros, on which there is no noise
+    }
     if (round->examples_max > 0 && tern_get_le32(sum) > (uint64_t)members * round->examples_max) {
         return false;
     }
@@ -599,6 +676,9 @@ bool tern_masked_sum_is_possible(const struct tern_model *model,
             more = next_sent(&walk);
         }
         const uint64_t not_zero = tern_get_le32(sum + 4 * (COUNTERS + (size_t)tensor));
+        if (round->noise > 0) {
+            continue;
+        }
         if (not_zero * round->level < magnitudes || not_zero > values * members) {
             return false;
         }
@@ -615,15 +695,13 @@ void tern_masked_next_scales(const struct tern_model *model, const struct tern_s
     memcpy(next, round->scales, sizeof *next * tensors);
     bool more = next_sent(&walk);
     while (more) {
-        uint32_t tensor = walk.order;
-        uint32_t values = 0;
-        while (more && walk.order == tensor) {
-            values++;
-            more = next_sent(&walk);
-        }
-        double not_zero = tern_get_le32(sum + 4 * (COUNTERS + (size_t)tensor));
-        next[tensor] = limited_scale(round->scales[tensor] *
-                                     scale_factor(not_zero / ((double)values * members)));
+        const uint32_t tensor = walk.order;
+        const uint32_t values = skip_tensor(&walk, &more);
+        const uint32_t counter = tern_get_le32(sum + 4 * (COUNTERS + (size_t)tensor));
+        const double excess = round->noise > 0
+                                  ? noisy_excess(round, (int32_t)counter, members)
+                                  : counter / ((double)values * members) / TARGET_DENSITY;
+        next[tensor] = limited_scale(round->scales[tensor] * scale_factor(excess));
     }
 }
 

@@ -3,12 +3,13 @@
 // mask; by the aggregator, which adds and decodes sums; and by the helper, which adds keystreams. docs/FORMAT.md specifies every
 // bit and rounding. Pure; the caller owns all memory.
 //
-// A packed vector has 32-bit little-endian words: counters (examples, loss, and for each tensor the values that are not zero), then
-// the values, b bits each from the lowest bit up. Unused bits of the last word are 0. Counters are added modulo 2^32.
+// A packed vector has 32-bit little-endian words: counters (examples, loss, and for each tensor the values that are not zero; in a
+// round with noise 0, 0, and for each tensor a bounded measure of its density), then the values, b bits each from the lowest bit up. Unused bits of the last word are 0. Counters are added modulo 2^32.
 #ifndef TERN_SECURE_MASKED_H
 #define TERN_SECURE_MASKED_H
 
 #include "error_feedback/error_buffer.h"
+#include "secure/gaussian.h"
 #include "secure/round.h"
 #include "tensor/model.h"
 
@@ -86,6 +87,12 @@ TERN_MUST_USE enum tern_result tern_masked_remove_mask(const struct tern_masked_
                                                        const uint8_t key[TERN_SECRET_SIZE],
                                                        uint8_t *packed);
 
+// Writes a packed vector of noise: a sample for each tensor's counter and each value, and 0 for examples and loss. shape: bits as of
+// tern_secure_bits(). Errors: those of the sampler's source.
+TERN_MUST_USE enum tern_result tern_masked_draw_noise(const struct tern_masked_shape *shape,
+                                                      struct tern_gaussian *gaussian,
+                                                      uint8_t *packed);
+
 // Adds a packed vector to a sum of packed vectors, or subtracts it, modulo 2^b. A sum starts with zeros.
 void tern_masked_add(const struct tern_masked_shape *shape, uint8_t *sum, const uint8_t *packed);
 void tern_masked_subtract(const struct tern_masked_shape *shape, uint8_t *sum,
@@ -106,7 +113,8 @@ struct tern_masked_totals tern_masked_totals_of(const struct tern_secure_round *
 
 // Returns false if no `members` updates can have this sum: a value is beyond members * L, a tensor's values need more values that are
 // not zero than its counter has, or that counter or the number of examples is too large. A mask that differs from its client's leaves
-// such noise, and a client that lies about its counters moves the next scales.
+// such a sum, and a client that lies about its counters moves the next scales. In a round with noise: a value is beyond members * L
+// plus the bound of the noise, or the counter of examples or loss is not 0.
 bool tern_masked_sum_is_possible(const struct tern_model *model,
                                  const struct tern_secure_round *round, const uint8_t *sum,
                                  uint32_t members);

@@ -1,14 +1,49 @@
 #include "secure/round.h"
+#include "secure/gaussian.h"
 #include "util/bytes.h"
 #include <float.h>
 #include <string.h>
 
-uint32_t tern_secure_bits(uint32_t cohort, uint32_t level)
+#define NOISE_UNIT 1000u  // noise has thousandths of the noise multiplier
+#define NOISE_MAX 100000u // largest noise
+#define COUNTER_SHARE                                                                              \
+    100u // the counters have at most this part of an update's squared norm, or 1 each
+
+// Returns the square of the largest norm of an update's values, at most 2^41.
+static uint64_t square_of_values(const struct tern_secure_round *round)
 {
-    if (cohort == 0 || level == 0 || level > TERN_SECURE_LEVEL_MAX) {
+    return (uint64_t)round->level * round->level * round->places_max;
+}
+
+uint32_t tern_secure_counter_max(const struct tern_secure_round *round)
+{
+    const uint64_t tensors = round->scale_count == 0 ? 1 : round->scale_count;
+    const uint64_t most = tern_integer_root(square_of_values(round) / (COUNTER_SHARE * tensors));
+    return most < 1 ? 1 : (uint32_t)most;
+}
+
+uint64_t tern_secure_variance(const struct tern_secure_round *round)
+{
+    const uint64_t counter = tern_secure_counter_max(round);
+    const uint64_t norm = square_of_values(round) + round->scale_count * counter * counter;
+    const uint64_t factor = (uint64_t)round->noise * round->noise;
+    const uint64_t unit = (uint64_t)NOISE_UNIT * NOISE_UNIT;
+    if (round->noise == 0 || round->noise > NOISE_MAX || round->places_max == 0 ||
+        norm > TERN_GAUSSIAN_VARIANCE_MAX * unit / factor) {
         return 0;
     }
-    uint64_t sums = 2 * (uint64_t)cohort * level + 1; // different values of the sum
+    return (factor * norm + unit - 1) / unit;
+}
+
+uint32_t tern_secure_bits(const struct tern_secure_round *round)
+{
+    const uint32_t level = round->level;
+    if (round->cohort == 0 || level == 0 || level > TERN_SECURE_LEVEL_MAX) {
+        return 0;
+    }
+    const uint64_t most =
+        (uint64_t)round->cohort * level + tern_gaussian_bound(tern_secure_variance(round));
+    const uint64_t sums = 2 * most + 1; // different values of the sum
     uint32_t bits = 1;
     while (sums > (uint64_t)1 << bits) {
         bits++;
@@ -19,6 +54,21 @@ uint32_t tern_secure_bits(uint32_t cohort, uint32_t level)
 static bool is_in_range(float value, float low, float high)
 {
     return value >= low && value <= high; // false for NaN
+}
+
+// Returns the fact that makes the noise impossible. With unequal weights the sum of weights would have to be released.
+static const char *check_noise(const struct tern_secure_round *round)
+{
+    if (round->noise == 0) {
+        return NULL;
+    }
+    if (round->places_max == 0) {
+        return "places_max";
+    }
+    if (round->examples_max != 0) {
+        return "examples_max";
+    }
+    return tern_secure_variance(round) == 0 ? "noise" : NULL;
 }
 
 const char *tern_secure_round_check(const struct tern_secure_round *round)
@@ -35,7 +85,11 @@ const char *tern_secure_round_check(const struct tern_secure_round *round)
     if (round->level == 0 || round->level > TERN_SECURE_LEVEL_MAX) {
         return "level";
     }
-    if (round->bits == 0 || round->bits != tern_secure_bits(round->cohort, round->level)) {
+    const char *of_noise = check_noise(round);
+    if (of_noise != NULL) {
+        return of_noise;
+    }
+    if (round->bits == 0 || round->bits != tern_secure_bits(round)) {
         return "bits";
     }
     if (round->min_clients < 2 || round->min_clients > round->cohort) {
@@ -57,7 +111,7 @@ const char *tern_secure_round_check(const struct tern_secure_round *round)
 // The canonical bytes, before the scales: this text, then the fields in the order of the struct.
 static const char ROUND_LABEL[] = "tern secure round v1";
 #define LABEL_SIZE (sizeof ROUND_LABEL - 1)
-#define FIXED_SIZE (LABEL_SIZE + 3 * TERN_SHA256_SIZE + 17 * 4 + 2 * 8)
+#define FIXED_SIZE (LABEL_SIZE + 3 * TERN_SHA256_SIZE + 18 * 4 + 2 * 8)
 
 size_t tern_secure_round_size(const struct tern_secure_round *round)
 {
@@ -111,6 +165,7 @@ static void put_fixed(const struct tern_secure_round *round, uint8_t dst[FIXED_S
     dst = put32(dst, round->share);
     dst = put64(dst, round->places_seed);
     dst = put32(dst, round->places_max);
+    dst = put32(dst, round->noise);
     dst = put32(dst, round->examples_max);
     dst = put64(dst, round->epoch);
     (void)put32(dst, round->scale_count);
@@ -189,6 +244,7 @@ static void get_fixed(const uint8_t *src, struct tern_secure_round *round)
     round->share = get32(&src);
     round->places_seed = get64(&src);
     round->places_max = get32(&src);
+    round->noise = get32(&src);
     round->examples_max = get32(&src);
     round->epoch = get64(&src);
     round->scale_count = get32(&src);

@@ -37,14 +37,16 @@ struct tern_secure_round {
     float prox_mu;
     // 0, ERROR_KEEP: two rounds of which one resets or decays error buffers would differ by what these had
     uint32_t directive;
-    float decay;           // 0
-    uint32_t level;        // L: quantised values are -L to L
-    uint32_t bits;         // b: tern_secure_bits(cohort, level)
-    uint32_t cohort;       // most members whose updates are added
-    uint32_t min_clients;  // n_min: fewest members whose updates are added
-    uint32_t share;        // 1, 2 or 10: one of so many values is sent
-    uint64_t places_seed;  // chooses the values that are sent
-    uint32_t places_max;   // most values of one update that are not zero; 0: no limit
+    float decay;          // 0
+    uint32_t level;       // L: quantised values are -L to L
+    uint32_t bits;        // b: tern_secure_bits()
+    uint32_t cohort;      // most members whose updates are added
+    uint32_t min_clients; // n_min: fewest members whose updates are added
+    uint32_t share;       // 1, 2 or 10: one of so many values is sent
+    uint64_t places_seed; // chooses the values that are sent
+    uint32_t places_max;  // K: most values of one update that are not zero; 0: no limit
+    // z in thousandths: the helper adds noise with this multiple of the largest norm of one update as its standard deviation; 0: none
+    uint32_t noise;
     uint32_t examples_max; // N_max: number of examples with weight 1; 0: every client has weight 1
     uint64_t epoch;        // of the helper's key
     uint32_t scale_count;  // tensors that are sent
@@ -52,8 +54,18 @@ struct tern_secure_round {
 };
 
 // Returns the bits of a masked value, so that the sum of `cohort` values of -level to level fits: 5 for cohort 10, 8 for 100, 11
-// for 1,000 with level 1. 0: cohort or level is 0, or the sum needs more than TERN_SECURE_BITS_MAX bits.
-uint32_t tern_secure_bits(uint32_t cohort, uint32_t level);
+// for 1,000 with level 1. With noise the sum of 2^27 values fits with a probability of 1 - 2^-40. 0: cohort or level is 0, or the
+// sum needs more than TERN_SECURE_BITS_MAX bits.
+uint32_t tern_secure_bits(const struct tern_secure_round *round);
+
+// --- Noise, which needs places_max and equal weights. docs/FORMAT.md, section 12.5
+
+// Returns the largest value of an update's counter of a tensor in a round with noise.
+uint32_t tern_secure_counter_max(const struct tern_secure_round *round);
+
+// Returns the variance of the noise that the helper adds to each value and each tensor's counter of a sum; 0: none, or the facts
+// are out of range.
+uint64_t tern_secure_variance(const struct tern_secure_round *round);
 
 // Returns NULL if the facts can be those of a round, or the name of the first one outside its range, such as "bits".
 const char *tern_secure_round_check(const struct tern_secure_round *round);

@@ -129,6 +129,8 @@ static struct tern_secure_round facts(const tern_Task *task)
         .min_clients = task->secure.min_clients,
         .share = task->secure.share,
         .places_seed = task->secure.places_seed,
+        .places_max = task->secure.places_max,
+        .noise = task->secure.noise,
         .examples_max = task->secure.examples_max,
         .epoch = task->secure.epoch,
         .scale_count = 2,
@@ -346,7 +348,8 @@ TEST(rounds_under_masks_lose_nothing)
         party.secure.share = (uint32_t[]){1, 2, 10}[round % 3];
         party.secure.places_seed = 1000 + (uint64_t)round;
         party.secure.level = 1 + (uint32_t)round % 2;
-        party.secure.bits = tern_secure_bits(100, party.secure.level);
+        party.secure.bits = tern_secure_bits(
+            &(struct tern_secure_round){.cohort = 100, .level = party.secure.level});
         party.counts = round % 4 != 2;
         server->next_in_reply = round % 2 == 1;
         run_until(TERN_EVENT_SETTLED, NULL);
@@ -633,6 +636,87 @@ TEST(fewer_clients_than_the_setting_are_refused)
     world.config.secure_min_clients = 49;
     boot();
     run_until(TERN_EVENT_SETTLED, NULL);
+}
+
+// --- Noise
+
+// The noise of an honest round.
+static void set_noise(uint32_t places_max, uint32_t noise)
+{
+    const struct tern_secure_round round = {.cohort = party.secure.cohort,
+                                            .level = party.secure.level,
+                                            .places_max = places_max,
+                                            .noise = noise,
+                                            .scale_count = 2};
+    party.secure.places_max = places_max;
+    party.secure.noise = noise;
+    party.secure.bits = tern_secure_bits(&round);
+}
+
+static void less_noise(tern_Task *task)
+{
+    task->secure.noise = 499; // the same bits
+}
+
+static void more_places(tern_Task *task)
+{
+    task->secure.places_max = 10000; // other bits
+}
+
+static void weights_by_examples(tern_Task *task)
+{
+    task->secure.examples_max = 100;
+}
+
+static void no_limit(tern_Task *task)
+{
+    task->secure.places_max = 0;
+}
+
+TEST(less_noise_than_the_setting_is_refused)
+{
+    world.config.secure_min_noise = 500;
+    boot();
+    expect_refusal("less noise to the sum than secure.min_noise"); // none
+    set_noise(3, 500);
+    party.attack = less_noise;
+    expect_refusal("less noise to the sum than secure.min_noise");
+    party.attack = NULL;
+    run_until(TERN_EVENT_SETTLED, NULL);
+}
+
+TEST(facts_that_make_noise_weaker_are_refused)
+{
+    set_noise(3, 500);
+    party.attack = more_places;
+    expect_refusal("bits of a masked value");
+    party.attack = no_limit;
+    expect_refusal("fact of the secure round is out of range");
+    party.attack = weights_by_examples;
+    expect_refusal("fact of the secure round is out of range");
+    assert_int_equal(world.trainings, 0);
+    party.attack = NULL;
+    run_until(TERN_EVENT_SETTLED, NULL);
+}
+
+TEST(with_noise_an_update_has_few_values_and_reports_no_facts)
+{
+    set_noise(3, 500);
+    for (int round = 0; round < 5; round++) {
+        party.counts = round % 2 == 0;
+        run_until(TERN_EVENT_SETTLED, NULL);
+        check_conservation(); // what the limit leaves out stays in the error buffer
+        assert_int_equal(tern_get_le32(party.packed), 0);
+        assert_int_equal(tern_get_le32(party.packed + 4), 0);
+        assert_true(tern_get_le32(party.packed + 8) <= 1 && tern_get_le32(party.packed + 12) <= 1);
+        const struct tern_secure_round round_facts = facts(&party.task);
+        const struct tern_masked_shape shape = tern_masked_shape_of(&world.model, &round_facts);
+        uint32_t not_zero = 0;
+        for (uint32_t i = 0; i < shape.values; i++) {
+            not_zero += tern_masked_value(&shape, party.packed, i) != 0;
+        }
+        assert_true(not_zero > 0 && not_zero <= 3);
+    }
 }
 
 static void other_epoch(tern_Task *task)

@@ -134,7 +134,6 @@ void party_round(const struct party *party, uint32_t round, uint32_t count, stru
                                             .batch_size = 32,
                                             .learning_rate = 0.1f,
                                             .level = 1,
-                                            .bits = tern_secure_bits(100, 1),
                                             .cohort = 100,
                                             .min_clients = 3,
                                             .share = 1,
@@ -142,6 +141,7 @@ void party_round(const struct party *party, uint32_t round, uint32_t count, stru
                                             .epoch = party->epoch.epoch,
                                             .scale_count = 2,
                                             .scales = out->scales};
+    out->facts.bits = tern_secure_bits(&out->facts);
     memcpy(out->facts.federation, party->federation, TERN_SHA256_SIZE);
     memset(out->facts.replica, (int)round, TERN_SHA256_SIZE);
     for (uint32_t i = 0; i < count; i++) {
@@ -150,6 +150,13 @@ void party_round(const struct party *party, uint32_t round, uint32_t count, stru
         out->members[i].nonce = (uint64_t)round << 32 | (1000 + i);
         tern_sha256(device->ticket, device->ticket_len, out->members[i].ticket);
     }
+}
+
+void party_add_noise(struct test_round *round, uint32_t places_max, uint32_t noise)
+{
+    round->facts.places_max = places_max;
+    round->facts.noise = noise;
+    round->facts.bits = tern_secure_bits(&round->facts);
 }
 
 uint8_t *party_sum_request(const struct test_round *round, size_t *len)
@@ -237,11 +244,34 @@ static void draw_values(const struct tern_masked_shape *shape, struct tern_prng 
     }
 }
 
+static struct tern_masked_shape shape_of(const struct test_round *round)
+{
+    return (struct tern_masked_shape){
+        .tensors = round->facts.scale_count, .values = round->values, .bits = round->facts.bits};
+}
+
+void party_open_noise(const struct party *party, const struct test_round *round,
+                      struct tern_span sum, uint8_t *noise)
+{
+    const struct tern_masked_shape shape = shape_of(round);
+    struct tern_masked_key masked;
+    uint8_t key[TERN_SECRET_SIZE];
+    assert_int_equal(sum.len, tern_masked_size(&shape));
+    memcpy(noise, sum.data, sum.len);
+    tern_secure_round_hash(&round->facts, masked.descriptor);
+    for (uint32_t i = 0; i < round->count; i++) {
+        const struct tern_secure_member *member = &round->members[i];
+        masked.nonce = member->nonce;
+        assert_int_equal(tern_mask_key(party->devices[member->client - 1].secret, &masked, key),
+                         TERN_OK);
+        assert_int_equal(tern_masked_remove_mask(&shape, key, noise), TERN_OK);
+    }
+}
+
 void party_check_sum(const struct party *party, const struct test_round *round,
                      struct tern_span sum)
 {
-    const struct tern_masked_shape shape = {
-        .tensors = round->facts.scale_count, .values = round->values, .bits = round->facts.bits};
+    const struct tern_masked_shape shape = shape_of(round);
     const size_t size = tern_masked_size(&shape);
     uint8_t *total = calloc(1, size);
     uint8_t *open_total = calloc(1, size);

@@ -70,6 +70,9 @@ struct test_round {
 // Fills in a round of the first `count` devices, in a federation that allows sums of 3 clients.
 void party_round(const struct party *party, uint32_t round, uint32_t count, struct test_round *out);
 
+// Makes it a round with noise.
+void party_add_noise(struct test_round *round, uint32_t places_max, uint32_t noise);
+
 // Encodes the request; returns its malloc'ed bytes.
 uint8_t *party_sum_request(const struct test_round *round, size_t *len);
 
@@ -78,6 +81,10 @@ struct answer party_ask_sum(const struct party *party, const struct test_round *
 
 // Returns the bytes of the sum in an answer of status 200.
 struct tern_span answer_sum(const struct answer *answer);
+
+// Subtracts the members' masks from a sum, which leaves the noise, packed. noise: sum.len bytes.
+void party_open_noise(const struct party *party, const struct test_round *round,
+                      struct tern_span sum, uint8_t *noise);
 
 // Quantises random values for each member, masks them as devices do, adds them as an aggregator does, subtracts the helper's
 // sum, and checks that the plain sum of the quantised values remains, bit for bit.

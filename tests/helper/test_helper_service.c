@@ -1,5 +1,6 @@
 // The helper's HTTPS service on loopback: keys, tickets and sums by a client of the test, every refusal by its name on the wire,
 // hostile requests, and restarts.
+#define _GNU_SOURCE // memmem()
 #include "helper/ledger.h"
 #include "helper/party.h"
 #include "helper/service.h"
@@ -351,7 +352,7 @@ SERVICE_CASE(lists_are_refused_by_name)
     expect_sum(running, &round, "weak-min-clients");
     party_round(&running->party, 1, 6, &round);
     round.facts.cohort = 5;
-    round.facts.bits = tern_secure_bits(5, 1);
+    round.facts.bits = tern_secure_bits(&round.facts);
     expect_sum(running, &round, "too-many-clients");
     party_round(&running->party, 1, 6, &round);
     round.facts.bits++;
@@ -437,6 +438,119 @@ SERVICE_CASE(rounds_of_the_last_epoch_are_closed_and_older_ones_are_not)
     expect_sum(running, &later, "unknown-ticket");
     clock_ms += EPOCH_MS;
     expect_sum(running, &round, "wrong-epoch"); // its secrets are erased
+}
+
+// --- Noise
+
+// Whether a file of the ledger has these bytes.
+static bool ledger_has(const struct running *running, const uint8_t *bytes, size_t len)
+{
+    static const char *const names[] = {"", "-wal"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[200];
+        snprintf(path, sizeof path, "%s%s", running->ledger, names[i]);
+        FILE *file = fopen(path, "rb");
+        static uint8_t content[1 << 22];
+        const size_t size = file != NULL ? fread(content, 1, sizeof content, file) : 0;
+        assert_true(size < sizeof content && (i > 0 || size > 0));
+        found = found || (size > 0 && memmem(content, size, bytes, len) != NULL);
+        if (file != NULL) {
+            fclose(file);
+        }
+    }
+    return found;
+}
+
+// Asks for a round's sum, which has noise of the right size, and returns its values without masks.
+static void expect_noise(const struct running *running, const struct test_round *round,
+                         int32_t *values)
+{
+    const struct tern_masked_shape shape = {
+        .tensors = round->facts.scale_count, .values = round->values, .bits = round->facts.bits};
+    const double variance = (double)tern_secure_variance(&round->facts);
+    static uint8_t noise[1 << 16];
+    double square = 0;
+    struct answer answer = party_ask_sum(&running->party, round);
+    assert_int_equal(answer.status, 200);
+    party_open_noise(&running->party, round, answer_sum(&answer), noise);
+    for (uint32_t i = 0; i < round->values; i++) {
+        values[i] = tern_masked_value(&shape, noise, i);
+        square += (double)values[i] * values[i];
+    }
+    assert_int_equal(tern_get_le32(noise), 0); // examples and loss
+    assert_int_equal(tern_get_le32(noise + 4), 0);
+    assert_true(square / round->values > 0.75 * variance && // 5 standard errors of 777 values
+                square / round->values < 1.25 * variance);
+    assert_false(ledger_has(running, answer_sum(&answer).data + 40, 64));
+    assert_false(ledger_has(running, noise + 40, 64));
+    answer_free(&answer);
+}
+
+SERVICE_CASE(noise_is_another_one_in_each_round_and_is_never_stored)
+{
+    struct running *running = *state;
+    struct test_round round;
+    static int32_t first[777];
+    static int32_t second[777];
+    double product = 0;
+    admit_all(running);
+    party_round(&running->party, 1, 6, &round);
+    assert_true(ledger_has(running, round.members[0].ticket, TERN_SHA256_SIZE));
+    party_add_noise(&round, 400, 1000);
+    expect_noise(running, &round, first);
+    party_round(&running->party, 2, 6, &round);
+    party_add_noise(&round, 400, 1000);
+    expect_noise(running, &round, second);
+    for (uint32_t i = 0; i < 777; i++) {
+        product += (double)first[i] * second[i];
+    }
+    const double variance = (double)tern_secure_variance(&round.facts);
+    assert_true(product / 777 / variance > -0.2 && product / 777 / variance < 0.2);
+}
+
+SERVICE_CASE(a_round_has_one_noise_and_none_after_a_restart)
+{
+    struct running *running = *state;
+    struct test_round round;
+    struct test_round next;
+    admit_all(running);
+    party_round(&running->party, 1, 6, &round);
+    party_add_noise(&round, 400, 1000);
+    struct answer first = party_ask_sum(&running->party, &round);
+    struct answer second = party_ask_sum(&running->party, &round);
+    assert_int_equal(second.status, 200);
+    assert_memory_equal(answer_sum(&first).data, answer_sum(&second).data, answer_sum(&first).len);
+    answer_free(&first);
+    answer_free(&second);
+    round.facts.noise = 0; // the same list without noise
+    round.facts.bits = tern_secure_bits(&round.facts);
+    expect_sum(running, &round, "answered-round");
+    party_add_noise(&round, 400, 1000);
+    party_round(&running->party, 2, 6, &next);
+    party_add_noise(&next, 400, 1000);
+    expect_sum(running, &next, "");
+    expect_sum(running, &round, "noise-not-kept"); // the next sum replaced it
+    stop(running);
+    start(running);
+    expect_sum(running, &next, "noise-not-kept");
+    party_round(&running->party, 3, 6, &round);
+    expect_sum(running, &round, ""); // without noise
+}
+
+SERVICE_CASE(noise_with_facts_that_make_it_impossible_is_refused)
+{
+    struct running *running = *state;
+    struct test_round round;
+    admit_all(running);
+    party_round(&running->party, 1, 6, &round);
+    party_add_noise(&round, 0, 1000);
+    expect_sum(running, &round, "wrong-facts");
+    party_add_noise(&round, 400, 1000);
+    round.facts.examples_max = 10;
+    expect_sum(running, &round, "wrong-facts");
+    round.facts.examples_max = 0;
+    expect_sum(running, &round, "");
 }
 
 // --- Hostile requests

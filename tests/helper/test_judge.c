@@ -232,6 +232,8 @@ CASE(a_round_has_one_sum)
     expect_list(list, "answered-round");
     list->facts.same_answered = true;
     expect_list(list, "admitted");
+    list->facts.answer_lost = true; // another sum would have another noise
+    expect_list(list, "noise-not-kept");
 }
 
 CASE(the_same_list_is_answered_again_after_a_revocation_but_not_with_another_ticket)

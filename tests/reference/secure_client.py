@@ -36,14 +36,16 @@ def random_values(rng, count, size):
 def random_facts(rng, model, **fixed):
     level, cohort = rng.choice([1, 1, 1, 2, 5]), rng.choice([2, 10, 100, 1000])
     scales = [f32(10 ** rng.uniform(-3, 0)) for _ in secure.sent_tensors(model)]
+    noise = rng.choice([0, 0, 1, 500, 1100])
+    places_max = rng.choice([1, 5, 30, 2000] if noise else [0, 0, 1, 5, 30])
     fields = {
         "federation": rng.randbytes(32), "round": rng.randrange(1, 2**32), "replica": rng.randbytes(32),
         "model_hash": model.hash(), "local_steps": rng.randrange(1, 100), "batch_size": rng.randrange(1, 64),
         "learning_rate": f32(rng.random()), "momentum": f32(rng.random()), "weight_decay": f32(rng.random() / 100),
         "prox_mu": f32(rng.random() / 10), "directive": 0, "decay": 0.0, "level": level,
-        "bits": secure.bits_for(cohort, level), "cohort": cohort, "min_clients": rng.randrange(2, cohort + 1),
-        "share": rng.choice([1, 2, 10]), "places_seed": rng.randrange(2**64), "places_max": rng.choice([0, 0, 1, 5, 30]),
-        "examples_max": rng.choice([0, 0, 100, 1000]), "epoch": rng.randrange(1, 2**32),
+        "bits": secure.bits_for(cohort, level, places_max, noise, len(scales)), "cohort": cohort, "min_clients": rng.randrange(2, cohort + 1),
+        "share": rng.choice([1, 2, 10]), "places_seed": rng.randrange(2**64), "places_max": places_max, "noise": noise,
+        "examples_max": 0 if noise else rng.choice([0, 0, 100, 1000]), "epoch": rng.randrange(1, 2**32),
     }
     return secure.Facts(scales, **{**fields, **fixed})
 
@@ -72,7 +74,7 @@ def example():
     facts = secure.Facts(
         [f32(0.02), f32(0.01)], federation=federation, round=1, replica=secure.weights_hash(model.initial_weights(5)),
         model_hash=model.hash(), local_steps=10, batch_size=16, learning_rate=f32(0.1), momentum=0.0, weight_decay=0.0, prox_mu=0.0, directive=0,
-        decay=0.0, level=1, bits=8, cohort=100, min_clients=50, share=1, places_seed=99, places_max=0, examples_max=100,
+        decay=0.0, level=1, bits=8, cohort=100, min_clients=50, share=1, places_seed=99, places_max=0, noise=0, examples_max=100,
         epoch=12)
     packed, buffer = secure.encode(model, facts, [0.0] * 8, EXAMPLE_CHANGE, 50, 0.5)
     return {
@@ -128,7 +130,8 @@ class Secure(unittest.TestCase):
             weights = random_values(rng, model.count, rng.choice([0.0, 0.2]))
             clients = rng.randrange(2, facts.cohort + 1)
             count = sum(1 for _ in secure.places(model, facts))
-            counters = [0, 0] + [rng.randrange(clients * count + 1) for _ in facts.scales]
+            most = rng.choice([clients * count, 2**32 - 1])
+            counters = [0, 0] + [rng.randrange(most + 1) for _ in facts.scales]
             total = secure.pack(counters, [0] * count, facts.bits)
             first, following, replica = self.driver.ask("scales", spec, facts.encode(), put_f32(weights), total, clients)
             self.assertEqual(get_f32(first), secure.first_scales(model, facts, weights), case)

@@ -41,6 +41,8 @@ static const uint8_t signing_key[TERN_SECRET_SIZE] = {[31] = 7};
 static const uint8_t other_key[TERN_SECRET_SIZE] = {[31] = 8};
 static const uint8_t epoch_key[TERN_SECRET_SIZE] = {9};
 static uint8_t federation_id[TERN_SHA256_SIZE];
+static uint32_t noise_setting;                         // privacy.noise in thousandths
+static uint8_t *noise_of_sum;                          // of the last sum, packed; malloc'ed
 static uint8_t secrets[DEVICES + 2][TERN_SECRET_SIZE]; // by client
 
 static void sign(const uint8_t statement[TERN_SHA256_SIZE], uint8_t signature[64])
@@ -117,6 +119,32 @@ static void add_masks(const struct tern_sum_request *message, const struct tern_
     tern_secure_list_finish(&list, list_hash);
 }
 
+static enum tern_result fill_from_prng(void *dst, size_t size)
+{
+    static struct tern_prng rng;
+    static bool started;
+    if (!started) {
+        tern_prng_init(&rng, 2, TERN_PRNG_TEST, 0, 0);
+        started = true;
+    }
+    for (size_t i = 0; i < size; i++) {
+        ((uint8_t *)dst)[i] = (uint8_t)tern_prng_below(&rng, 256);
+    }
+    return TERN_OK;
+}
+
+static void add_noise(const struct tern_secure_round *facts, const struct tern_masked_shape *shape,
+                      uint8_t *sum)
+{
+    struct tern_gaussian gaussian;
+    free(noise_of_sum);
+    noise_of_sum = malloc(tern_masked_size(shape));
+    assert_non_null(noise_of_sum);
+    tern_gaussian_start(&gaussian, tern_secure_variance(facts), fill_from_prng);
+    assert_int_equal(tern_masked_draw_noise(shape, &gaussian, noise_of_sum), TERN_OK);
+    tern_masked_add(shape, sum, noise_of_sum);
+}
+
 static void reply_sum(const struct tern_helper_request *request, struct tern_helper_reply *reply)
 {
     struct tern_sum_request message;
@@ -134,6 +162,9 @@ static void reply_sum(const struct tern_helper_request *request, struct tern_hel
     uint8_t *sum = calloc(1, size);
     assert_non_null(sum);
     add_masks(&message, &facts, &shape, sum, answer.list_hash.bytes);
+    if (facts.noise > 0) {
+        add_noise(&facts, &shape, sum);
+    }
     if (mood == SENDS_NOISE) { // another mask
         assert_int_equal(tern_masked_add_mask(&shape, other_key, sum), TERN_OK);
     }
@@ -200,7 +231,8 @@ static void configure(void)
     config->round.quorum = 3;
     config->min_clients = DEVICES;
     config->downloads.plan = TERN_DOWNLOADS_TRUNK;
-    config->secure = (struct tern_secure_settings){.enabled = true, .min_clients = 3, .share = 1};
+    config->secure = (struct tern_secure_settings){
+        .enabled = true, .min_clients = 3, .share = 1, .noise = noise_setting, .clip = 0.1};
     harness.config.helper = (struct tern_helper_port){NULL, exchange};
     assert_int_equal(tern_secret_start(), TERN_OK);
     assert_int_equal(tern_p256_public(signing_key, config->secure.helper_key), TERN_OK);
@@ -311,6 +343,9 @@ static int teardown_devices(void **state)
         free(devices[id].before);
     }
     memset(devices, 0, sizeof devices);
+    noise_setting = 0;
+    free(noise_of_sum);
+    noise_of_sum = NULL;
     return teardown(state);
 }
 
@@ -350,6 +385,7 @@ static void take_facts(const tern_Task *task)
                                         .share = task->secure.share,
                                         .places_seed = task->secure.places_seed,
                                         .places_max = task->secure.places_max,
+                                        .noise = task->secure.noise,
                                         .examples_max = task->secure.examples_max,
                                         .epoch = task->secure.epoch,
                                         .scale_count = tern_masked_tensors(&harness.model),
@@ -363,7 +399,7 @@ static void take_facts(const tern_Task *task)
         scales_of_round[i] = tern_get_f32(task->secure.scales.bytes + i * sizeof(float));
     }
     assert_null(tern_secure_round_check(facts));
-    assert_int_equal(facts->bits, tern_secure_bits(facts->cohort, facts->level));
+    assert_int_equal(facts->bits, tern_secure_bits(facts));
 }
 
 static uint64_t nonce_of(const struct device *device)
@@ -539,6 +575,10 @@ static void add_plain_mean(float *weights)
     for (uint64_t id = 1; id <= DEVICES; id++) {
         tern_masked_add(&shape, sum, devices[id].packed);
     }
+    if (facts_of_round.noise >
+        0) { // the helper adds it, so the aggregator subtracts it with the masks
+        tern_masked_subtract(&shape, sum, noise_of_sum);
+    }
     tern_masked_decode(&harness.model, &facts_of_round, sum, DEVICES, mean);
     for (uint32_t i = 0; i < harness.model.count; i++) {
         weights[i] += mean[i];
@@ -574,6 +614,55 @@ static void test_the_sum_under_masks_makes_the_model_of_the_plain_sum(void **sta
     expect_replay(3);
     free(expected);
     free(weights);
+}
+
+// With noise, a version is the plain mean of the clipped updates and the noise, and nothing else about the updates is stored.
+static void test_noise_is_in_the_model_and_no_loss_is_known(void **state)
+{
+    (void)state;
+    noise_setting = 700;
+    start();
+    float *expected = malloc(harness.model.count * sizeof(float));
+    float *weights = malloc(harness.model.count * sizeof(float));
+    tern_model_init_weights(&harness.model, 7, expected);
+    for (uint32_t i = 1; i <= 2; i++) {
+        const uint32_t round = train_all();
+        assert_int_equal(facts_of_round.noise, 700);
+        assert_int_equal(facts_of_round.places_max, (harness.model.count + 9) / 10);
+        put_all(round);
+        await_state(round, TERN_ROUND_COMMITTED);
+        assert_true(settle_all(true));
+        add_plain_mean(expected);
+        load_weights(weights, false);
+        assert_memory_equal(weights, expected, harness.model.count * sizeof(float));
+        const struct tern_db_round row = round_row(round);
+        assert_int_equal(row.noise, 700);
+        assert_int_equal(row.applied, DEVICES);
+        assert_true(row.mean_loss == 0 && row.median_loss == 0);
+        harness_restart(&harness);
+    }
+    expect_replay(2);
+    free(expected);
+    free(weights);
+}
+
+// The aggregator gives one client another limit of places. The helper's mask for it follows from the facts of all others.
+static void test_another_limit_for_one_client_is_no_sum(void **state)
+{
+    (void)state;
+    noise_setting = 700;
+    start();
+    const uint32_t round = train_all();
+    const tern_Task task = await(&devices[1], has_task).task;
+    facts_of_round.places_max--;
+    free(devices[1].body);
+    devices[1].body = NULL;
+    devices[1].sequence--;
+    train(&devices[1], &task);
+    put_all(round);
+    await_state(round, TERN_ROUND_ABANDONED);
+    assert_non_null(strstr(round_row(round).reason, "sum-out-of-range"));
+    assert_true(settle_all(false));
 }
 
 // The scales of a round follow from the sum before it, also after a restart, and the task names the helper's log.
@@ -855,11 +944,31 @@ static void test_settings_that_show_single_clients_are_refused(void **state)
     REFUSED(config->upstream_client = 1, "gateway");
 }
 
+static void test_settings_that_noise_forbids_are_refused(void **state)
+{
+    (void)state;
+    struct tern_federation_config *config = &harness.config.federation;
+    char why[256];
+    noise_setting = 1000;
+    configure();
+    assert_int_equal(tern_federation_check_config(config, harness.model.count, why), TERN_OK);
+    REFUSED(config->secure.examples_max = 100, "secure.examples_max = 0");
+    REFUSED(config->round.ending.patience = 3, "round.patience = 0");
+    REFUSED(config->train.rate.schedule = TERN_RATE_PLATEAU, "train.learning_rate");
+    char too_large[256] = "";
+    config->secure.noise = 100000;
+    config->secure.clip = 1;
+    assert_int_equal(tern_federation_check_config(config, 1000000, too_large), TERN_ERR_CONFIG);
+    assert_non_null(strstr(too_large, "privacy.noise = 100"));
+}
+
 int main(void)
 {
 #define TEST_OF(name) cmocka_unit_test_setup_teardown(name, setup, teardown_devices)
     const struct CMUnitTest tests[] = {
         TEST_OF(test_the_sum_under_masks_makes_the_model_of_the_plain_sum),
+        TEST_OF(test_noise_is_in_the_model_and_no_loss_is_known),
+        TEST_OF(test_another_limit_for_one_client_is_no_sum),
         TEST_OF(test_scales_follow_from_the_last_sum),
         TEST_OF(test_new_settings_do_not_change_an_open_round),
         TEST_OF(test_a_refusing_helper_gives_back),
@@ -871,6 +980,7 @@ int main(void)
         TEST_OF(test_a_plain_federation_takes_no_masked_updates),
         TEST_OF(test_only_clients_with_an_admitted_ticket_take_part),
         TEST_OF(test_settings_that_show_single_clients_are_refused),
+        TEST_OF(test_settings_that_noise_forbids_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static void set_cohort(uint32_t cohort, uint32_t level)
 {
     round_facts.cohort = cohort;
     round_facts.level = level;
-    round_facts.bits = tern_secure_bits(cohort, level);
+    round_facts.bits = tern_secure_bits(&round_facts);
 }
 
 static const struct tern_masked_training training = {.examples = 100, .loss = 0.5f};
@@ -535,6 +535,144 @@ CASE_WITH(the_hash_of_weights_is_that_of_all_their_bytes, start, NULL)
     tern_sha256(bytes, 4 * (size_t)model.count, expected);
     tern_masked_weights_hash(&model, weights, hash);
     assert_memory_equal(hash, expected, sizeof hash);
+}
+
+// --- Rounds with noise
+
+static void set_noise(uint32_t cohort, uint32_t places_max, uint32_t noise)
+{
+    round_facts.places_max = places_max;
+    round_facts.noise = noise;
+    set_cohort(cohort, 1);
+}
+
+CASE_WITH(with_noise_no_counter_shows_more_than_its_bound, start, NULL)
+{
+    uint8_t packed[1024];
+    set_noise(100, 4000, 1000);
+    const uint32_t most = tern_secure_counter_max(&round_facts);
+    assert_int_equal(most, 3);
+    float work[VALUES_MAX] = {0};
+    quantise(work, packed);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(tern_get_le32(packed + 4 * (size_t)i), 0);
+    }
+    for (uint32_t i = 0; i < model.coded; i++) {
+        work[i] = 100;
+    }
+    quantise(work, packed);
+    assert_int_equal(tern_get_le32(packed), 0); // examples and loss
+    assert_int_equal(tern_get_le32(packed + 4), 0);
+    for (uint32_t i = 2; i < 6; i++) {
+        assert_int_equal(tern_get_le32(packed + 4 * (size_t)i), most);
+    }
+    for (uint32_t i = 0; i < model.coded; i++) {
+        work[i] = i % 10 == 0 ? 100 : 0; // the target density of 0.1: half of the bound
+    }
+    quantise(work, packed);
+    assert_int_equal(tern_get_le32(packed + 8), 2); // of the 41 values, 5 are not zero
+}
+
+// The squared norm of every update, counters included, is at most the one that the noise is drawn for.
+CASE_WITH(no_update_has_a_larger_norm_than_the_noise_is_for, start, NULL)
+{
+    uint8_t packed[1024];
+    tern_prng_init(&draws, 41, TERN_PRNG_TEST, 0, 0);
+    for (uint32_t i = 0; i < 200; i++) {
+        set_noise(100, 1 + i % 60, 1000);
+        const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
+        float work[VALUES_MAX];
+        float before[VALUES_MAX];
+        uint64_t square = 0;
+        draw_work(work);
+        memcpy(before, work, sizeof before);
+        quantise(work, packed);
+        for (uint32_t k = 0; k < 6; k++) {
+            const uint64_t counter = tern_get_le32(packed + 4 * (size_t)k);
+            square += counter * counter;
+        }
+        for (uint32_t k = 0; k < shape.values; k++) {
+            const int32_t value = tern_masked_value(&shape, packed, k);
+            square += (uint64_t)(value * value);
+        }
+        assert_true(square <= tern_secure_variance(&round_facts));
+        // Nothing is lost: what was not sent is in the error buffer, to the bit of the sum.
+        struct tern_error_buffer buffer = {TERN_ERROR_FLOAT32, (uint8_t *)work, model.coded};
+        tern_masked_give_back(&model, &round_facts, packed, &buffer);
+        for (uint32_t k = 0; k < model.coded; k++) {
+            assert_true(fabsf(work[k] - before[k]) < 1e-5f);
+        }
+    }
+}
+
+static enum tern_result draw_bytes(void *dst, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        ((uint8_t *)dst)[i] = (uint8_t)tern_prng_below(&draws, 256);
+    }
+    return TERN_OK;
+}
+
+CASE_WITH(noise_is_on_values_and_counters_of_tensors_alone, start, NULL)
+{
+    struct tern_gaussian gaussian;
+    uint8_t noise[VALUES_MAX * 4];
+    add_tensor("more", 1900, TERN_RULE_COMPRESS);
+    assert_int_equal(tern_model_layout(&model), TERN_OK);
+    tern_prng_init(&draws, 42, TERN_PRNG_TEST, 0, 0);
+    round_facts.scale_count = 5;
+    set_noise(100, 1000, 1000);
+    const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
+    const double variance = (double)tern_secure_variance(&round_facts);
+    tern_gaussian_start(&gaussian, tern_secure_variance(&round_facts), draw_bytes);
+    assert_int_equal(tern_masked_draw_noise(&shape, &gaussian, noise), TERN_OK);
+    assert_int_equal(tern_masked_check(&shape, noise, tern_masked_size(&shape)), TERN_OK);
+    assert_int_equal(tern_get_le32(noise), 0);
+    assert_int_equal(tern_get_le32(noise + 4), 0);
+    uint32_t counters = 0;
+    for (uint32_t i = 2; i < 7; i++) {
+        counters += tern_get_le32(noise + 4 * (size_t)i) != 0;
+    }
+    assert_true(counters >= 4);
+    double square = 0;
+    for (uint32_t i = 0; i < shape.values; i++) {
+        const int32_t value = tern_masked_value(&shape, noise, i);
+        square += (double)value * value;
+    }
+    assert_true(fabs(square / shape.values / variance - 1) < 4.5 * sqrt(2.0 / shape.values));
+}
+
+CASE_WITH(sums_that_noise_cannot_explain_are_refused, start, NULL)
+{
+    uint8_t sum[1024] = {0};
+    set_noise(100, 10, 1000);
+    const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
+    const uint32_t bound = (uint32_t)tern_gaussian_bound(tern_secure_variance(&round_facts));
+    uint8_t *first = sum + 4 * (2 + (size_t)shape.tensors);
+    assert_true(shape.bits == 9 && 100 + bound < 255);
+    tern_put_le32(first, 100 + bound);
+    assert_true(tern_masked_sum_is_possible(&model, &round_facts, sum, 100));
+    assert_false(tern_masked_sum_is_possible(&model, &round_facts, sum, 99));
+    tern_put_le32(first, 0);
+    tern_put_le32(sum, 1); // an update under another mask has other examples
+    assert_false(tern_masked_sum_is_possible(&model, &round_facts, sum, 100));
+    tern_put_le32(sum, 0);
+    tern_put_le32(sum + 4, UINT32_MAX);
+    assert_false(tern_masked_sum_is_possible(&model, &round_facts, sum, 100));
+}
+
+CASE_WITH(scales_follow_noisy_counters_within_their_limits, start, NULL)
+{
+    uint8_t sum[1024] = {0};
+    float next[8];
+    set_noise(100, 4000, 1000); // the largest counter is 3, and half of it stands for the target
+    tern_put_le32(sum + 8, 150);
+    tern_put_le32(sum + 12, 300);
+    tern_put_le32(sum + 16, (uint32_t)-40); // noise
+    tern_put_le32(sum + 20, 100000);
+    tern_masked_next_scales(&model, &round_facts, sum, 100, next);
+    assert_true(next[0] == scales[0] && next[1] == 1.5f * scales[1] &&
+                next[2] == 0.5f * scales[2] && next[3] == 2 * scales[3]);
 }
 
 CASE_WITH(at_most_places_max_values_are_not_zero, start, NULL)

@@ -39,22 +39,87 @@ static struct tern_secure_round example(void)
     return round;
 }
 
+static uint32_t bits_of(uint32_t cohort, uint32_t level)
+{
+    const struct tern_secure_round round = {.cohort = cohort, .level = level};
+    return tern_secure_bits(&round);
+}
+
 CASE(bits_are_those_of_the_exact_sum)
 {
-    assert_int_equal(tern_secure_bits(1, 1), 2);
-    assert_int_equal(tern_secure_bits(10, 1), 5);
-    assert_int_equal(tern_secure_bits(15, 1), 5);
-    assert_int_equal(tern_secure_bits(16, 1), 6);
-    assert_int_equal(tern_secure_bits(100, 1), 8);
-    assert_int_equal(tern_secure_bits(127, 1), 8);
-    assert_int_equal(tern_secure_bits(128, 1), 9);
-    assert_int_equal(tern_secure_bits(1000, 1), 11);
-    assert_int_equal(tern_secure_bits(100, 3), 10);
-    assert_int_equal(tern_secure_bits((1u << 23) - 1, 1), 24);
-    assert_int_equal(tern_secure_bits(1u << 23, 1), 0);
-    assert_int_equal(tern_secure_bits(0, 1), 0);
-    assert_int_equal(tern_secure_bits(10, 0), 0);
-    assert_int_equal(tern_secure_bits(UINT32_MAX, 127), 0);
+    assert_int_equal(bits_of(1, 1), 2);
+    assert_int_equal(bits_of(10, 1), 5);
+    assert_int_equal(bits_of(15, 1), 5);
+    assert_int_equal(bits_of(16, 1), 6);
+    assert_int_equal(bits_of(100, 1), 8);
+    assert_int_equal(bits_of(127, 1), 8);
+    assert_int_equal(bits_of(128, 1), 9);
+    assert_int_equal(bits_of(1000, 1), 11);
+    assert_int_equal(bits_of(100, 3), 10);
+    assert_int_equal(bits_of((1u << 23) - 1, 1), 24);
+    assert_int_equal(bits_of(1u << 23, 1), 0);
+    assert_int_equal(bits_of(0, 1), 0);
+    assert_int_equal(bits_of(10, 0), 0);
+    assert_int_equal(bits_of(UINT32_MAX, 127), 0);
+}
+
+// A round of three tensors with noise.
+static struct tern_secure_round noisy(uint32_t places_max, uint32_t noise)
+{
+    struct tern_secure_round round = example();
+    round.examples_max = 0;
+    round.places_max = places_max;
+    round.noise = noise;
+    round.bits = tern_secure_bits(&round);
+    return round;
+}
+
+CASE(the_variance_of_the_noise_follows_from_the_largest_norm)
+{
+    struct tern_secure_round round = noisy(1000, 1000);
+    assert_int_equal(tern_secure_counter_max(&round), 1); // 3 * 1 of a squared norm of 1,000
+    assert_int_equal(tern_secure_variance(&round), 1003);
+    round.noise = 500;
+    assert_int_equal(tern_secure_variance(&round), 251); // 250.75, rounded up
+    round.places_max = 30000;
+    assert_int_equal(tern_secure_counter_max(&round), 10);
+    assert_int_equal(tern_secure_variance(&round), 7575);
+    round.level = 3;
+    assert_int_equal(tern_secure_counter_max(&round), 30);
+    assert_int_equal(tern_secure_variance(&round), 9 * 7575);
+    round.noise = 0;
+    assert_int_equal(tern_secure_variance(&round), 0);
+}
+
+CASE(bits_grow_with_the_noise)
+{
+    assert_int_equal(noisy(1000, 0).bits, 8);
+    assert_int_equal(noisy(1, 1).bits, 8);         // 100 + 10
+    assert_int_equal(noisy(1000, 1000).bits, 10);  // 100 + 309
+    assert_int_equal(noisy(10000, 1000).bits, 12); // 100 + 980 of 2,047
+    // Sums of 2^23 wrap: the level is out of reach, so no bits suffice.
+    assert_int_equal(tern_secure_bits(&(struct tern_secure_round){
+                         .cohort = (1u << 23) - 10, .level = 1, .places_max = 1, .noise = 1000}),
+                     0);
+}
+
+CASE(facts_without_which_there_is_no_noise_are_named)
+{
+    struct tern_secure_round round = noisy(1000, 1000);
+    assert_null(tern_secure_round_check(&round));
+    round.examples_max = 100;
+    assert_string_equal(tern_secure_round_check(&round), "examples_max");
+    round = noisy(0, 1000);
+    assert_string_equal(tern_secure_round_check(&round), "places_max");
+    round = noisy(1000, 100001);
+    assert_string_equal(tern_secure_round_check(&round), "noise");
+    round = noisy(UINT32_MAX, 1000); // a variance above 2^26
+    assert_string_equal(tern_secure_round_check(&round), "noise");
+    round = noisy(1000, 1000);
+    round.bits--;
+    assert_string_equal(tern_secure_round_check(&round), "bits");
+    round.bits += 2;
+    assert_string_equal(tern_secure_round_check(&round), "bits");
 }
 
 #define REFUSES(field, value, name)                                                                \
@@ -121,6 +186,7 @@ CASE(every_fact_changes_the_descriptor)
     CHANGES(share, 2);
     CHANGES(places_seed, 1);
     CHANGES(places_max, 5);
+    CHANGES(noise, 500);
     CHANGES(examples_max, 1);
     CHANGES(epoch, 20501);
     CHANGES(scale_count, 2);

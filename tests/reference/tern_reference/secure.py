@@ -22,8 +22,20 @@ def federation_id(model_hash, seed):
     return sha256(b"tern federation v1", model_hash, struct.pack("<Q", seed))
 
 
-def bits_for(cohort, level):
-    return (2 * cohort * level).bit_length()
+def counter_max(level, places_max, tensors):
+    """12.5: the largest counter of a tensor."""
+    return max(1, math.isqrt(level**2 * places_max // (100 * tensors)))
+
+
+def variance(level, places_max, noise, tensors):
+    """12.5: of the noise on a value of the sum."""
+    norm = level**2 * places_max + tensors * counter_max(level, places_max, tensors) ** 2
+    return -(-(noise**2) * norm // 10**6)
+
+
+def bits_for(cohort, level, places_max=0, noise=0, tensors=0):
+    most = cohort * level + (math.isqrt(95 * variance(level, places_max, noise, tensors)) + 1 if noise else 0)
+    return (2 * most).bit_length()
 
 
 # --- 12.1 Facts, keys and tickets
@@ -34,7 +46,7 @@ class Facts:
 
     ORDER = ("federation:32s round:I replica:32s model_hash:32s local_steps:I batch_size:I learning_rate:f momentum:f "
              "weight_decay:f prox_mu:f directive:I decay:f level:I bits:I cohort:I min_clients:I share:I places_seed:Q "
-             "places_max:I examples_max:I epoch:Q").split()
+             "places_max:I noise:I examples_max:I epoch:Q").split()
 
     def __init__(self, scales, **fields):
         self.scales = scales
@@ -124,11 +136,26 @@ def weight(facts, examples):
 
 
 def counters(facts, examples, loss):
+    if facts.noise:
+        return [0, 0]
     most = (2**32 - 1) // facts.cohort
     count = min(examples, facts.examples_max) if facts.examples_max else examples
     fixed = 4096 * (loss * weight(facts, examples)) + 0.5
     fixed = most if math.isnan(fixed) else min(most, max(0, fixed))
     return [min(count, most), int(fixed)]
+
+
+def target(facts, values):
+    """The density that scales aim at."""
+    return min(0.1, facts.places_max / values) if facts.noise else 0.1
+
+
+def bounded(facts, not_zero, sent):
+    """The counters of tensors in a round with noise."""
+    most = counter_max(facts.level, facts.places_max, len(facts.scales))
+    values = [sum(tensor == t for _, tensor in sent) for t in range(len(facts.scales))]
+    return [int(min(most, most * (count / number / (2 * target(facts, len(sent))))) + 0.5) if number else 0
+            for count, number in zip(not_zero, values)]
 
 
 def encode(model, facts, buffer, change, examples, loss):
@@ -139,15 +166,17 @@ def encode(model, facts, buffer, change, examples, loss):
     sent = list(places(model, facts))
     ratios = [f32(t[at] / facts.scales[tensor]) for at, tensor in sent]
     steps = [round(max(-facts.level, min(facts.level, ratio))) for ratio in ratios]  # ties to even
+    nearest = list(steps)
     if facts.places_max:
         largest = sorted((i for i, q in enumerate(steps) if q), key=lambda i: (-abs(ratios[i]), i))
         for i in largest[facts.places_max :]:
             steps[i] = 0
-    for (at, tensor), q in zip(sent, steps):
+    for (at, tensor), q, before in zip(sent, steps, nearest):
         scale = facts.scales[tensor]
         t[at] = f32(t[at] - f32(scale * q))
         values.append(q)
-        not_zero[tensor] += q != 0
+        not_zero[tensor] += (before if facts.noise else q) != 0
+    not_zero = bounded(facts, not_zero, sent) if facts.noise else not_zero
     return pack(counters(facts, examples, loss) + not_zero, values, facts.bits), t
 
 
@@ -176,10 +205,18 @@ def first_scales(model, facts, weights):
     return [limited(step * (mean_magnitude(weights[at : at + count]) or whole)) for at, count in tensors]
 
 
+def excess(facts, counter, values, clients):
+    """A tensor's density divided by the target."""
+    if not facts.noise:
+        return counter / (values * clients) / 0.1
+    signed = counter - 2**32 if counter >= 2**31 else counter
+    return max(0.0, 2.0 * signed / (counter_max(facts.level, facts.places_max, len(facts.scales)) * clients))
+
+
 def next_scales(model, facts, packed_sum, clients):
     sent = [0] * len(facts.scales)
     for _, tensor in places(model, facts):
         sent[tensor] += 1
     not_zero = struct.unpack_from("<%dI" % len(sent), packed_sum, 8)
-    return [limited(s * min(2.0, 0.5 + 0.5 * (n / (count * clients) / 0.1))) if count else s
+    return [limited(s * min(2.0, 0.5 + 0.5 * excess(facts, n, count, clients))) if count else s
             for s, n, count in zip(facts.scales, not_zero, sent)]
