@@ -3,6 +3,7 @@
 
 #include "admin/rows.h"
 #include "admin/waiting.h"
+#include "views/privacy.h"
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,7 @@ enum tern_result tern_admin_status(struct tern_service *service, struct tern_db 
 {
     struct tern_status status;
     struct tern_service_facts facts;
+    struct tern_privacy_report privacy;
     (void)ctx;
     if (tern_status_load(db, now_ms, &status) != TERN_OK) {
         reply_busy(reply);
@@ -139,7 +141,17 @@ enum tern_result tern_admin_status(struct tern_service *service, struct tern_db 
     if (facts.upstream.is_known) {
         tern_status_leave_out_follower(&status);
     }
+    const struct tern_privacy_settings *settings = &facts.federation.privacy;
+    if (settings->noise > 0.0 &&
+        tern_privacy_load(db, settings, facts.federation.machine.policy.rounds, &privacy) !=
+            TERN_OK) {
+        reply_busy(reply);
+        return TERN_OK;
+    }
     cJSON *json = cJSON_CreateObject();
+    if (settings->noise > 0.0) {
+        cJSON_AddItemToObject(json, "privacy", tern_privacy_json(&privacy));
+    }
     cJSON_AddStringToObject(json, "model", facts.federation.model_spec);
     tern_json_u64(json, "values", facts.federation.values);
     tern_json_u64(json, "float32_payload", 4 * (uint64_t)facts.federation.values);

@@ -86,6 +86,15 @@ static void report_members(struct tern_waiting *waiting, const struct tern_waiti
 static void report_ended(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     const struct tern_losses *losses = &known->facts->losses;
+    if (losses->ending == TERN_ENDING_NONE || losses->ending == TERN_ENDING_PRIVACY) {
+        const struct tern_trainer_counts *trainers = &known->facts->trainers;
+        explain(waiting,
+                "ended, since the privacy budget is spent: another round would raise %" PRIu32
+                " of %" PRIu32 " clients above privacy.epsilon_max",
+                trainers->privacy_spent, trainers->enrolled);
+        tern_waiting_advise(waiting, "%s", tern_ending_advice(TERN_ENDING_PRIVACY));
+        return;
+    }
     explain(waiting,
             "ended, since it has %s: the loss of the last round was %.4g, of the first %.4g, the "
             "lowest %.4g, of version %" PRIu32,
@@ -402,6 +411,7 @@ static enum tern_result count_trainer(struct tern_db *db, const struct tern_wait
                                              left,
                                              schedule.least_bytes,
                                              has_its,
+                                             (double)client->privacy_loss > known->loss_before,
                                              false};
     tern_trainer_counts_add(&facts->trainers, known->rules, &trainer, known->now_ms);
     if (tern_wait_client_lacks_statistics(known->rules, &trainer, known->now_ms)) {
@@ -493,10 +503,12 @@ enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_ru
                                     .quorum = round->quorum,
                                     .committed = status->counts.rounds_committed,
                                     .last_loss = tern_db_round_loss(round)};
-    const struct tern_waiting_known known = {.rules = rules,
-                                             .facts = &facts,
-                                             .code_uses_left = status->counts.code_uses_left,
-                                             .now_ms = now_ms};
+    const struct tern_waiting_known known = {
+        .rules = rules,
+        .facts = &facts,
+        .loss_before = tern_privacy_loss_before(&rules->privacy, status->counts.clients),
+        .code_uses_left = status->counts.code_uses_left,
+        .now_ms = now_ms};
     memset(waiting, 0, sizeof *waiting);
     TERN_TRY(find_helper_facts(db, round, &facts));
     if (facts.open) {

@@ -213,6 +213,15 @@ static const char report_help[] =
     "  tern-aggregator report bytes --by client --csv > bytes.csv\n"
     "  tern-aggregator report fairness --json\n";
 
+static const char privacy_help[] =
+    "Prints the differential privacy of the federation: epsilon and delta of the client whose\n"
+    "updates the released sums depend on most, now and after the planned rounds, and what this\n"
+    "assumes. It counts what the rounds recorded; settings decide the rounds to come alone.\n"
+    "If no epsilon is true, prints why and which setting would make one true, and exits with 4.\n"
+    "`clients --sort -privacy_loss` lists all clients.\n"
+    "\n"
+    "  tern-aggregator privacy\n";
+
 static const char replicas_help[] =
     "Lists the replicas: the exact weights that clients hold. OF VERSION marks replicas that\n"
     "all clients of a version may share; others belong to clients that missed the same rounds.\n"

@@ -224,6 +224,27 @@ static int fill_secure(const struct filling *filling)
                           s->secure_helper_key);
 }
 
+struct tern_privacy_settings tern_serve_config_privacy(const struct tern_aggregator_settings *s)
+{
+    const double thousandths = floor(s->privacy_noise * 1000.0 + 0.5); // as tasks have it
+    return (struct tern_privacy_settings){.noise = thousandths / 1000.0,
+                                          .delta = s->privacy_delta,
+                                          .epsilon_max = s->privacy_epsilon_max};
+}
+
+static int fill_privacy(const struct filling *filling)
+{
+    const struct tern_aggregator_settings *s = filling->settings;
+    struct tern_federation_config *config = &filling->config->federation;
+    config->privacy = tern_serve_config_privacy(s);
+    return s->privacy_epsilon_max > 0 && config->privacy.noise <= 0
+               ? tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
+                               "privacy.epsilon_max = %g limits nothing without noise: set "
+                               "privacy.noise, or privacy.epsilon_max = 0",
+                               s->privacy_epsilon_max)
+               : TERN_EXIT_OK;
+}
+
 // Checks constraints between settings.
 static int check_together(const struct filling *filling)
 {
@@ -280,6 +301,7 @@ int tern_serve_config_read(struct tern_cli *cli, struct tern_service_config *con
     TERN_CLI_TRY(fill_selection(&filling));
     fill_statistics(&filling);
     TERN_CLI_TRY(fill_secure(&filling));
+    TERN_CLI_TRY(fill_privacy(&filling));
     TERN_CLI_TRY(check_networks(cli, "proxy_from", s->server_proxy_from));
     TERN_CLI_TRY(check_networks(cli, "cache_from", s->server_cache_from));
     TERN_CLI_TRY(check_admin(cli, s->admin_address));

@@ -28,6 +28,10 @@ int tern_serve_config_fill_codecs(struct tern_cli *cli, const struct tern_aggreg
 // Returns the i-th value of codec.accuracy, ordered by bytes, fewest first; NULL after the last.
 const char *tern_serve_config_accuracy(size_t i);
 
+// Returns the settings of [privacy].
+struct tern_privacy_settings
+tern_serve_config_privacy(const struct tern_aggregator_settings *settings);
+
 // Returns the least time between the openings of two rounds: round.min_interval, or the value that its `auto` stands for.
 uint64_t tern_serve_config_interval_ms(const struct tern_aggregator_settings *s);
 

@@ -14,6 +14,7 @@
 #include "rounds/reliability.h"
 #include "tensor/manifest.h"
 #include "util/bytes.h"
+#include "views/privacy.h"
 #include "wire/wire.h"
 
 #include <inttypes.h>
@@ -438,6 +439,8 @@ struct status {
     struct tern_quality quality;
     struct tern_best models[TERN_BEST_MODELS]; // of the newest version
     uint64_t now_ms;
+    struct tern_privacy_settings privacy_settings;
+    struct tern_privacy_report privacy;
     struct tern_waiting waiting;
     struct unreported unreported;
     struct tern_other_columns other_columns;
@@ -475,6 +478,9 @@ static enum tern_result load_from_store(struct tern_cli *cli, struct tern_db *db
     if (tern_state_is_gateway(cli)) {
         tern_status_leave_out_follower(&status->store);
     }
+    status->privacy_settings = tern_serve_config_privacy(tern_state_settings(cli));
+    TERN_TRY(tern_privacy_load(db, &status->privacy_settings,
+                               tern_state_settings(cli)->round_rounds, &status->privacy));
     TERN_TRY(tern_cli_waiting_load(cli, db, &status->store, status->now_ms, &status->waiting));
     TERN_TRY(load_unreported(cli, db, &status->store.counts, &status->unreported));
     TERN_TRY(tern_other_columns_load(db, &status->other_columns));
@@ -635,6 +641,15 @@ static void print_mode(const struct tern_cli *cli, const struct status *status)
     }
 }
 
+static void print_privacy(const struct status *status)
+{
+    char line[TERN_PRIVACY_LINE];
+    if (tern_privacy_is_used(&status->privacy)) {
+        tern_privacy_line(&status->privacy, line);
+        printf("Privacy     %s; `tern-aggregator privacy` shows what it assumes\n", line);
+    }
+}
+
 static void print_cost(const struct status *status)
 {
     const struct tern_db_round *round = &status->store.committed;
@@ -777,6 +792,7 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
     print_accuracy(status);
     print_bytes(status);
     print_mode(cli, status);
+    print_privacy(status);
     print_codecs(cli, status);
     tern_gateway_print(cli);
     print_version(status);
@@ -859,6 +875,7 @@ static int print_json(struct tern_cli *cli, const struct status *status)
         cJSON_CreateString(tern_state_settings(cli)->secure_helper[0] != '\0' ? "secure"
                                                                               : "plain"));
     add_waiting(object, &status->waiting);
+    cJSON_AddItemToObject(object, "privacy", tern_privacy_json(&status->privacy));
     add_unreported(object, &status->unreported);
     add_other_columns(object, &status->other_columns);
     add_nodes(object, status);

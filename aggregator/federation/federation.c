@@ -288,6 +288,8 @@ enum tern_result tern_federation_load(struct tern_federation *federation, uint64
     TERN_TRY(tern_catchup_new(&federation->config.downloads, federation->db, &federation->merge,
                               federation->ports.wake, federation->ports.ctx, &federation->catchup));
     TERN_TRY(tern_clients_load(federation));
+    federation->loss_before =
+        tern_privacy_loss_before(&federation->config.privacy, federation->clients.count);
     TERN_TRY(load_rounds(federation, now));
     TERN_TRY(tern_statistics_load(federation));
     TERN_TRY(tern_indices_load(federation));
@@ -453,6 +455,7 @@ static void take_wait_settings(const struct tern_federation_config *config,
         .fits_budgets = (config->steps.policy & TERN_STEPS_BUDGET) != 0 ||
                         config->selection == TERN_SELECTION_BUDGET,
         .ending = config->round.ending,
+        .privacy = config->privacy,
         .tags = config->tags,
         .statistics_are_enabled = config->statistics.enabled,
         .statistics_min_clients = config->statistics.min_clients,
@@ -488,6 +491,7 @@ static struct tern_wait_client wait_client_of(const struct tern_federation *fede
             row->budget_left > row->budget_spent ? row->budget_left - row->budget_spent : 0,
         .least_bytes = client->least_bytes,
         .has_statistics = client->has_statistics,
+        .privacy_spent = tern_federation_has_spent_privacy(federation, client),
         .has_ticket = tern_secure_allows_client(federation, client),
     };
 }
@@ -614,6 +618,7 @@ void tern_federation_facts(struct tern_federation *federation, uint64_t now,
         .version = federation->merge.version,
         .values = federation->merge.model.count,
         .machine = federation->machine,
+        .privacy = federation->config.privacy,
         .merging = tern_federation_is_merging(federation),
         .clients = federation->clients.count - upstream,
         .revoked = federation->clients.revoked,

@@ -14,6 +14,7 @@
 #include "rounds/error_policy.h"
 #include "rounds/error_watch.h"
 #include "rounds/machine.h"
+#include "rounds/privacy.h"
 #include "rounds/rate.h"
 #include "rounds/selection.h"
 #include "rounds/steps.h"
@@ -97,6 +98,7 @@ struct tern_federation_config {
     uint32_t min_clients;           // trainers that must have enrolled before a round opens
     struct tern_statistics_settings statistics;
     struct tern_secure_settings secure;
+    struct tern_privacy_settings privacy;
     uint64_t eligible_within_ms; // longest time since the last check-in; 0 = no limit
     enum tern_client_selection selection;
     struct tern_tag_selection tags; // tags that selected clients must have
@@ -411,7 +413,8 @@ struct tern_federation_facts {
     uint32_t version;
     uint32_t values;                   // number of the model's values
     struct tern_round_machine machine; // a copy of the round machine; members is NULL
-    bool merging;                      // the open round's updates are being merged
+    struct tern_privacy_settings privacy;
+    bool merging; // the open round's updates are being merged
     // Clients, revoked and evaluators exclude the client that stands for a gateway's upstream aggregator.
     uint32_t clients;
     uint32_t revoked;

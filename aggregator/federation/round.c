@@ -110,6 +110,7 @@ static bool may_be_selected(const struct tern_federation *federation, const stru
     return tern_clients_is_trainer(federation, client) && !tern_clients_lacks_scaling(client) &&
            tern_epoch_allows(federation, &client->row) &&
            tern_secure_allows_client(federation, client) &&
+           !tern_federation_has_spent_privacy(federation, client) &&
            (client->waiting || (recent && tern_clients_has_checked_in(federation, client, now)));
 }
 
@@ -143,9 +144,20 @@ static bool is_unreliable(const struct client *client, uint64_t now)
     return !is_reliable(client, now);
 }
 
+// Limits the loss of clients that may join the open round or, if none is open, the next one.
+static void limit_loss(struct tern_federation *federation)
+{
+    struct tern_privacy_settings settings = federation->config.privacy;
+    if (federation->machine.open && federation->secure.is_on) {
+        settings.noise = (double)federation->secure.facts.noise / 1000.0;
+    }
+    federation->loss_before = tern_privacy_loss_before(&settings, federation->clients.count);
+}
+
 static uint32_t list_selectable(struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
+    limit_loss(federation);
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         if (may_be_selected(federation, &federation->clients.list[i], now)) {
             federation->clients.candidates[count++] = (uint64_t)i + 1;
@@ -569,11 +581,43 @@ static bool has_too_few(struct tern_federation *federation, uint64_t now)
     return able < least || able < secure->min_clients;
 }
 
+// Ends the federation if too few clients are left that another round may use (privacy.epsilon_max). Returns whether it ended.
+static bool end_by_privacy(struct tern_federation *federation, uint64_t now)
+{
+    const struct tern_federation_config *config = &federation->config;
+    const struct tern_wait_rules rules = {
+        .min_clients = config->min_clients,
+        .cohort = config->round.cohort,
+        .quorum = config->round.quorum,
+        .secure_min_clients = config->secure.enabled ? config->secure.min_clients : 0};
+    struct tern_trainer_counts trainers = {.enrolled = count_trainers(federation, now)};
+    struct tern_losses *losses = &federation->machine.losses;
+    limit_loss(federation);
+    for (uint32_t i = 0; i < federation->clients.count; i++) {
+        const struct client *client = &federation->clients.list[i];
+        trainers.privacy_spent += tern_clients_is_trainer(federation, client) &&
+                                  tern_clients_has_checked_in(federation, client, now) &&
+                                  tern_federation_has_spent_privacy(federation, client);
+    }
+    if (!tern_wait_has_spent_privacy(&rules, &trainers)) {
+        return false;
+    }
+    losses->ending = TERN_ENDING_PRIVACY;
+    federation->progressed = true; // held check-ins learn that the federation is finished
+    tern_log(TERN_LOG_WARN, "federation-ended", "reason=%s round=%u clients=%u spent=%u advice=%s",
+             tern_ending_name(losses->ending), federation->machine.round, trainers.enrolled,
+             trainers.privacy_spent, TERN_LOG_TEXT(tern_ending_advice(losses->ending)));
+    return true;
+}
+
 static enum tern_result open_round(struct tern_federation *federation, uint64_t now)
 {
     uint32_t count = 0;
     bool settled = false;
     federation->retry_open_ms = now + RETRY_OPEN_MS;
+    if (federation->config.privacy.epsilon_max > 0 && end_by_privacy(federation, now)) {
+        return TERN_OK;
+    }
     federation->too_few = has_too_few(federation, now);
     if (!federation->too_few) {
         TERN_TRY(tern_statistics_make_scaling(federation, now, &settled));

@@ -521,6 +521,24 @@ static enum tern_result settle(struct tern_federation *federation,
     return TERN_OK;
 }
 
+// Adds the round's loss to the members whose updates the helper is asked to release, rounded up. An abandoned round counts, too: the
+// helper may have answered.
+static enum tern_result count_loss(struct tern_federation *federation)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    const double noise = (double)federation->secure.facts.noise / 1000.0;
+    for (uint32_t i = 0; i < machine->member_count && noise > 0; i++) {
+        struct client *client = client_of(federation, machine->members[i].client);
+        if (machine->members[i].state == TERN_MEMBER_REPORTED &&
+            client->row.masked_round == machine->round) {
+            const double loss = (double)client->row.privacy_loss + tern_privacy_loss(noise);
+            client->row.privacy_loss = nextafterf((float)loss, INFINITY);
+            TERN_TRY(tern_clients_store(federation, client->row.id));
+        }
+    }
+    return TERN_OK;
+}
+
 void tern_secure_note_abandoned(struct tern_federation *federation, uint64_t now)
 {
     struct secure *secure = &federation->secure;
@@ -568,6 +586,7 @@ enum tern_result tern_secure_close_round(struct tern_federation *federation, uin
     federation->progressed = true;
     tern_log(TERN_LOG_INFO, "helper-asked", "round=%u updates=%u", federation->machine.round,
              updates);
+    TERN_TRY(count_loss(federation));
     return store_state(federation, TERN_SECURE_ASKED);
 }
 

@@ -221,6 +221,7 @@ struct tern_federation {
     uint64_t loaded_ms;         // when this state was loaded from the store
     uint64_t retry_open_ms;     // when to try to open a round; 0 = now
     bool too_few;               // no round opens: fewer than min_clients have enrolled
+    double loss_before;         // largest privacy_loss of a client that may be selected
     bool accuracy_is_known;     // no evaluation was stored since the last tern_accuracy_newest()
     char damage[256];           // see tern_federation_damage(); empty = none
 };
@@ -246,6 +247,13 @@ static inline bool tern_federation_allows_next_round(const struct tern_federatio
 {
     return federation->config.upstream_client == 0 ||
            federation->machine.round < federation->last_allowed_round;
+}
+
+// Whether another round would raise the client's epsilon above privacy.epsilon_max.
+static inline bool tern_federation_has_spent_privacy(const struct tern_federation *federation,
+                                                     const struct client *client)
+{
+    return (double)client->row.privacy_loss > federation->loss_before;
 }
 
 // Whether n is 1, 2, 4, 8, ...: only these occurrences of an event are logged.

@@ -35,7 +35,7 @@ void tern_losses_add(struct tern_losses *losses, const struct tern_ending_policy
 
 const char *tern_ending_name(enum tern_ending ending)
 {
-    static const char *const names[] = {"none", "diverged", "stalled"};
+    static const char *const names[] = {"none", "diverged", "stalled", "privacy-spent"};
     return names[ending];
 }
 
@@ -49,6 +49,10 @@ const char *tern_ending_advice(enum tern_ending ending)
         "round.divergence_rounds = 0.",
         "The training loss of the last round.patience rounds was no lower than before: export "
         "--best writes the best version. To continue, raise round.patience, or set it to 0.",
+        "Another round would raise the epsilon of too many clients above privacy.epsilon_max: "
+        "export "
+        "writes the model. More clients, a larger privacy.noise or epsilon_max, and SIGHUP "
+        "continue it.",
     };
     return advice[ending];
 }

@@ -11,6 +11,8 @@ enum tern_ending {
     TERN_ENDING_NONE = 0,
     TERN_ENDING_DIVERGED,
     TERN_ENDING_STALLED,
+    // Not by losses: too few clients are left whose epsilon is below privacy.epsilon_max (rounds/waits.h).
+    TERN_ENDING_PRIVACY,
 };
 
 struct tern_ending_policy {
@@ -38,7 +40,7 @@ struct tern_losses {
 void tern_losses_add(struct tern_losses *losses, const struct tern_ending_policy *policy,
                      uint32_t base_version, float loss);
 
-// Returns "none", "diverged" or "stalled".
+// Returns "none", "diverged", "stalled" or "privacy-spent".
 const char *tern_ending_name(enum tern_ending ending);
 
 // Returns what the operator should do about the end, for the log and for screens; "" for TERN_ENDING_NONE.

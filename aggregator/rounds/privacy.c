@@ -76,8 +76,7 @@ static double largest_loss(double epsilon, double delta)
 double tern_privacy_loss_before(const struct tern_privacy_settings *settings, uint64_t clients)
 {
     return settings->epsilon_max > 0.0
-               ? largest_loss(settings->epsilon_max,
-                                       tern_privacy_chosen_delta(settings, clients)) -
+               ? largest_loss(settings->epsilon_max, tern_privacy_chosen_delta(settings, clients)) -
                      tern_privacy_loss(settings->noise)
                : INFINITY;
 }

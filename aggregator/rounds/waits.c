@@ -16,6 +16,11 @@ const char *tern_wait_name(enum tern_wait wait)
     return names[wait];
 }
 
+static uint32_t configured_quorum(const struct tern_wait_rules *rules)
+{
+    return rules->quorum != 0 ? rules->quorum : rules->cohort / 2 + rules->cohort % 2;
+}
+
 // Whether the client's byte budget is below the fewest bytes that its next round takes, if that number is known.
 static bool is_out_of_budget(const struct tern_wait_client *client)
 {
@@ -54,6 +59,7 @@ void tern_trainer_counts_add(struct tern_trainer_counts *trainers,
         return;
     }
     trainers->enrolled++;
+    trainers->privacy_spent += client->privacy_spent;
     trainers->with_ticket += client->has_ticket;
     if (within_ms != 0 && client->last_seen_ms + within_ms < now_ms) {
         return;
@@ -62,14 +68,23 @@ void tern_trainer_counts_add(struct tern_trainer_counts *trainers,
     trainers->out_of_budget += is_out_of_budget(client);
 }
 
+bool tern_wait_has_spent_privacy(const struct tern_wait_rules *rules,
+                                 const struct tern_trainer_counts *trainers)
+{
+    const uint32_t quorum = configured_quorum(rules);
+    const uint32_t secure = tern_wait_tickets_needed(rules);
+    const uint32_t needed = quorum > secure ? quorum : secure;
+    return trainers->enrolled >= needed && trainers->enrolled - trainers->privacy_spent < needed;
+}
+
 // --- Reasons for which no round opens
 
 static bool has_ended(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
                       uint64_t now_ms)
 {
-    (void)rules;
     (void)now_ms;
-    return facts->losses.ending != TERN_ENDING_NONE;
+    return facts->losses.ending != TERN_ENDING_NONE ||
+           tern_wait_has_spent_privacy(rules, &facts->trainers);
 }
 
 static bool is_finished(const struct tern_wait_rules *rules, const struct tern_wait_facts *facts,
@@ -171,8 +186,7 @@ uint32_t tern_wait_statistics_needed(const struct tern_wait_rules *rules)
 uint32_t tern_wait_clients_needed(const struct tern_wait_rules *rules,
                                   const struct tern_wait_facts *facts)
 {
-    const uint32_t half = rules->cohort / 2 + rules->cohort % 2;
-    const uint32_t quorum = rules->quorum != 0 ? rules->quorum : half;
+    const uint32_t quorum = configured_quorum(rules);
     return quorum < facts->trainers.recent ? quorum : facts->trainers.recent;
 }
 

@@ -4,6 +4,7 @@
 #define TERN_WAITS_H
 
 #include "rounds/ending.h"
+#include "rounds/privacy.h"
 #include "rounds/tags.h"
 
 enum tern_wait {
@@ -38,6 +39,7 @@ struct tern_wait_rules {
     bool fits_budgets; // train.schedule or round.selection fits rounds to clients' byte budgets
     uint32_t secure_min_clients; // secure.min_clients; 0 = no secure rounds
     struct tern_ending_policy ending;
+    struct tern_privacy_settings privacy;
     struct tern_tag_selection tags;  // required tags and spread key of round.selection
     bool statistics_are_enabled;     // statistics.columns = clients
     uint32_t statistics_min_clients; // statistics.min_clients; 0 = min_clients
@@ -54,8 +56,10 @@ struct tern_trainer_counts {
     uint32_t out_of_budget;      // recent clients whose byte budget does not allow another round
     uint32_t with_statistics;    // clients whose statistics of columns are stored
     uint32_t missing_statistics; // enrolled clients whose statistics are not stored
-    uint32_t with_ticket;        // clients with an admitted ticket of the newest epoch
-    uint32_t excluded_by_tags;   // clients that round.selection excludes by tags; not counted above
+    uint32_t
+        privacy_spent; // enrolled clients that another round would take above privacy.epsilon_max
+    uint32_t with_ticket;      // clients with an admitted ticket of the newest epoch
+    uint32_t excluded_by_tags; // clients that round.selection excludes by tags; not counted above
 };
 
 // The facts about one client that decide whether it counts for waiting.
@@ -67,6 +71,7 @@ struct tern_wait_client {
     uint64_t budget_left; // reported bytes of the budget, minus those spent since
     uint64_t least_bytes; // fewest bytes that the client's next round takes; 0 = unknown
     bool has_statistics;  // the client's statistics of columns are stored
+    bool privacy_spent;   // another round would raise its epsilon above privacy.epsilon_max
     bool has_ticket;      // the helper of secure rounds has admitted its ticket of the newest epoch
 };
 
@@ -104,6 +109,10 @@ enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
 // Whether the wait ends only if an operator acts.
 bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rules,
                           const struct tern_wait_facts *facts);
+
+// Whether the federation ends because a quorum has enrolled, and fewer clients may take part in another round.
+bool tern_wait_has_spent_privacy(const struct tern_wait_rules *rules,
+                                 const struct tern_trainer_counts *trainers);
 
 // Returns how many clients with a ticket every secure round needs.
 uint32_t tern_wait_tickets_needed(const struct tern_wait_rules *rules);

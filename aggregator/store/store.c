@@ -35,6 +35,14 @@ enum tern_result tern_db_set_copied(struct tern_db *db, const char *to, uint64_t
     return tern_table_put(db, &tern_table_federation, &row);
 }
 
+enum tern_result tern_db_set_restored(struct tern_db *db, uint64_t now_ms)
+{
+    struct tern_db_federation row;
+    TERN_TRY(tern_store_read_federation(db, &row));
+    row.restored_ms = now_ms;
+    return tern_table_put(db, &tern_table_federation, &row);
+}
+
 // Leaves out clients whose last request is not later than their enrolment, which may have been while the clock was ahead.
 enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms)
 {

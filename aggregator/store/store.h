@@ -202,6 +202,8 @@ TERN_MUST_USE enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *l
 // this database again.
 TERN_MUST_USE enum tern_result tern_db_set_copied(struct tern_db *db, const char *to,
                                                   uint64_t now_ms);
+// Within a transaction: stores that the database was restored from a backup.
+TERN_MUST_USE enum tern_result tern_db_set_restored(struct tern_db *db, uint64_t now_ms);
 // Within a transaction: stores the time of a check that found no problem.
 TERN_MUST_USE enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms);
 // Lets long operations fail once *stop is true, which any thread may set.
@@ -798,6 +800,25 @@ struct tern_db_rows *tern_db_metrics_from(struct tern_db *db, uint32_t version);
 struct tern_db_rows *tern_db_evaluation_metrics_from(struct tern_db *db, uint32_t version);
 // Lists the metrics of one version, as tern_db_evaluation_metrics_from().
 struct tern_db_rows *tern_db_evaluation_metrics_of(struct tern_db *db, uint32_t version);
+
+// --- Privacy
+
+// The client with the largest privacy_loss, and what clients ever sent without noise.
+struct tern_db_exposure {
+    uint64_t worst_client; // 0 = no client has a loss
+    float worst_loss;
+    uint64_t plain_round; // first plain round; 0 = none
+    uint64_t bare_round;  // first secure round whose sum was released without noise; 0 = none
+    // Rounds whose sum the helper was asked for, with noise: their number, least noise in thousandths, and most updates.
+    uint64_t rounds;
+    uint64_t least_noise;
+    uint64_t most_updates;
+    uint64_t statistics;  // clients whose statistics of columns are stored
+    bool has_evaluations; // results of evaluators are stored
+    bool has_metrics;     // metrics of clients that train are stored
+};
+TERN_MUST_USE enum tern_result tern_db_exposure(struct tern_db *db,
+                                                struct tern_db_exposure *exposure);
 
 // --- Statistics of columns, and the scaling from them
 

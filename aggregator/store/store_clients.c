@@ -442,3 +442,40 @@ enum tern_result tern_db_tickets_drop(struct tern_db *db, uint32_t epoch)
     return tern_query_post(
         tern_db_write(db, "DELETE FROM tickets WHERE epoch < ?", TERN_BIND(epoch)));
 }
+
+// Rounds whose sum the helper was asked for. It may have answered although the round was abandoned.
+#define ASKED                                                                                      \
+    " FROM rounds JOIN secure_rounds ON secure_rounds.round = rounds.round WHERE asked_ms > 0"
+
+enum tern_result tern_db_exposure(struct tern_db *db, struct tern_db_exposure *exposure)
+{
+    struct tern_query query = tern_db_read(
+        db,
+        "SELECT (SELECT coalesce(min(round), 0) FROM rounds WHERE mode = 0),"
+        " (SELECT coalesce(min(rounds.round), 0)" ASKED " AND noise = 0),"
+        " (SELECT count(*)" ASKED " AND noise > 0),"
+        " (SELECT coalesce(min(noise), 0)" ASKED " AND noise > 0),"
+        " (SELECT coalesce(max(applied), 0)" ASKED " AND noise > 0),"
+        " (SELECT count(*) FROM statistics), (SELECT count(*) FROM"
+        " (SELECT 1 FROM evaluations LIMIT 1) AS first_evaluation), (SELECT count(*) FROM"
+        " (SELECT 1 FROM metrics WHERE of_evaluator = 0 LIMIT 1) AS first_metric),"
+        " coalesce((SELECT id FROM clients WHERE privacy_loss > 0 ORDER BY privacy_loss DESC, id"
+        " LIMIT 1), 0), coalesce((SELECT max(privacy_loss) FROM clients), 0.0)",
+        NULL);
+    *exposure = (struct tern_db_exposure){.worst_client = 0};
+    if (tern_query_row(&query)) {
+        exposure->plain_round = tern_query_u64(&query);
+        exposure->bare_round = tern_query_u64(&query);
+        exposure->rounds = tern_query_u64(&query);
+        exposure->least_noise = tern_query_u64(&query);
+        exposure->most_updates = tern_query_u64(&query);
+        exposure->statistics = tern_query_u64(&query);
+        exposure->has_evaluations = tern_query_u64(&query) > 0;
+        exposure->has_metrics = tern_query_u64(&query) > 0;
+        exposure->worst_client = tern_query_u64(&query);
+        exposure->worst_loss = tern_query_real(&query);
+    }
+    return tern_query_end(&query);
+}
+
+_Static_assert(TERN_ROUND_PLAIN == 0, "SQL has 0");

@@ -161,15 +161,15 @@ TEST(test_clients_are_counted_as_one_thing)
     char why[TERN_TAG_WHY_MAX];
     struct tern_trainer_counts trainers = {0};
     const struct tern_wait_client clients[] = {
-        {"site=b", 1, NOW, false, 0, 0, true, true},               // other tags
-        {"site=b", 1, NOW, false, 0, 0, false, false},             // likewise
-        {"site=a", 1, 1, false, 0, 0, false, false},               // never came
-        {"site=a", 1, NOW - 5001, false, 0, 0, false, false},      // too long ago
-        {"site=a", 1, NOW - 5000, false, 0, 0, true, true},        // recent
-        {"site=a", 1, NOW, true, 0, 0, true, false},               // recent, and spent
-        {"site=a", 1, NOW, true, 99, 100, false, false},           // likewise
-        {"site=a", 1, NOW, true, 100, 100, false, false},          // recent
-        {"site=a", NOW - 10, NOW - 10, false, 0, 0, false, false}, // it has just enrolled
+        {"site=b", 1, NOW, false, 0, 0, true, false, true},               // other tags
+        {"site=b", 1, NOW, false, 0, 0, false, false, false},             // likewise
+        {"site=a", 1, 1, false, 0, 0, false, false, false},               // never came
+        {"site=a", 1, NOW - 5001, false, 0, 0, false, false, false},      // too long ago
+        {"site=a", 1, NOW - 5000, false, 0, 0, true, false, true},        // recent
+        {"site=a", 1, NOW, true, 0, 0, true, false, false},               // recent, and spent
+        {"site=a", 1, NOW, true, 99, 100, false, false, false},           // likewise
+        {"site=a", 1, NOW, true, 100, 100, false, true, false},           // recent
+        {"site=a", NOW - 10, NOW - 10, false, 0, 0, false, false, false}, // it has just enrolled
     };
     assert_int_equal(tern_tag_selection_parse("tags:site=a", &rules.tags, why), TERN_OK);
     for (size_t i = 0; i < sizeof clients / sizeof clients[0]; i++) {
@@ -181,6 +181,7 @@ TEST(test_clients_are_counted_as_one_thing)
     assert_int_equal(trainers.recent, 5);
     assert_int_equal(trainers.out_of_budget, 2);
     assert_int_equal(trainers.with_statistics, 2);
+    assert_int_equal(trainers.privacy_spent, 1);
     assert_int_equal(trainers.with_ticket, 1);
     assert_int_equal(trainers.missing_statistics, 4);
     rules.eligible_within_ms = 0; // whenever they were seen
@@ -194,4 +195,26 @@ TEST(test_names)
         assert_non_null(tern_wait_name((enum tern_wait)i));
     }
     assert_string_equal(tern_wait_name(TERN_WAIT_BYTES), "bytes");
+}
+
+TEST(test_it_ends_when_too_few_clients_have_privacy_left)
+{
+    struct tern_trainer_counts trainers = {.enrolled = 10, .privacy_spent = 5};
+    rules.min_clients = 2;
+    rules.cohort = 10; // needs 5
+    rules.quorum = 0;
+    rules.secure_min_clients = 3;
+    assert_false(tern_wait_has_spent_privacy(&rules, &trainers));
+    trainers.privacy_spent = 6;
+    assert_true(tern_wait_has_spent_privacy(&rules, &trainers));
+    facts.trainers = trainers;
+    facts.open = false;
+    assert_int_equal(tern_wait_reason(&rules, &facts, NOW), TERN_WAIT_ENDED);
+    rules.quorum = 3;
+    assert_false(tern_wait_has_spent_privacy(&rules, &trainers));
+    rules.secure_min_clients = 5;
+    assert_true(tern_wait_has_spent_privacy(&rules, &trainers));
+    trainers.enrolled = 4; // too few have enrolled, so it waits for clients
+    trainers.privacy_spent = 4;
+    assert_false(tern_wait_has_spent_privacy(&rules, &trainers));
 }

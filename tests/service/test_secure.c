@@ -42,6 +42,7 @@ static const uint8_t other_key[TERN_SECRET_SIZE] = {[31] = 8};
 static const uint8_t epoch_key[TERN_SECRET_SIZE] = {9};
 static uint8_t federation_id[TERN_SHA256_SIZE];
 static uint32_t noise_setting;                         // privacy.noise in thousandths
+static struct tern_privacy_settings limits;            // [privacy]
 static uint8_t *noise_of_sum;                          // of the last sum, packed; malloc'ed
 static uint8_t secrets[DEVICES + 2][TERN_SECRET_SIZE]; // by client
 
@@ -233,6 +234,7 @@ static void configure(void)
     config->downloads.plan = TERN_DOWNLOADS_TRUNK;
     config->secure = (struct tern_secure_settings){
         .enabled = true, .min_clients = 3, .share = 1, .noise = noise_setting, .clip = 0.1};
+    config->privacy = limits;
     harness.config.helper = (struct tern_helper_port){NULL, exchange};
     assert_int_equal(tern_secret_start(), TERN_OK);
     assert_int_equal(tern_p256_public(signing_key, config->secure.helper_key), TERN_OK);
@@ -297,6 +299,11 @@ static bool has_task(const tern_CheckinReply *reply)
     return reply->has_task;
 }
 
+static bool is_finished(const tern_CheckinReply *reply)
+{
+    return reply->finished;
+}
+
 static bool is_settled(const tern_CheckinReply *reply)
 {
     return reply->has_settled;
@@ -344,6 +351,7 @@ static int teardown_devices(void **state)
     }
     memset(devices, 0, sizeof devices);
     noise_setting = 0;
+    limits = (struct tern_privacy_settings){.noise = 0};
     free(noise_of_sum);
     noise_of_sum = NULL;
     return teardown(state);
@@ -644,6 +652,68 @@ static void test_noise_is_in_the_model_and_no_loss_is_known(void **state)
     expect_replay(2);
     free(expected);
     free(weights);
+}
+
+static float loss_of(uint64_t id)
+{
+    struct tern_db *db = harness_look(&harness);
+    struct tern_db_client row;
+    assert_int_equal(tern_db_client_get(db, id, &row), TERN_OK);
+    tern_db_close(db);
+    return row.privacy_loss;
+}
+
+// Sets privacy.noise, and limits the loss of clients to that of `rounds` rounds.
+static void limit_to_rounds(double noise, double rounds)
+{
+    const double loss = (rounds + 0.001) / (noise * noise);
+    limits = (struct tern_privacy_settings){
+        .noise = noise, .delta = 1e-5, .epsilon_max = tern_privacy_epsilon(loss, 1e-5)};
+    noise_setting = (uint32_t)(noise * 1000);
+}
+
+static void train_round(void)
+{
+    const uint32_t round = train_all();
+    put_all(round);
+    await_state(round, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+}
+
+// Each sum that the helper is asked for adds to the loss of the clients in it, until too few may take part in another round.
+static void test_a_spent_privacy_budget_ends_the_federation(void **state)
+{
+    (void)state;
+    limit_to_rounds(2.0, 2.0);
+    start();
+    assert_true(loss_of(1) == 0.0F);
+    train_round();
+    assert_float_equal(loss_of(1), 0.25F, 1e-6);
+    assert_true((double)loss_of(1) >= 0.25); // never less than it is
+    harness_restart(&harness);
+    train_round();
+    assert_float_equal(loss_of(DEVICES), 0.5F, 1e-6);
+    assert_true(checkin_device(&devices[1]).finished);
+    harness_restart(&harness);
+    await(&devices[2], is_finished); // once the helper answers
+    assert_float_equal(loss_of(1), 0.5F, 1e-6);
+}
+
+// A round without a sum counts if the helper was asked, since it may have answered.
+static void test_a_sum_that_was_lost_counts(void **state)
+{
+    (void)state;
+    limit_to_rounds(2.0, 1.0);
+    start();
+    const uint32_t round = train_all();
+    mood = SIGNS_OTHERWISE;
+    put_all(round);
+    await_state(round, TERN_ROUND_ABANDONED);
+    assert_float_equal(loss_of(1), 0.25F, 1e-6);
+    assert_true(settle_all(false));
+    mood = ANSWERS;
+    test_advance(3600000);
+    await(&devices[1], is_finished);
 }
 
 // The aggregator gives one client another limit of places. The helper's mask for it follows from the facts of all others.
@@ -968,6 +1038,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST_OF(test_the_sum_under_masks_makes_the_model_of_the_plain_sum),
         TEST_OF(test_noise_is_in_the_model_and_no_loss_is_known),
+        TEST_OF(test_a_spent_privacy_budget_ends_the_federation),
+        TEST_OF(test_a_sum_that_was_lost_counts),
         TEST_OF(test_another_limit_for_one_client_is_no_sum),
         TEST_OF(test_scales_follow_from_the_last_sum),
         TEST_OF(test_new_settings_do_not_change_an_open_round),

@@ -107,6 +107,7 @@ function showFigures(status, rounds) {
     foundLast(rounds),
     figure("Training loss", loss < 0 ? "–" : real(rounds.mean_loss[loss]), loss < 0 ? "" : `mean of round ${rounds.round[loss]}`),
     figure("Rounds", count(status.rounds_committed), (status.rounds_wanted ? `of ${count(status.rounds_wanted)}` : "without an end") + (status.mode === "secure" ? ", secure: updates are masked" : "")),
+    ...(status.privacy ? [figure("Privacy", status.privacy.epsilon === null ? "–" : `ε ${real(status.privacy.epsilon)}`, status.privacy.summary)] : []),
     figure("Clients", count(status.clients), `${count(status.clients_revoked)} revoked, ${plural(status.evaluators, "evaluator")}`),
     figure("Up", bytes(up), "per update, on the wire"),
     figure("Down", bytes(down), saved || "per update, on the wire"),
