@@ -425,7 +425,8 @@ struct tern_client {
 // TERN_ERR_NO_SPACE (a record does not fit) and TERN_ERR_CORRUPT (a record is damaged).
 
 // Prepares *client, and copies *config. Sends and reads nothing.
-// TERN_ERR_ARGUMENT  a function of a port is missing, or `name` or `platform` is longer than 63 bytes
+// TERN_ERR_ARGUMENT  a function of a port is missing, `name` or `platform` is longer than 63 bytes, or helper_key is set and this
+//                    build has no secure rounds
 // TERN_ERR_IO        the entropy port failed
 TERN_MUST_USE enum tern_result tern_client_init(struct tern_client *client,
                                                 const struct tern_client_config *config);

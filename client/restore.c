@@ -176,7 +176,7 @@ enum tern_result tern_client_restore(struct tern_client *client,
     }
     TERN_TRY(tern_client_restore_replica(client));
     TERN_TRY(restore_upload(client));
-    if (tern_secure_is_on(client)) {
+    if (TERN_SECURE && tern_secure_is_on(client)) {
         TERN_TRY(tern_secure_restore(client));
     }
     if (TERN_VARIANCE_REDUCTION) {

@@ -42,7 +42,8 @@ static void set_defaults(struct tern_client_config *config)
 enum tern_result tern_client_init(struct tern_client *client,
                                   const struct tern_client_config *config)
 {
-    if (!ports_complete(&config->ports)) {
+    // A build without secure rounds must not send the plain updates of a client that wants masked ones.
+    if (!ports_complete(&config->ports) || (!TERN_SECURE && config->helper_key != NULL)) {
         return TERN_ERR_ARGUMENT;
     }
     memset(client, 0, sizeof *client);
@@ -52,7 +53,7 @@ enum tern_result tern_client_init(struct tern_client *client,
     if (strlen(client->config.name) >= text_max || strlen(client->config.platform) >= text_max) {
         return TERN_ERR_ARGUMENT;
     }
-    if (tern_secure_is_on(client)) {
+    if (TERN_SECURE && tern_secure_is_on(client)) {
         TERN_TRY(tern_secure_init(client));
     }
     uint64_t seed = 0;

@@ -4,7 +4,7 @@ find_program(NANOPB_GENERATOR NAMES nanopb_generator nanopb_generator.py REQUIRE
 set(TERN_WIRE_DIR ${CMAKE_CURRENT_LIST_DIR}/../shared/wire)
 
 # tern_generate_wire(FOLDER [CONFIG]): adds the rules for FOLDER/tern.pb.c and .h. CONFIG: header of a small build
-# (TERN_BUILD_CONFIG of shared/build.h).
+# (TERN_BUILD_CONFIG of shared/build.h). Its fields of secure rounds are left out unless it or CMake sets TERN_SECURE.
 function(tern_generate_wire folder)
   file(MAKE_DIRECTORY ${folder})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TERN_WIRE_DIR}/tern.options)
@@ -16,7 +16,15 @@ function(tern_generate_wire folder)
     # Small builds have no metrics (TERN_HELD_OUT), which make the field tables of three messages twice as large.
     string(APPEND options "tern.Evaluation.metrics type:FT_IGNORE\n")
     string(REGEX REPLACE "(Task[.]downloads +max_count:)[0-9]+" "\\1${downloads}" options "${options}")
-    if(NOT secure)
+    if(secure OR TERN_SECURE)
+      file(STRINGS ${ARGV1} tensors REGEX "^#define TERN_MODEL_MAX_TENSORS [0-9]+$")
+      string(REGEX MATCH "[0-9]*$" tensors "${tensors}")
+      if(NOT tensors)
+        set(tensors 64) # the default of shared/build.h
+      endif()
+      math(EXPR scales "4 * ${tensors}")
+      string(REGEX REPLACE "(SecureRound[.]scales +max_size:)[0-9]+" "\\1${scales}" options "${options}")
+    else()
       string(REGEX REPLACE "tern[.](CheckinRequest[.]ticket|HelperKey|SecureRound)[^\n]*\n" "" options "${options}")
       foreach(field CheckinRequest.secure CheckinRequest.ticket CheckinRequest.ticket_epoch CheckinRequest.unsettled
                     CheckinReply.helper CheckinReply.settled Task.secure Update.masked Update.nonce

@@ -5,6 +5,7 @@
 #ifndef TERN_BOARD_H
 #define TERN_BOARD_H
 
+#include "build.h"
 #include "data/dataset.h"
 #include "flash.h"
 #include <stdbool.h>
@@ -88,6 +89,14 @@ struct tern_board_settings {
     const char *model; // the federation's model spec, e.g. "softmax:64-6"
     uint64_t model_seed;   // seed of the model's initial weights
     const char *join_code; // NULL: the device cannot enrol
+
+#if TERN_SECURE
+    // Secure rounds: the key that `tern-helper init` prints, TERN_P256_PUBLIC_SIZE bytes, or NULL; a code of `tern-helper code`;
+    // and the fewest updates of which the helper may reveal the sum, 0: 50.
+    const uint8_t *helper_key;
+    const char *helper_code;
+    uint32_t secure_min_clients;
+#endif
 
     const char *name; // the device's name in the output of `tern-aggregator clients`
     uint32_t rounds;  // number of rounds after which the firmware stops; 0: it never stops

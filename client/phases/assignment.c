@@ -64,7 +64,7 @@ static enum tern_result check_task(const struct tern_client *client, const tern_
     if (task->kind == tern_TaskKind_TASK_TRAIN) {
         return check_training(client, task, why);
     }
-    if (tern_secure_is_on(client)) {
+    if (TERN_SECURE && tern_secure_is_on(client)) {
         *why = TERN_WHY("the task asks for an evaluation on this client's data, which "
                         "secure.helper_key forbids");
         return TERN_ERR_CONFIG;
@@ -320,7 +320,7 @@ static void report_column_names(struct tern_client *client, const tern_CheckinRe
 // Starts the phase that sends the statistics or fetches the scaling. No task begins before that.
 static enum tern_result begin_statistics(struct tern_client *client, const tern_CheckinReply *reply)
 {
-    if (tern_secure_is_on(client)) {
+    if (TERN_SECURE && tern_secure_is_on(client)) {
         return tern_client_retry_later(
             client, TERN_ERR_CONFIG,
             reply->has_scaling
@@ -348,7 +348,7 @@ enum tern_result tern_client_handle_assignment(struct tern_client *client,
                                                struct tern_span downloads)
 {
     client->phase = TERN_PHASE_CHECKIN;
-    if (tern_secure_is_on(client)) {
+    if (TERN_SECURE && tern_secure_is_on(client)) {
         TERN_TRY(tern_secure_handle_reply(client, reply));
     }
     if (TERN_STATISTICS) {

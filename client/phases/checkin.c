@@ -98,7 +98,7 @@ static tern_CheckinRequest make_checkin_request(struct tern_client *client, uint
         message.anchor = client->anchor_round;
         message.anchor_step = client->anchor_has_step;
     }
-    if (tern_secure_is_on(client)) {
+    if (TERN_SECURE && tern_secure_is_on(client)) {
         tern_secure_fill_checkin(client, &message);
     }
     if (TERN_STATISTICS) {

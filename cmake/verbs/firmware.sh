@@ -3,7 +3,7 @@
 help_firmware() {
     cat <<'END_HELP'
 usage: ./tern firmware [--board an385|an386|all] [--libc newlib|picolibc|all] [--tls ecdsa|psk|both|all]
-                       [--error-buffer float32|int8] [--save] [--all] [--prepare|--test]
+                       [--error-buffer float32|int8] [--secure] [--save] [--all] [--prepare|--test]
 
 Builds the client for microcontrollers: shared, client, firmware_port, mbedTLS, lwIP and nanopb, by
 arm-none-eabi-gcc -Os, with the linker held to the whole budget of flash and RAM. Prints how much of
@@ -15,13 +15,15 @@ both each part takes, against firmware_port/sizes.json. The images are build/fir
             device's settings decide; all: one image of the first and one of the second kind
   --error-buffer
             float32 (default), or int8, which takes a quarter of the RAM and makes another model
+  --secure  the client of secure rounds, with float32 error buffers
   --save    makes the sizes of these images the ones that later changes are measured against
-  --test    builds two images that have each board, C library and kind of TLS once, and the programs,
+  --test    builds two images that have each board, C library and kind of TLS once, one more of secure
+            rounds, and the programs,
             runs them together in QEMU (tests/firmware), and prints what codecs cost, against
             lab/bench/firmware/codec_cost.json
   --prepare builds the images of --test, for later
-  --all     every image: all boards, libraries and kinds of TLS, one more for both kinds and one for
-            int8. With --test all tests, too: those of networks that fail, and of power cuts
+  --all     every image: all boards, libraries and kinds of TLS, one more for both kinds, one for
+            int8 and one of secure rounds. With --test all tests, too: those of networks that fail, and of power cuts
 
 The sources of mbedTLS, lwIP and nanopb are those of Debian 12, whatever this machine runs: devices
 keep mbedTLS 2.28. They are fetched once, from the Debian archive that this machine's apt uses, into
@@ -31,24 +33,26 @@ END_HELP
 
 FIRMWARE_SOURCES="mbedtls lwip nanopb"
 
-image_name() { # BOARD LIBC TLS ERROR_STORAGE
+# KIND: float32 or int8, the storage of the error buffer; or secure, the client of secure rounds.
+image_name() { # BOARD LIBC TLS KIND
     local name=$1-$2-$3
     [ "$4" = float32 ] || name=$name-$4
     printf '%s\n' "$name"
 }
 
 # Builds one image. Fails if it exceeds its budget.
-build_firmware() { # BOARD LIBC TLS ERROR_STORAGE
-    local board=$1 libc=$2 tls=$3 storage=$4 name dir
+build_firmware() { # BOARD LIBC TLS KIND
+    local board=$1 libc=$2 tls=$3 storage=$4 secure=OFF name dir
     name=$(image_name "$@")
     dir=$TERN_BUILD/firmware/$name
+    [ "$storage" != secure ] || { storage=float32 && secure=ON; }
     say "firmware ($name)"
     mkdir -p "$dir"
     quietly "$dir/configure.log" "configuring the firmware" cmake -G Ninja -B "$dir" \
         -S "$TERN_ROOT/firmware_port" -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_TOOLCHAIN_FILE="$TERN_ROOT/configs/toolchains/arm-none-eabi.cmake" \
         -DTERN_BOARD="$board" -DTERN_LIBC="$libc" -DTERN_TLS="$tls" \
-        -DTERN_ERROR_STORAGE="$storage" \
+        -DTERN_ERROR_STORAGE="$storage" -DTERN_SECURE="$secure" \
         -DTERN_SOURCES="$TERN_BUILD/sources"
     quietly "$dir/build.log" "building the firmware" cmake --build "$dir" -j "$(cores)"
 }
@@ -86,7 +90,7 @@ test_firmware() { # LABEL-LEFT-OUT IMAGE...
 }
 
 # Returns 1 when an image is over its budget; one that does not build ends everything.
-build_images() { # VERB_OF_SIZES, then for each image "BOARD LIBC TLS ERROR_STORAGE"
+build_images() { # VERB_OF_SIZES, then for each image "BOARD LIBC TLS KIND"
     local verb=$1 words image folders=()
     shift
     for image in "$@"; do
@@ -106,7 +110,7 @@ codec_cost() { # VERB
 }
 
 # Every image of these kinds, as build_images() takes them.
-all_images() { # BOARDS LIBCS KINDS ERROR_STORAGE
+all_images() { # BOARDS LIBCS KINDS KIND
     local board libc tls
     for board in $1; do
         for libc in $2; do
@@ -127,6 +131,7 @@ verb_firmware() {
         --prepare) tests=prepare ;;
         --all) all=yes boards=all libcs=all kinds=all without=none ;;
         --save) sizes=save ;;
+        --secure) storage=secure ;;
         --board | --libc | --tls | --error-buffer) [ $# -gt 1 ] || usage_error "firmware: $1 needs a value" ;;
         *) usage_error "firmware: unknown option '$1'; ./tern firmware --help" ;;
         esac
@@ -142,13 +147,13 @@ verb_firmware() {
     libcs=$(firmware_choice --libc "$libcs" newlib picolibc) || exit 2
     [ "$kinds" = both ] || kinds=$(firmware_choice --tls "$kinds" ecdsa psk) || exit 2
     case $storage in
-    float32 | int8) ;;
+    float32 | int8 | secure) ;;
     *) usage_error "firmware: --error-buffer '$storage': use float32 or int8" ;;
     esac
     mapfile -t images < <(all_images "$boards" "$libcs" "$kinds" "$storage")
     case $all,$tests in
-    yes,*) images+=("an385 newlib both float32" "an385 newlib ecdsa int8") ;;
-    no,yes | no,prepare) images=("an385 newlib ecdsa float32" "an386 picolibc psk float32") ;;
+    yes,*) images+=("an385 newlib both float32" "an385 newlib ecdsa int8" "an385 newlib psk secure") ;;
+    no,yes | no,prepare) images=("an385 newlib ecdsa float32" "an386 picolibc psk float32" "an385 newlib psk secure") ;;
     esac
     verb_setup build test firmware
     for name in $FIRMWARE_SOURCES; do

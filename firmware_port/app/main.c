@@ -44,14 +44,18 @@ struct device {
     struct tern_firmware_tls tls;
 };
 
-// Sizes of the records in flash, by enum tern_record: identity, replica, upload, settled, meter. Records that change every
-// round have space for several copies, so that blocks are erased less often. With blocks of 4 KiB they take 64 KiB.
+// Sizes of the records in flash, by enum tern_record: identity, replica, upload, settled, meter, and the ticket of secure rounds.
+// Records that change every round have space for several copies, so that blocks are erased less often. With blocks of 4 KiB they
+// take 64 KiB; for the ticket the upload has one copy less.
 static const uint32_t record_sizes[TERN_RECORD_COUNT] = {
     160,
     4 * (DEVICE_VALUES_MAX * 4 + 80),
-    3 * (DEVICE_VALUES_MAX * 4 + DEVICE_UPDATE_MAX + 80),
+    (TERN_SECURE ? 2 : 3) * (DEVICE_VALUES_MAX * 4 + DEVICE_UPDATE_MAX + 80),
     64,
     2048,
+#if TERN_SECURE
+    [TERN_RECORD_SECURE] = 320,
+#endif
 };
 
 // --- Ports
@@ -132,6 +136,11 @@ static enum tern_result device_start(struct device *device,
         .on_event = on_event,
         .ctx = device,
         .builds_model = builds_model,
+#if TERN_SECURE
+        .helper_key = settings->helper_key,
+        .helper_code = settings->helper_code,
+        .secure_min_clients = settings->secure_min_clients,
+#endif
     };
     return tern_client_init(&device->client, &config);
 }

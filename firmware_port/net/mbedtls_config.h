@@ -87,11 +87,32 @@ void tern_firmware_tls_exit(int code);
 #define MBEDTLS_PLATFORM_GMTIME_R_ALT
 #endif
 
+// Secure rounds: the functions of PSA that shared/secure/secret.c calls, for tickets by X25519, HKDF and ChaCha20-Poly1305, the
+// helper's signature on P-256, and masks by ChaCha20. Random bytes are the board's.
+#if defined(TERN_SECURE) && TERN_SECURE
+#define MBEDTLS_PSA_CRYPTO_C
+#define MBEDTLS_PSA_CRYPTO_EXTERNAL_RNG
+#define MBEDTLS_HKDF_C
+#define MBEDTLS_ECP_DP_CURVE25519_ENABLED
+#ifndef TERN_TLS_PSK
+#define MBEDTLS_CHACHA20_C
+#define MBEDTLS_POLY1305_C
+#define MBEDTLS_CHACHAPOLY_C
+#endif
+#ifndef TERN_TLS_ECDSA
+#define MBEDTLS_ECP_DP_SECP256R1_ENABLED
+#define MBEDTLS_ECP_NIST_OPTIM
+#define MBEDTLS_ECDSA_C
+#define MBEDTLS_ASN1_PARSE_C
+#define MBEDTLS_ASN1_WRITE_C
+#endif
+#endif
+
 // X25519 takes fewer bytes, less time and less code than P-256, which only certificates need.
 #ifdef TERN_TLS_PSK
 #define TERN_TLS_SUITE_PSK MBEDTLS_TLS_ECDHE_PSK_WITH_CHACHA20_POLY1305_SHA256
 #define MBEDTLS_KEY_EXCHANGE_ECDHE_PSK_ENABLED
-#ifndef TERN_TLS_ECDSA
+#if !defined(TERN_TLS_ECDSA) && !defined(MBEDTLS_ECP_DP_CURVE25519_ENABLED)
 #define MBEDTLS_ECP_DP_CURVE25519_ENABLED
 #endif
 #define MBEDTLS_CHACHA20_C

@@ -6,6 +6,9 @@
 #include <mbedtls/platform_time.h>
 #include <mbedtls/platform_util.h>
 #include <time.h>
+#ifdef MBEDTLS_PSA_CRYPTO_EXTERNAL_RNG
+#include <psa/crypto.h>
+#endif
 
 int64_t tern_firmware_tls_time(int64_t *seconds)
 {
@@ -19,6 +22,17 @@ void tern_firmware_tls_exit(int code)
     (void)code;
     tern_board_stop(true, "the memory of TLS was overwritten");
 }
+
+#ifdef MBEDTLS_PSA_CRYPTO_EXTERNAL_RNG
+psa_status_t mbedtls_psa_external_get_random(mbedtls_psa_external_random_context_t *context,
+                                             uint8_t *output, size_t output_size,
+                                             size_t *output_length)
+{
+    (void)context;
+    *output_length = output_size;
+    return tern_board_entropy(output, output_size) ? PSA_SUCCESS : PSA_ERROR_INSUFFICIENT_ENTROPY;
+}
+#endif
 
 #ifdef TERN_TLS_ECDSA
 // Sets the fields of *broken that mbedTLS reads. 32 bits last until 2106.

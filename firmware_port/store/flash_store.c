@@ -275,7 +275,7 @@ enum tern_result tern_flash_store_open(struct tern_flash_store *store,
         struct tern_flash_record *record = &store->records[layout[i]];
         const uint32_t most = sizes[layout[i]];
         const uint32_t left = flash->size - start;
-        const uint32_t size = round_up(copy_size(flash, most), flash->block_size);
+        const uint32_t size = most == 0 ? 0 : round_up(copy_size(flash, most), flash->block_size);
         if (most > left / 2 || size > left / 2) {
             return TERN_ERR_NO_SPACE;
         }

@@ -29,7 +29,7 @@ struct tern_flash_store {
 };
 
 // Finds the valid records in the region. flash: borrowed. sizes: the space for each record in bytes, by enum tern_record: at
-// least the record's largest size; a multiple of that reduces erasures. If a later program gives a record more blocks, the
+// least the record's largest size, 0 for a record that is never saved; a multiple of that reduces erasures. If a later program gives a record more blocks, the
 // records behind it move and are lost; replica and upload, which grow with the model, are therefore the last ones.
 // TERN_ERR_NO_SPACE  the region is smaller than the slots
 // TERN_ERR_ARGUMENT  program_size is above TERN_FLASH_UNIT_MAX or not a power of two

@@ -17,8 +17,12 @@
 extern "C" {
 #endif
 
-#define TERN_MASKED_TENSORS_MAX                                                                    \
-    192 // tensors that are sent; SecureRound.scales has a scale for each
+// Tensors that are sent; SecureRound.scales has a scale for each. cmake/TernWire.cmake has the limit of small builds, too.
+#if TERN_SMALL && !TERN_MANIFESTS
+#define TERN_MASKED_TENSORS_MAX TERN_MODEL_MAX_TENSORS
+#else
+#define TERN_MASKED_TENSORS_MAX 192
+#endif
 
 // A packed vector's layout.
 struct tern_masked_shape {

@@ -3,50 +3,17 @@ Kills of all of them lose nothing: every masked update is settled once, no mask 
 sums."""
 
 import csv
-import json
 import random
 import re
 import signal
 import sqlite3
 import subprocess
 
-from harness import BIN, LONG, PATIENCE, Aggregator, Workspace, check, main, make_certificates, run, wait_until
+from harness import BIN, LONG, PATIENCE, Aggregator, Workspace, check, main
+from helper import Helper
 
 FEATURES, CLASSES, CLIENTS, ROUNDS = 6, 3, 5, 500 if LONG else 4
 KILLS = 400 if LONG else 3
-
-
-class Helper:
-    """tern-helper of another operator, whose port stays the same."""
-
-    def __init__(self, workspace):
-        self.workspace, self.process = workspace, None
-        self.folder = workspace.path / "helper-tls"
-        self.folder.mkdir()
-        make_certificates(self.folder)
-        self.port_file = workspace.path / "helper-port"
-        self.settings = {"state_dir": workspace.path / "helper", "address": "127.0.0.1", "port": 0,
-                         "port_file": self.port_file, "certificate": self.folder / "server.crt",
-                         "private_key": self.folder / "server.key", "min_clients": 3}
-        self.key = json.loads(self.verb("init", "--json"))["public_key"]
-        self.token = json.loads(self.verb("federation", "add", "pumps", "--json"))["token"]
-
-    def options(self):
-        return [word for key, value in self.settings.items() for word in ("--set", f"helper.{key}={value}")]
-
-    def verb(self, *arguments):
-        return run(BIN / "tern-helper", *arguments, *self.options())
-
-    def start(self):
-        self.port_file.unlink(missing_ok=True)
-        self.process = self.workspace.start(BIN / "tern-helper", "serve", *self.options(), log="helper")
-        wait_until("the helper did not start", lambda: self.port_file.exists() and self.port_file.read_text().strip())
-        self.settings["port"] = int(self.port_file.read_text())
-        return self
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(timeout=PATIENCE)
 
 
 def write_table(path, number):
@@ -64,28 +31,21 @@ def client(workspace, aggregator, helper, number, *arguments):
     if not config.exists():
         table = workspace.path / f"{number}.csv"
         write_table(table, number)
-        code = json.loads(helper.verb("code", "pumps", "--json"))["code"]
         config.write_text(
             f"[client]\nserver = {aggregator.url}\nca = {aggregator.ca}\nname = {number}\n"
             f"state_dir = {workspace.path}/{number}\nwait = 5m\nretry_min = 100ms\n"
             f"[data]\nsource = csv:{table},label=state\n"
-            f"[secure]\nhelper_key = {helper.key}\ncode = {code}\nmin_clients = 3\n")
+            f"[secure]\nhelper_key = {helper.key}\ncode = {helper.code()}\nmin_clients = 3\n")
     return [BIN / "tern-client", *arguments, "--config", config]
 
 
-def settings(workspace, helper):
-    token = workspace.path / "token"
-    token.write_text(helper.token)
-    token.chmod(0o600)
+def settings(helper):
     return {
+        **helper.settings_of_aggregator(),
         "federation": {"model": f"softmax:{FEATURES}-{CLASSES}"},
         "round": {"min_interval": "1ms", "min_clients": CLIENTS, "cohort": CLIENTS, "rounds": ROUNDS,
                   "come_back_min": "50ms", "strategy": "fedavg:norm_bound=0"},
-        "train": {"local_steps": 5},
-        "codec": {"error_feedback": "keep"},
-        "downloads": {"plan": "trunk", "final_model": "none"},
-        "secure": {"helper": f"https://127.0.0.1:{helper.settings['port']}", "ca": helper.folder / "ca.crt",
-                   "helper_key": helper.key, "token": token, "min_clients": 3}}
+        "train": {"local_steps": 5}}
 
 
 def settlements(workspace, number):
@@ -147,7 +107,7 @@ def check_sums(aggregator, helper):
 def test():
     with Workspace() as workspace:
         helper = Helper(workspace).start()
-        aggregator = Aggregator(workspace, settings(workspace, helper)).start()
+        aggregator = Aggregator(workspace, settings(helper)).start()
         status = aggregator.verb("status")
         check("sums of 3 updates or more, a weak protection" in status, status)
         code = aggregator.join_code(uses=CLIENTS)

@@ -48,13 +48,14 @@ def write_idx(folder, images, labels):
 
 
 class Image:
-    """What ./tern firmware built; named BOARD-LIBC-TLS, or BOARD-LIBC-TLS-STORAGE when the error
-    buffer is not kept in float32. tls: which one of both is used, where both are built in."""
+    """What ./tern firmware built; named BOARD-LIBC-TLS, or BOARD-LIBC-TLS-KIND when the error
+    buffer is not kept in float32, or the client is that of secure rounds. tls: which one of both is used, where both are built in."""
 
     def __init__(self, folder, tls=None):
-        board, self.libc, built, *storage = folder.name.split("-")
+        board, self.libc, built, *kind = folder.name.split("-")
+        self.secure = kind == ["secure"]
         self.name, self.board, self.elf = folder.name, BOARDS[board], folder / "tern.elf"
-        self.tls, self.storage = tls or built, storage[0] if storage else "float32"
+        self.tls, self.storage = tls or built, kind[0] if kind and not self.secure else "float32"
         if self.tls != built:
             self.name += f" by {self.tls}"
 
@@ -75,7 +76,7 @@ def every_image():
 def images():
     """Those with one kind of TLS and a float32 error buffer."""
     return [image for image in every_image()
-            if image.name == image.elf.parent.name and image.storage == "float32"]
+            if image.name == image.elf.parent.name and image.storage == "float32" and not image.secure]
 
 
 class Device:

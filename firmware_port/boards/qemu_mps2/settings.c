@@ -1,8 +1,12 @@
 // Reads the settings from the command line "KEY=VALUE KEY=VALUE ...": mac, address, netmask, gateway, server_address, port,
-// host, ca (a DER file of the host), id, token, model, seed, join, name, rounds. The data set is in the window (mps2.h).
+// host, ca (a DER file of the host), id, token, model, seed, join, name, rounds; in images with secure rounds helper_key (base64url),
+// helper_code, min_clients. The data set is in the window (mps2.h).
 #include "board.h"
 #include "boards/qemu_mps2/mps2.h"
 #include "util/bytes.h"
+#if TERN_SECURE
+#include "secure/secret.h"
+#endif
 
 #include <string.h>
 
@@ -14,6 +18,9 @@ __attribute__((section(".window"))) static struct {
     uint8_t records[FLASH_SIZE];
     char line[LINE_SIZE];
     uint8_t ca[CA_SIZE];
+#if TERN_SECURE
+    uint8_t helper_key[TERN_P256_PUBLIC_SIZE];
+#endif
 } window;
 
 static struct tern_board_settings settings = {
@@ -142,11 +149,37 @@ static bool read_number(const char *key, const char *value)
     return strcmp(key, "mac") == 0 && read_mac(value);
 }
 
+#if TERN_SECURE
+static bool read_secure(const char *key, const char *value)
+{
+    uint64_t number = 0;
+    if (strcmp(key, "helper_key") == 0) {
+        settings.helper_key = window.helper_key;
+        return tern_base64url_decode(value, strlen(value), window.helper_key,
+                                     sizeof window.helper_key) == TERN_OK;
+    }
+    if (strcmp(key, "helper_code") == 0) {
+        settings.helper_code = value;
+        return true;
+    }
+    if (strcmp(key, "min_clients") == 0 && read_integer(value, UINT32_MAX, &number)) {
+        settings.secure_min_clients = (uint32_t)number;
+        return true;
+    }
+    return false;
+}
+#endif
+
 static bool read_setting(const char *key, const char *value)
 {
     if (strcmp(key, "ca") == 0) {
         return read_ca(value);
     }
+#if TERN_SECURE
+    if (read_secure(key, value)) {
+        return true;
+    }
+#endif
     return read_text(key, value) || read_addresses(key, value) || read_number(key, value);
 }
 

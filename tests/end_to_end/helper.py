@@ -1,0 +1,56 @@
+"""tern-helper for tests."""
+
+import json
+import signal
+
+from harness import BIN, PATIENCE, make_certificates, run, wait_until
+
+
+class Helper:
+    """tern-helper of another operator, whose port stays the same."""
+
+    def __init__(self, workspace, min_clients=3):
+        self.workspace, self.process = workspace, None
+        self.folder = workspace.path / "helper-tls"
+        self.folder.mkdir()
+        make_certificates(self.folder)
+        self.port_file = workspace.path / "helper-port"
+        self.settings = {"state_dir": workspace.path / "helper", "address": "127.0.0.1", "port": 0,
+                         "port_file": self.port_file, "certificate": self.folder / "server.crt",
+                         "private_key": self.folder / "server.key", "min_clients": min_clients}
+        self.key = json.loads(self.verb("init", "--json"))["public_key"]
+        self.token = json.loads(self.verb("federation", "add", "pumps", "--json"))["token"]
+
+    def options(self):
+        return [word for key, value in self.settings.items() for word in ("--set", f"helper.{key}={value}")]
+
+    def verb(self, *arguments):
+        return run(BIN / "tern-helper", *arguments, *self.options())
+
+    def start(self):
+        self.port_file.unlink(missing_ok=True)
+        self.process = self.workspace.start(BIN / "tern-helper", "serve", *self.options(), log="helper")
+        wait_until("the helper did not start", lambda: self.port_file.exists() and self.port_file.read_text().strip())
+        self.settings["port"] = int(self.port_file.read_text())
+        return self
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(timeout=PATIENCE)
+
+    def token_file(self):
+        path = self.workspace.path / "token"
+        path.write_text(self.token)
+        path.chmod(0o600)
+        return path
+
+    def code(self):
+        return json.loads(self.verb("code", "pumps", "--json"))["code"]
+
+    def settings_of_aggregator(self):
+        """The sections of an aggregator whose rounds are secure."""
+        return {"downloads": {"plan": "trunk", "final_model": "none"},
+                "codec": {"error_feedback": "keep"},
+                "secure": {"helper": f"https://127.0.0.1:{self.settings['port']}", "ca": self.folder / "ca.crt",
+                           "helper_key": self.key, "token": self.token_file(),
+                           "min_clients": self.settings["min_clients"]}}
