@@ -295,15 +295,32 @@ TEST(a_new_epoch_gets_another_secret)
     check_conservation();
 }
 
+static void hash_record(enum tern_record which, uint8_t hash[TERN_SHA256_SIZE])
+{
+    const struct fake_record *record = &world.store.records[which];
+    const bool exists = record->data != NULL;
+    tern_sha256(exists ? (const void *)record->data : "", exists ? record->len : 0, hash);
+}
+
+// Runs until the client refuses something with this part of the reason, and asserts that its error buffer, its last masked update
+// and its ticket, unless it had none, are unchanged.
 static void expect_refusal(const char *part)
 {
     struct tern_client_event event;
     const size_t updates = server->puts;
+    const bool has_ticket = world.store.records[TERN_RECORD_SECURE].data != NULL;
+    uint8_t before[2][TERN_SHA256_SIZE];
+    uint8_t after[2][TERN_SHA256_SIZE];
+    hash_record(TERN_RECORD_UPLOAD, before[0]);
+    hash_record(TERN_RECORD_SECURE, before[1]);
     run_until(TERN_EVENT_FAILURE, &event);
     if (event.why == NULL || strstr(event.why, part) == NULL) {
         fail_msg("\"%s\" does not have \"%s\"", event.why, part);
     }
     assert_int_equal(server->puts, updates);
+    hash_record(TERN_RECORD_UPLOAD, after[0]);
+    hash_record(TERN_RECORD_SECURE, after[1]);
+    assert_memory_equal(before, after, has_ticket ? sizeof before : sizeof before[0]);
 }
 
 TEST(a_key_that_the_helper_did_not_sign_gets_no_ticket)

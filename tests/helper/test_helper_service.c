@@ -175,21 +175,43 @@ static void admit_all(struct running *running)
     }
 }
 
+static void read_head(const struct running *running, uint8_t head[TERN_SHA256_SIZE])
+{
+    struct tern_ledger *ledger = open_ledger(running, NULL);
+    assert_int_equal(tern_ledger_log_head(ledger, head), TERN_OK);
+    close_ledger(ledger);
+}
+
+// Asserts that the ledger's log has another head than `before`, unless the request was refused.
+static void check_head(const struct running *running, const uint8_t before[TERN_SHA256_SIZE],
+                       bool refused)
+{
+    uint8_t head[TERN_SHA256_SIZE];
+    read_head(running, head);
+    assert_true(!refused || memcmp(head, before, sizeof head) == 0);
+}
+
 static void expect_ticket(struct running *running, uint32_t device, const char *code,
                           const char *refusal)
 {
     char name[32];
+    uint8_t head[TERN_SHA256_SIZE];
+    read_head(running, head);
     party_admit(&running->party, device, device + 1, code, name);
     assert_string_equal(name, refusal);
+    check_head(running, head, refusal[0] != '\0');
 }
 
 static void expect_sum(const struct running *running, const struct test_round *round,
                        const char *refusal)
 {
+    uint8_t head[TERN_SHA256_SIZE];
+    read_head(running, head);
     struct answer answer = party_ask_sum(&running->party, round);
     assert_string_equal(answer.name, refusal);
     assert_int_equal(answer.status == 200, refusal[0] == '\0');
     answer_free(&answer);
+    check_head(running, head, refusal[0] != '\0');
 }
 
 // --- Epochs
@@ -437,7 +459,8 @@ SERVICE_CASE(rounds_of_the_last_epoch_are_closed_and_older_ones_are_not)
     later.facts.epoch = 2; // the tickets are of epoch 1
     expect_sum(running, &later, "unknown-ticket");
     clock_ms += EPOCH_MS;
-    expect_sum(running, &round, "wrong-epoch"); // its secrets are erased
+    assert_int_equal(party_epoch(&running->party), 200); // begins epoch 3
+    expect_sum(running, &round, "wrong-epoch");          // its secrets are erased
 }
 
 // --- Noise

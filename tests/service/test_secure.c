@@ -947,6 +947,63 @@ static void test_a_plain_federation_takes_no_masked_updates(void **state)
 
 // --- Clients
 
+// An update of an earlier round, sent again to it or to the next one, changes no model.
+static void test_a_client_that_replays_changes_nothing(void **state)
+{
+    (void)state;
+    const size_t size = harness.model.count * sizeof(float);
+    start();
+    const uint32_t round = train_all();
+    put_all(round);
+    await_state(round, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    float *before = malloc(size);
+    float *after = malloc(size);
+    load_weights(before, false);
+    put(&devices[1], round);
+    assert_true(await(&devices[2], has_task).task.round == round + 1);
+    assert_true(await(&devices[1], has_task).task.round == round + 1);
+    assert_in_range(put(&devices[1], round + 1), 400, 499);
+    load_weights(after, false);
+    assert_memory_equal(before, after, size);
+    assert_int_equal(masked_bodies(round + 1), 0);
+    const uint32_t next = train_all();
+    put_all(next);
+    await_state(next, TERN_ROUND_COMMITTED);
+    assert_int_equal(round_row(next).applied, DEVICES);
+    assert_true(settle_all(true));
+    expect_replay(2);
+    free(before);
+    free(after);
+}
+
+// A client that sends the masked update of another one under its own sequence makes the sum noise: the round is abandoned by
+// name, every device gets its share back, and the model stays.
+static void test_a_client_with_a_foreign_update_gives_back(void **state)
+{
+    (void)state;
+    const size_t size = harness.model.count * sizeof(float);
+    start();
+    const uint32_t round = train_all();
+    float *before = malloc(size);
+    float *after = malloc(size);
+    load_weights(before, false);
+    struct device liar = devices[2];
+    liar.body = devices[1].body;
+    liar.body_len = devices[1].body_len;
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        assert_int_equal(put(id == liar.id ? &liar : &devices[id], round), 200);
+        devices[id].unsettled = round;
+    }
+    await_state(round, TERN_ROUND_ABANDONED);
+    expect_reason(round, "sum-out-of-range");
+    assert_true(settle_all(false));
+    load_weights(after, false);
+    assert_memory_equal(before, after, size);
+    free(before);
+    free(after);
+}
+
 static void test_only_clients_with_an_admitted_ticket_take_part(void **state)
 {
     (void)state;
@@ -1050,6 +1107,8 @@ int main(void)
         TEST_OF(test_a_lost_answer_is_asked_for_again),
         TEST_OF(test_updates_that_do_not_fit_the_round_are_refused),
         TEST_OF(test_a_plain_federation_takes_no_masked_updates),
+        TEST_OF(test_a_client_that_replays_changes_nothing),
+        TEST_OF(test_a_client_with_a_foreign_update_gives_back),
         TEST_OF(test_only_clients_with_an_admitted_ticket_take_part),
         TEST_OF(test_settings_that_show_single_clients_are_refused),
         TEST_OF(test_settings_that_noise_forbids_are_refused),

@@ -329,8 +329,15 @@ CASE_WITH(a_sum_under_masks_is_the_plain_sum, start, NULL)
     for (uint32_t level = 2; level <= TERN_SECURE_LEVEL_MAX; level += 25) {
         check_cohort(20, level);
     }
-    round_facts.share = 2;
-    check_cohort(50, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        round_facts.share = i == 0 ? 2 : 10;
+        check_cohort(50, 1);
+        check_cohort(1000, 1);
+    }
+    for (uint32_t clients = 2; getenv("TERN_LONG_TESTS") != NULL && clients <= 1000; clients++) {
+        round_facts.share = (const uint32_t[]){1, 2, 10}[clients % 3];
+        check_cohort(clients, 1);
+    }
 }
 
 CASE_WITH(fields_of_every_width_are_added_modulo_their_width, start, NULL)
