@@ -21,7 +21,7 @@ KEPT = {
     "llhttp.h": ["aggregator/http/parser/llhttp.c"],
     "mbedtls/*": ["aggregator/http/", "client/posix/", "firmware_port/net/",
                   "lab/bench/", "ring/mesh/ring_tls.c", "shared/hosted/mbedtls_versions.h"],
-    "psa/*": ["shared/hosted/mbedtls_versions.h", "shared/secure/secret.c"],
+    "psa/*": ["shared/hosted/mbedtls_versions.h", "shared/secure/secret.c", "firmware_port/net/tls_platform.c"],
     "jni.h": ["bindings/java/jni/"],
     "lwip/*": ["firmware_port/net/"],
     "sqlite3.h": ["aggregator/store/sqlite.c", "helper/ledger.c"],
