@@ -1,5 +1,7 @@
 """The component for ESP-IDF and the module for Zephyr are configured by their own CMakeLists.txt, with
-stand-ins for what these systems offer. An application is linked with the component.
+stand-ins for what these systems offer. An application is linked with the component. Zephyr's sample
+(samples/tern), over this machine's sockets, trains three rounds with a tern-aggregator, and names what is wrong when it
+cannot.
 
 Usage: test_components.py BUILD_DIR COMPILER NANOPB esp_idf|zephyr. NANOPB is the folder of pb.h.
 """
@@ -10,7 +12,9 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).parent
-TREE = HERE.parent.parent
+SAMPLE = HERE.parent.parent / "firmware_port/zephyr/samples/tern"
+sys.path.insert(0, str(HERE.parent / "end_to_end"))
+from harness import Aggregator, Workspace, check
 
 
 def run(*command, **more):
@@ -26,17 +30,54 @@ def setting(build, name):
     return match[1] if match else ""
 
 
+def configure(build, folder, compiler, nanopb, system, *options):
+    run("cmake", "-G", setting(build, "CMAKE_GENERATOR"), "-S", HERE / "components", "-B", folder,
+        f"-DSYSTEM={system}", f"-DTERN_NANOPB={nanopb}", f"-DCMAKE_C_COMPILER={compiler}",
+        f"-DCMAKE_C_COMPILER_LAUNCHER={setting(build, 'CMAKE_C_COMPILER_LAUNCHER')}",
+        "-DCMAKE_C_FLAGS=-Og -Wall -Wextra -Werror", *options)  # -Og is ESP-IDF's default
+
+
+def sample_options(folder, port, join_code, ca, host="localhost"):
+    """The sample's Kconfig options, and the flash of its overlay."""
+    overlay = (SAMPLE / "boards/mps2_an385.overlay").read_text()
+    flash = {name: re.search(rf"{name} = <(\d+)>", overlay)[1] for name in ("erase-block-size", "write-block-size")}
+    (folder / "ca.inc").write_text(",".join(map(str, ca.read_bytes())))
+    defines = [f'CONFIG_TERN_SAMPLE_HOST="{host}"', f"CONFIG_TERN_SAMPLE_PORT={port}", 'CONFIG_BOARD="pc"',
+               f'CONFIG_TERN_SAMPLE_JOIN_CODE="{join_code}"',
+               *(f"TERN_TEST_DT_{name.replace('-', '_')}={value}" for name, value in flash.items())]
+    return f"-DSAMPLE_CA={folder}", "-DSAMPLE_DEFINES=" + ";".join(defines)
+
+
+def sample(build, folder, compiler, nanopb):
+    """Runs the sample against an aggregator, with the right CA and with another one."""
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, {"federation": {"model": "softmax:64-6"},
+                                            "round": {"min_clients": 1, "cohort": 1, "rounds": 3}}).start()
+        options = sample_options(folder, aggregator.port, aggregator.join_code(), aggregator.ca)
+        configure(build, folder, compiler, nanopb, "zephyr", *options)
+        run("cmake", "--build", folder)
+        said = run(folder / "sample")
+        check(said.count("uploaded") == 3 and "finished" in said and "ended: ok" in said, f"the sample says\n{said}")
+        other = folder / "other.pem"
+        run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "9",
+            "-subj", "/CN=other", "-keyout", "/dev/null", "-out", other)
+        options = sample_options(folder, aggregator.port, aggregator.join_code(), other)
+        configure(build, folder, compiler, nanopb, "zephyr", *options)
+        run("cmake", "--build", folder)
+        said = run(folder / "sample")
+        check("ended: tls, last failed connection: certificate" in said, f"with another CA the sample says\n{said}")
+
+
 def main():
     build, compiler, nanopb, system = pathlib.Path(sys.argv[1]), *sys.argv[2:]
-    with tempfile.TemporaryDirectory(prefix="tern-components-") as folder:
-        run("cmake", "-G", setting(build, "CMAKE_GENERATOR"), "-S", HERE / "components", "-B", folder,
-            f"-DSYSTEM={system}", f"-DTERN_NANOPB={nanopb}", f"-DCMAKE_C_COMPILER={compiler}",
-            f"-DCMAKE_C_COMPILER_LAUNCHER={setting(build, 'CMAKE_C_COMPILER_LAUNCHER')}",
-            "-DCMAKE_C_FLAGS=-Og -Wall -Wextra -Werror")  # -Og is ESP-IDF's default
+    with tempfile.TemporaryDirectory(prefix="tern-components-") as name:
+        folder = pathlib.Path(name)
         if system == "zephyr":
-            return  # the sources are the same, and tests/firmware/test_zephyr.c compiles its port
+            sample(build, folder, compiler, nanopb)
+            return
+        configure(build, folder, compiler, nanopb, system)
         run("cmake", "--build", folder)
-        said = run(pathlib.Path(folder) / "app")
+        said = run(folder / "app")
         if said.split()[1:3] != ["bad-argument", "ok"]:
             sys.exit(f"FAILED: the application says {said}")
 

@@ -1,4 +1,4 @@
-// Stands in for Zephyr's: what tern_zephyr.c uses of it, as its documentation declares that.
+// Stands in for Zephyr's: what the port uses of it, as its documentation declares that.
 #ifndef TERN_TEST_ZEPHYR_FLASH_MAP_H
 #define TERN_TEST_ZEPHYR_FLASH_MAP_H
 
@@ -11,6 +11,8 @@ struct flash_area {
     off_t fa_off;
     size_t fa_size;
 };
+
+#define FIXED_PARTITION_ID(label) 3
 
 int flash_area_open(uint8_t id, const struct flash_area **fa);
 int flash_area_read(const struct flash_area *fa, off_t off, void *dst, size_t len);
