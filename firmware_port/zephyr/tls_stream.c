@@ -17,10 +17,10 @@
 #endif
 
 // TLS takes random numbers from a function, unless mbedTLS has PSA's generator only (mbedTLS 4).
-#if __has_include(<mbedtls/ctr_drbg.h>)
-#define TERN_TLS_TAKES_GENERATOR 1
-#else
+#ifdef TF_PSA_CRYPTO_VERSION_NUMBER
 #define TERN_TLS_TAKES_GENERATOR 0
+#else
+#define TERN_TLS_TAKES_GENERATOR 1
 #endif
 
 #ifdef MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET

@@ -74,7 +74,7 @@ int flash_area_erase(const struct flash_area *fa, off_t off, size_t len)
 
 static struct tern_zephyr_connection connection;
 static struct tern_stream stream;
-static char port[6];
+static char port_text[6];
 static int listener;
 
 static int set_up(void **state)
@@ -85,9 +85,9 @@ static int set_up(void **state)
     listener = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-    snprintf(port, sizeof port, "%d", ntohs(address.sin_port));
+    snprintf(port_text, sizeof port_text, "%d", ntohs(address.sin_port));
     connection = (struct tern_zephyr_connection){
-        .host = "localhost", .port = port, .ca = test_ca, .ca_len = sizeof test_ca};
+        .host = "localhost", .port = port_text, .ca = test_ca, .ca_len = sizeof test_ca};
     stream = tern_zephyr_stream(&connection);
     return 0;
 }
