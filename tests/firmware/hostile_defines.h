@@ -3,7 +3,7 @@
 #ifndef TERN_TEST_HOSTILE_DEFINES_H
 #define TERN_TEST_HOSTILE_DEFINES_H
 
-// Zephyr: command line, sys/util.h, toolchain.h
+// Zephyr: its command line and its utilities
 #define KERNEL ]
 #define ARRAY_SIZE ]
 #define BIT ]
