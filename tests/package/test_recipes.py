@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The recipes of Buildroot, Yocto and OpenWrt, as far as they can be read without these systems: each names
-options that the build has, and files and a licence that are there.
+options that the build has, and files and a licence that are there; packages have the names that these systems give them.
 
 Usage: test_recipes.py BUILD_DIR
 """
@@ -17,6 +17,9 @@ TREE = pathlib.Path(__file__).parent.parent.parent
 CONFIGS = TREE / "configs"
 BUILDROOT = CONFIGS / "buildroot"
 YOCTO = CONFIGS / "yocto" / "meta-tern"
+# Recipes of meta-oe, by whether the release is kirkstone.
+YOCTO_NAMES = {True: {"libinih", "cjson", "nanopb", "nanopb-native"},
+               False: {"libinih", "cjson", "nanopb-runtime", "nanopb-generator-native"}}
 SHOW = ("cmake-package = \n-include $(MK)\nshow:\n\t@echo '$(TERN_CLIENT_CONF_OPTS)'\n"
         "\t@echo '$(TERN_CLIENT_SITE)'\n\t@echo '$(TERN_CLIENT_DEPENDENCIES)'\n")
 
@@ -31,13 +34,38 @@ def buildroot():
     package = BUILDROOT / "package" / "tern-client"
     options, site, depends = subprocess.run(
         ["make", "--warn-undefined-variables", "-s", "-f", "-", "show", f"MK={package / 'tern-client.mk'}",
-         f"BR2_EXTERNAL_TERN_PATH={BUILDROOT}"],
+         f"BR2_EXTERNAL_TERN_PATH={BUILDROOT}", "BR_BUILDING=", "BR2_PACKAGE_TERN_CLIENT="],
         input=SHOW, text=True, check=True, stdout=subprocess.PIPE).stdout.splitlines()
     check(pathlib.Path(site).resolve() == TREE.resolve(), f"Buildroot's site is {site}")
     selected = re.findall(r"select BR2_PACKAGE_(\w+)", (package / "Config.in").read_text())
+    check("LIBCURL_FORCE_TLS" in selected, "libcurl may be built without TLS")
+    selected.remove("LIBCURL_FORCE_TLS")
     built = [name for name in depends.split() if not name.startswith("host-")]
     check(sorted(name.lower() for name in selected) == sorted(built), f"selected {selected}, built after {built}")
+    own = {path.parent.name for path in BUILDROOT.glob("package/*/*.mk")}
+    check({"nanopb", "tern-python-protobuf"} <= own, f"Buildroot has no nanopb, and the external tree has {own}")
+    listed = set(re.findall(r"package/([\w-]+)/Config.in", (BUILDROOT / "Config.in").read_text()))
+    check(listed == {path.parent.name for path in BUILDROOT.glob("package/*/Config.in")}, f"Config.in lists {listed}")
+    for building, chosen, refused in (("y", "", True), ("y", "y", False), ("", "", False)):
+        done = subprocess.run(
+            ["make", "-s", "-f", "-", "show", f"MK={package / 'tern-client.mk'}", "BR2_PACKAGE_TERN_CLIENT=y",
+             f"BR_BUILDING={building}", f"BR2_PACKAGE_LIBCURL_OPENSSL={chosen}"],
+            input=SHOW, text=True, check=False, capture_output=True)
+        check((done.returncode != 0) == refused, f"building={building!r} with OpenSSL={chosen!r}: {done.stderr}")
     return options
+
+
+def yocto_depends(text, release):
+    """The recipe's DEPENDS in a release of Yocto."""
+
+    class Data:
+        def getVar(self, name):
+            return release if name == "LAYERSERIES_CORENAMES" else None
+
+    joined = text.replace("\\\n", "")
+    expression = re.search(r'^TERN_NANOPB = "\$\{@(.*)\}"$', joined, re.M)[1]
+    nanopb = eval(expression, {"d": Data()})  # as BitBake does
+    return re.search(r'^DEPENDS = "(.*)"$', joined, re.M)[1].replace("${TERN_NANOPB}", nanopb).split()
 
 
 def yocto():
@@ -45,6 +73,11 @@ def yocto():
     license_md5 = re.search(r"md5=(\w+)", text)[1]
     check(hashlib.md5((TREE / "LICENSE").read_bytes()).hexdigest() == license_md5, "the recipe's licence is another")
     layer = (YOCTO / "conf" / "layer.conf").read_text()
+    check("meta-python" in re.search(r'^LAYERDEPENDS_tern = "(.*)"$', layer, re.M)[1].split(),
+          "the layer does not name meta-python, without which meta-oe has no nanopb")
+    for release in re.search(r'^LAYERSERIES_COMPAT_tern = "(.*)"$', layer, re.M)[1].split():
+        depends = yocto_depends(text, release)
+        check(YOCTO_NAMES[release == "kirkstone"] <= set(depends) and "inih" not in depends, f"{release}: {depends}")
     up = re.search(r'^TERN_TREE := "\$\{LAYERDIR\}/(.*)"$', layer, re.M)[1]
     check((YOCTO / up).resolve() == TREE.resolve(), f"TERN_TREE is not the tree: {up}")
     return re.search(r'EXTRA_OECMAKE = "([^"]*)"', text)[1]

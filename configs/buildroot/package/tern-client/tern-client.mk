@@ -12,4 +12,11 @@ TERN_CLIENT_CONF_OPTS = \
 	-DTERN_DBUS=OFF \
 	-DTERN_CURL_TLS=openssl
 
+# Kconfig cannot select a member of a choice.
+ifeq ($(BR_BUILDING),y)
+ifeq ($(BR2_PACKAGE_TERN_CLIENT)$(BR2_PACKAGE_LIBCURL_OPENSSL),y)
+$(error tern-client needs libcurl with OpenSSL: set BR2_PACKAGE_LIBCURL_OPENSSL=y)
+endif
+endif
+
 $(eval $(cmake-package))

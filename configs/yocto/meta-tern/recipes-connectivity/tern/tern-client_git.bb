@@ -4,9 +4,13 @@ metered HTTPS, within byte budgets. With it comes the shared library for program
 LICENSE = "Apache-2.0"
 LIC_FILES_CHKSUM = "file://LICENSE;md5=3b83ef96387f14655fc854ddc3c6bd57"
 
-DEPENDS = "cjson curl inih openssl zlib nanopb-runtime nanopb-generator-native protobuf-native"
+# nanopb is one recipe in kirkstone; from scarthgap on its run-time library and its generator are two. Both stand in the layer
+# for meta-python of meta-oe (conf/layer.conf).
+TERN_NANOPB = "${@'nanopb nanopb-native' if 'kirkstone' in (d.getVar('LAYERSERIES_CORENAMES') or '').split() \
+    else 'nanopb-runtime nanopb-generator-native'}"
+DEPENDS = "cjson curl libinih openssl zlib ${TERN_NANOPB} protobuf-native python3-protobuf-native"
 
-inherit cmake pkgconfig externalsrc
+inherit cmake pkgconfig python3native externalsrc
 EXTERNALSRC = "${TERN_TREE}"
 
 EXTRA_OECMAKE = " \
