@@ -12,7 +12,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).parent
-SAMPLE = HERE.parent.parent / "firmware_port/zephyr/samples/tern"
+TREE = HERE.parent.parent
+COMPONENTS = {"esp_tls.h": "esp-tls", "esp_partition.h": "esp_partition",
+              "esp_timer.h": "esp_timer", "sys/socket.h": "lwip"}
+SAMPLE = TREE / "firmware_port/zephyr/samples/tern"
 sys.path.insert(0, str(HERE.parent / "end_to_end"))
 from harness import Aggregator, Workspace, check
 
@@ -68,6 +71,18 @@ def sample(build, folder, compiler, nanopb):
         check("ended: tls, last failed connection: certificate" in said, f"with another CA the sample says\n{said}")
 
 
+def esp_idf_files():
+    """The component names what its headers come from, the tree's version, and a configuration that checks dates."""
+    folder = TREE / "firmware_port/esp_idf"
+    included = re.findall(r"#include <(.*)>", (folder / "tern/tern_esp.c").read_text())
+    required = re.search(r"PRIV_REQUIRES ([^)]*)", (folder / "tern/CMakeLists.txt").read_text())[1].split()
+    for header, component in COMPONENTS.items():
+        check(header not in included or component in required, f"{header} is of {component}, which is not required")
+    version = re.search(r"^project\(tern VERSION ([\d.]+)", (TREE / "CMakeLists.txt").read_text(), re.M)[1]
+    check(f'version: "{version}"' in (folder / "tern/idf_component.yml").read_text(), f"the component is not {version}")
+    check("CONFIG_MBEDTLS_HAVE_TIME_DATE=y" in (folder / "sdkconfig.defaults").read_text(), "dates are not checked")
+
+
 def main():
     build, compiler, nanopb, system = pathlib.Path(sys.argv[1]), *sys.argv[2:]
     with tempfile.TemporaryDirectory(prefix="tern-components-") as name:
@@ -75,6 +90,7 @@ def main():
         if system == "zephyr":
             sample(build, folder, compiler, nanopb)
             return
+        esp_idf_files()
         configure(build, folder, compiler, nanopb, system)
         run("cmake", "--build", folder)
         said = run(folder / "app")

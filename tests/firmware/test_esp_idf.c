@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "contracts/client_store_contract.h"
-#include "esp_idf/tern_esp.h"
+#include "esp_idf/tern/tern_esp.h"
 #include "firmware/ram_flash.h"
 #include "store/flash_store.h"
 #define TERN_CASES_OWN_MAIN

@@ -21,7 +21,7 @@ def folders_of_a_board():
 
 def sources():
     found = [TREE / "client/data/dataset.c", *sorted((TREE / "firmware_port/zephyr").glob("*.c")),
-             *sorted((TREE / "firmware_port/esp_idf").glob("*.c"))]
+             *sorted((TREE / "firmware_port/esp_idf/tern").glob("*.c"))]
     for folder in folders_of_a_board():
         found += sorted((TREE / folder).glob("*.c"))
     return found
