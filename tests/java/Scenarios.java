@@ -1,17 +1,31 @@
+import io.tern.Conditions;
 import io.tern.Dataset;
 import io.tern.Event;
+import io.tern.Model;
 import io.tern.Round;
+import io.tern.Task;
 import io.tern.TernClient;
 import io.tern.TernException;
+import io.tern.Trainer;
+import io.tern.Transport;
 import java.io.File;
 import java.io.IOException;
+import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
 import java.nio.file.Files;
 import java.nio.file.Paths;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.Random;
+import java.util.concurrent.Callable;
+import java.util.concurrent.atomic.AtomicLong;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
 
 /** Programs of Java that test_java.py runs against an aggregator: Scenarios NAME SERVER CA FOLDER CODE ARGUMENT... */
 public final class Scenarios {
@@ -37,6 +51,15 @@ public final class Scenarios {
         switch (given[0]) {
         case "rounds":
             scenarios.rounds();
+            break;
+        case "cancel":
+            scenarios.cancel();
+            break;
+        case "app":
+            scenarios.app();
+            break;
+        case "misuse":
+            scenarios.misuse();
             break;
         default:
             throw new IllegalArgumentException("there is no scenario " + given[0]);
@@ -125,5 +148,377 @@ public final class Scenarios {
                 failures.add(failure);
             }
         }
+    }
+
+    // --- cancel() at random moments: what the rounds make is compared with an undisturbed run by test_java.py
+
+    private void cancel() throws Throwable {
+        int wanted = Integer.parseInt(arguments[1]);
+        Random random = new Random(7);
+        List<Long> delays = new ArrayList<>();
+        int rounds = 0;
+        try (TernClient client = builder("client").data(read(arguments[0], true), null).build()) {
+            client.enroll(code);
+            for (;;) {
+                AtomicLong called = new AtomicLong();
+                Thread other = new Thread(() -> {
+                    try {
+                        Thread.sleep(random.nextInt(60));
+                        called.set(System.nanoTime());
+                        client.cancel();
+                    } catch (InterruptedException interrupt) {
+                        throw new IllegalStateException(interrupt);
+                    }
+                });
+                if (delays.size() < wanted) {
+                    other.start();
+                }
+                Round round = client.runRound();
+                long returned = System.nanoTime();
+                other.join();
+                rounds += round.outcome == Round.Outcome.ACCEPTED ? 1 : 0;
+                if (round.outcome == Round.Outcome.FINISHED) {
+                    break;
+                }
+                if (round.outcome == Round.Outcome.CANCELLED && called.get() != 0) {
+                    delays.add(Math.max(0, returned - called.get()) / 1_000_000);
+                } else if (round.outcome == Round.Outcome.WAITING) {
+                    Thread.sleep(5);
+                }
+            }
+        }
+        check(delays.size() >= wanted, "only " + delays.size() + " calls were cancelled in " + rounds + " rounds");
+        if (wanted == 0) {
+            return; // the undisturbed run
+        }
+        Collections.sort(delays);
+        long late = delays.get((delays.size() * 99 - 1) / 100);
+        System.out.println(delays.size() + " cancelled; ms to the return: median " + delays.get(delays.size() / 2)
+                + ", 99 of 100 " + late + ", longest " + delays.get(delays.size() - 1));
+        check(late < 1000, "cancel() took " + late + " ms");
+    }
+
+    // --- An app's trainer and transport, and exceptions in all that an app supplies
+
+    /** Softmax regression by SGD on all rows: loss falls, and weights are changed in the client's memory. */
+    private static final class Softmax implements Trainer {
+        private final float[] rows;
+        private final int[] labels;
+        private FloatBuffer weights;
+        private FloatBuffer base;
+        private Task task;
+        private int done;
+        private float loss;
+        private String fails = "";
+
+        Softmax(String file) throws IOException {
+            List<String> lines = Files.readAllLines(Paths.get(file));
+            labels = new int[lines.size() - 1];
+            rows = new float[labels.length * COLUMNS];
+            for (int i = 0; i < labels.length; i++) {
+                String[] fields = lines.get(i + 1).split(",");
+                for (int j = 0; j < COLUMNS; j++) {
+                    rows[i * COLUMNS + j] = Float.parseFloat(fields[j]);
+                }
+                labels[i] = Integer.parseInt(fields[COLUMNS]);
+            }
+        }
+
+        @Override
+        public void open(Model model) {
+            check(model.spec.equals("softmax:8-3") && model.count == 27 && model.trained == 27, model.spec);
+            check(model.tensors.size() == 2 && model.tensors.get(0).name.equals("fc1.weight")
+                    && model.tensors.get(0).dims[0] == CLASSES && model.tensors.get(0).dims[1] == COLUMNS
+                    && model.tensors.get(1).offset == 24 && model.tensors.get(1).count == CLASSES, "tensors");
+        }
+
+        @Override
+        public void begin(Task given, FloatBuffer from, FloatBuffer to) throws IOException {
+            if (fails.equals("begin")) {
+                throw new IOException("the training data is locked");
+            }
+            check(given.localSteps == 5 && given.batchSize == 48 && given.learningRate > 0 && given.momentum == 0.5f
+                    && given.round > 0 && given.client == 1, "task");
+            check(from.isReadOnly() && from.isDirect() && to.isDirect() && to.capacity() == 27, "buffers");
+            check(from.duplicate().equals(to), "training begins elsewhere than at the base");
+            task = given;
+            base = from;
+            weights = to;
+            done = 0;
+            loss = 0;
+        }
+
+        @Override
+        public Result step() {
+            if (fails.equals("step")) {
+                throw new StackOverflowError("deep");
+            }
+            if (fails.equals("nan")) {
+                weights.put(3, Float.NaN);
+                return new Result(labels.length, 1, 0);
+            }
+            loss += train();
+            done++;
+            check(base.get(0) == base.get(0), "base");
+            return done < task.localSteps ? null : new Result(labels.length, done, loss / done);
+        }
+
+        private float[] scores(FloatBuffer model, int row) {
+            float[] scores = new float[CLASSES];
+            float sum = 0;
+            for (int c = 0; c < CLASSES; c++) {
+                float score = model.get(24 + c);
+                for (int j = 0; j < COLUMNS; j++) {
+                    score += model.get(c * COLUMNS + j) * rows[row * COLUMNS + j];
+                }
+                scores[c] = (float) Math.exp(score);
+                sum += scores[c];
+            }
+            for (int c = 0; c < CLASSES; c++) {
+                scores[c] /= sum;
+            }
+            return scores;
+        }
+
+        private float train() {
+            float[] gradient = new float[27];
+            float sum = 0;
+            for (int i = 0; i < labels.length; i++) {
+                float[] scores = scores(weights, i);
+                sum -= (float) Math.log(scores[labels[i]]);
+                scores[labels[i]] -= 1;
+                for (int c = 0; c < CLASSES; c++) {
+                    gradient[24 + c] += scores[c] / labels.length;
+                    for (int j = 0; j < COLUMNS; j++) {
+                        gradient[c * COLUMNS + j] += scores[c] * rows[i * COLUMNS + j] / labels.length;
+                    }
+                }
+            }
+            for (int k = 0; k < 27; k++) {
+                weights.put(k, weights.get(k) - task.learningRate * gradient[k]);
+            }
+            return sum / labels.length;
+        }
+
+        @Override
+        public Evaluation evaluate(FloatBuffer model) {
+            int right = 0;
+            float sum = 0;
+            for (int i = 0; i < labels.length; i++) {
+                float[] scores = scores(model, i);
+                int best = 0;
+                for (int c = 1; c < CLASSES; c++) {
+                    best = scores[c] > scores[best] ? c : best;
+                }
+                right += best == labels[i] ? 1 : 0;
+                sum -= (float) Math.log(scores[labels[i]]);
+            }
+            return new Evaluation(labels.length, sum / labels.length, (float) right / labels.length);
+        }
+    }
+
+    /** The transport of docs/examples, which fails when it is told to. */
+    private static final class Carrier implements Transport {
+        private final Transport trusting;
+        private final Transport distrusting = new HttpsTransport(null); // the JDK's own trust lacks the test's CA
+        private String fails = "";
+        private int exchanges;
+
+        Carrier(File ca) throws Exception {
+            KeyStore trusted = KeyStore.getInstance(KeyStore.getDefaultType());
+            trusted.load(null, null);
+            try (InputStream in = Files.newInputStream(ca.toPath())) {
+                trusted.setCertificateEntry("ca", CertificateFactory.getInstance("X.509").generateCertificate(in));
+            }
+            TrustManagerFactory managers = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+            managers.init(trusted);
+            SSLContext context = SSLContext.getInstance("TLS");
+            context.init(null, managers.getTrustManagers(), null);
+            trusting = new HttpsTransport(context.getSocketFactory());
+        }
+
+        @Override
+        public Response exchange(Request request) throws IOException {
+            exchanges++;
+            if (fails.equals("io")) {
+                throw new IOException("the airplane mode is on");
+            }
+            if (fails.equals("bug")) {
+                throw new NullPointerException("a bug of the app");
+            }
+            return (fails.equals("trust") ? distrusting : trusting).exchange(request);
+        }
+
+        @Override
+        public void cancel() {
+            trusting.cancel();
+        }
+    }
+
+    private static <T extends Throwable> T expect(Class<T> kind, String words, Callable<?> call) {
+        try {
+            Object value = call.call();
+            throw new AssertionError("no " + kind.getSimpleName() + " but " + value);
+        } catch (Throwable thrown) {
+            if (!kind.isInstance(thrown) || !String.valueOf(thrown.getMessage()).contains(words)) {
+                throw new AssertionError("no " + kind.getSimpleName() + " with \"" + words + "\"", thrown);
+            }
+            return kind.cast(thrown);
+        }
+    }
+
+    private static String listenerFails = "";
+    private static String conditionsFail = "";
+
+    private void app() throws Throwable {
+        Softmax trainer = new Softmax(arguments[0]);
+        Carrier carrier = new Carrier(ca);
+        List<Event> events = new ArrayList<>();
+        TernClient[] self = new TernClient[1];
+        TernClient.Builder builder = builder("app").name("phone \u00e9 \ud83d\udcf1").trainer(trainer).transport(carrier)
+                .conditions(() -> {
+                    if (conditionsFail.equals("throw")) {
+                        throw new IllegalStateException("the battery has no driver");
+                    }
+                    return new Conditions.State(!conditionsFail.equals("battery"), true, true, 80, 0);
+                }).onlyWhile(true, true, false).minBattery(50).maxHeat(2).listener(event -> {
+                    events.add(event);
+                    if (event.kind.logName().equals(listenerFails)) {
+                        throw new UnsupportedOperationException("the listener has a bug");
+                    }
+                    if (listenerFails.equals("call") && event.kind == Event.Kind.TASK) {
+                        self[0].cancel();
+                        expect(IllegalStateException.class, "callbacks", () -> self[0].runRound());
+                        self[0].close();
+                    }
+                });
+        try (TernClient client = builder.build()) {
+            self[0] = client;
+            carrier.fails = "trust";
+            expect(TernException.class, "PKIX", () -> {
+                client.enroll(code);
+                return null;
+            });
+            carrier.fails = "";
+            client.enroll(code);
+            check(events.get(0).kind == Event.Kind.ENROLLED, events);
+            failing(client, trainer, carrier, events);
+            float first = accepted(client).loss;
+            float last = accepted(client).loss;
+            check(last < first, "the loss does not fall: " + first + " " + last);
+            check(client.wireBytes() > 2000 && carrier.exchanges > 8, "bytes " + client.wireBytes());
+            FloatBuffer weights = client.weights();
+            check(weights.isReadOnly() && weights.capacity() == 27 && weights.get(0) != 0, "weights");
+            check(events.stream().anyMatch(event -> event.kind == Event.Kind.EVALUATED && event.accuracy > 0.5), events);
+        }
+    }
+
+    private static Round accepted(TernClient client) throws Exception {
+        for (int i = 0; i < 500; i++) {
+            Round round = client.runRound();
+            if (round.outcome == Round.Outcome.ACCEPTED) {
+                return round;
+            }
+            check(round.outcome == Round.Outcome.WAITING, round);
+            Thread.sleep(10);
+        }
+        throw new AssertionError("no round in 500 calls");
+    }
+
+    // A call must fail as it should within some calls: until then the aggregator may have no task.
+    private static <T extends Throwable> T fails(Class<T> kind, String words, TernClient client) {
+        return expect(kind, words, () -> {
+            Round round = client.runRound();
+            for (int i = 0; i < 500 && round.outcome == Round.Outcome.WAITING; i++) {
+                Thread.sleep(10);
+                round = client.runRound();
+            }
+            return round;
+        });
+    }
+
+    private static void failing(TernClient client, Softmax trainer, Carrier carrier, List<Event> events) throws Exception {
+        // Each is thrown by the call in progress, and the client works on afterwards.
+        listenerFails = "task";
+        fails(UnsupportedOperationException.class, "a bug", client);
+        listenerFails = "call";
+        fails(IllegalStateException.class, "close() was called in a callback", client);
+        listenerFails = "";
+        Round cancelled = client.runRound(); // the listener's cancel() is kept: another exception had ended its call
+        check(cancelled.outcome == Round.Outcome.CANCELLED, cancelled);
+        conditionsFail = "throw";
+        fails(IllegalStateException.class, "no driver", client);
+        conditionsFail = "battery";
+        Round paused = client.runRound();
+        check(paused.outcome == Round.Outcome.PAUSED && paused.why.equals("the device is not charging"), paused);
+        conditionsFail = "";
+        trainer.fails = "begin";
+        TernException failure = fails(TernException.class, "the training data is locked", client);
+        check(failure.result().equals("trainer") && failure.getCause() instanceof IOException, failure);
+        trainer.fails = "step";
+        fails(StackOverflowError.class, "deep", client);
+        trainer.fails = "nan";
+        while (events.stream().noneMatch(event -> event.kind == Event.Kind.FAILURE && event.result.equals("non-finite"))) {
+            client.runRound();
+            Thread.sleep(10);
+        }
+        trainer.fails = "";
+        accepted(client);
+        carrier.fails = "io";
+        expect(TernException.class, "airplane", () -> {
+            client.enroll("aaaa-bbbb-cccc-dddd"); // one attempt; runRound() makes five
+            return null;
+        });
+        carrier.fails = "bug";
+        fails(NullPointerException.class, "a bug of the app", client);
+        carrier.fails = "";
+        accepted(client);
+    }
+
+    // --- Calls that cannot work: each is refused with what to do
+
+    private void misuse() throws Throwable {
+        Dataset data = read(arguments[0], true);
+        TernClient closed; // closing it twice is allowed
+        try (TernClient client = builder("misuse").data(data, data).build()) {
+            expect(TernException.class, "has not enrolled", client::runRound);
+            TernException refused = expect(TernException.class, "", () -> {
+                client.enroll("aaaa-bbbb-cccc-dddd");
+                return null;
+            });
+            check(refused.result().equals("unauthorized") && refused.getMessage().contains("HTTP 4"), refused);
+            expect(TernException.class, "", () -> builder("misuse").data(data, null).build());
+            client.enroll(code);
+            client.cancel();
+            check(client.runRound().outcome == Round.Outcome.CANCELLED, "cancel() before a call is lost");
+            Thread.currentThread().interrupt();
+            Round interrupted = client.runRound();
+            check(Thread.interrupted(), "the interrupt is lost after " + interrupted);
+            accepted(client);
+            closed = client;
+            closed.close();
+            client.cancel();
+            expect(IllegalStateException.class, "is closed", client::runRound);
+        }
+        // The folder is the client: another process continues it.
+        Dataset wrong = Dataset.rows(FloatBuffer.allocate(6), 3);
+        try (TernClient client = builder("misuse").data(wrong, null).build()) {
+            check(client.isEnrolled(), "the identity is lost");
+            TernException refused = expect(TernException.class, "softmax:8-3", client::runRound);
+            check(refused.result().equals("model-mismatch"), refused);
+        }
+        expect(TernException.class, "/nonexistent.crt",
+                () -> builder("other").ca(new File("/nonexistent.crt")).data(data, null).build());
+        expect(TernException.class, "https://host:port",
+                () -> TernClient.builder("http://localhost", new File(folder, "other")).data(data, null).build());
+        expect(TernException.class, "87 characters", () -> builder("other").data(data, null).secure("abc", "code").build());
+        expect(TernException.class, "63 bytes", () -> builder("other").data(data, null).name("n".repeat(64)).build());
+        expect(IllegalArgumentException.class, "either data()", () -> builder("other").build());
+        expect(IllegalArgumentException.class, "conditions()",
+                () -> builder("other").data(data, null).onlyWhile(true, false, false).build());
+        expect(IllegalArgumentException.class, "whole rows", () -> Dataset.rows(FloatBuffer.allocate(7), 3));
+        expect(IllegalArgumentException.class, "labels[1] is 2",
+                () -> Dataset.classes(FloatBuffer.allocate(6), 3, 2, new int[] {0, 2}));
+        System.gc();
     }
 }

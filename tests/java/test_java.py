@@ -11,7 +11,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "end_to_end"))
-from harness import BIN, Aggregator, Workspace, check, main, run  # noqa: E402
+from harness import BIN, NIGHT, Aggregator, Workspace, check, main, run, within  # noqa: E402
 from history import history  # noqa: E402
 
 SCENARIO, CLASSES, LIBRARY, JAVA = sys.argv[1:5]
@@ -34,7 +34,7 @@ def write_table(folder, rows, seed):
     return folder
 
 
-def java(scenario, aggregator, *arguments, code=None, options=(), timeout=240):
+def java(scenario, aggregator, *arguments, code=None, options=(), timeout=within(60, 200)):
     """Runs a scenario of Scenarios.java; returns what it prints."""
     done = subprocess.run([JAVA, "-Xcheck:jni", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m",
                            f"-Djava.library.path={LIBRARY}", *options, "-cp", CLASSES, "Scenarios", scenario,
@@ -95,4 +95,57 @@ def native(aggregator, tables):
         check(process.wait(timeout=240) == 0, "tern-client failed")
 
 
-main({"rounds": rounds}[SCENARIO])
+def cancel():
+    """Calls that are cancelled at random moments and repeated make the models of an undisturbed client."""
+    cancelled = 200 if NIGHT else 20
+    versions = []
+    for count in (0, cancelled):
+        with Workspace() as workspace:
+            aggregator = Aggregator(workspace, settings("mlp:8-64-3", cancelled // 2, train={"local_steps": 400})).start()
+            table = write_table(workspace.path / "table", 300, 3)
+            print(java("cancel", aggregator, table / "table.csv", count))
+            aggregator.verb("verify")
+            versions.append(history(aggregator)[1])
+    check(len(versions[0]) > cancelled // 2 and versions[0] == versions[1], "cancelled calls have changed the model")
+
+
+def app():
+    """A trainer, a transport, conditions and a listener of the app; exceptions in each."""
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, settings("softmax:8-3", 30, train={"evaluate": "yes"}, round={"deadline": "500ms"})).start()
+        table = write_table(workspace.path / "table", 90, 4)
+        java("app", aggregator, table / "table.csv")
+        [client] = aggregator.json("clients")["clients"]
+        check(client["name"] == "phone \u00e9 \U0001f4f1", f"the name: {client}")
+        check("training-failed" in (workspace.path / "aggregator.log").read_text(), "failures were not reported")
+
+
+def misuse():
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, settings("softmax:8-3", 30)).start()
+        java("misuse", aggregator, write_table(workspace.path / "table", 90, 5) / "table.csv")
+
+
+def example():
+    """Join.java, built and run by the commands of its comment and of docs/MOBILE.md, does the rounds of a federation."""
+    tree = HERE.parent.parent
+    source = (tree / "docs/examples/java/Join.java").read_text()
+    commands = ["javac -cp tern.jar Join.java", "java -cp tern.jar:. -Djava.library.path=. Join https://localhost:8443 ca.crt CODE"]
+    for command in commands:
+        check(f"//   {command}\n" in source, f"Join.java says another command than {command}")
+        check(f"{command}\n" in (tree / "docs/MOBILE.md").read_text(), f"docs/MOBILE.md says another command than {command}")
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, settings("softmax:2-2", 5)).start()
+        (workspace.path / "Join.java").write_text(source)
+        (workspace.path / "tern.jar").symlink_to(CLASSES.rsplit(":", 1)[1])
+        (workspace.path / "libternjni.so").symlink_to(pathlib.Path(LIBRARY) / "libternjni.so")
+        commands[1] = commands[1].replace("https://localhost:8443", aggregator.url).replace("CODE", aggregator.join_code())
+        done = subprocess.run(["sh", "-euc", "\n".join(commands)], cwd=workspace.path, capture_output=True, text=True,
+                              timeout=within(60, 200), check=False)
+        check(done.returncode == 0, f"{commands}:\n{done.stdout}{done.stderr}")
+        said = done.stdout.splitlines()
+        check(sum(line.startswith("uploaded ") for line in said) == 5 and "bytes since" in said[-1], done.stdout)
+        check(aggregator.json("status")["rounds_committed"] == 5, "the aggregator says otherwise")
+
+
+main({"rounds": rounds, "cancel": cancel, "app": app, "misuse": misuse, "example": example}[SCENARIO])

@@ -186,6 +186,7 @@ static enum tern_result open_client(struct java_client *java, const jlong number
         .on_event = java_on_event,
         .ctx = java,
         .builds_model = builds_spec,
+        .look_again_ms = 1000,
         .takes_manifests = numbers[APP_TRAINS] != 0,
     };
     java->app_trains = numbers[APP_TRAINS] != 0;

@@ -2,7 +2,7 @@ package io.tern;
 
 /** Reports the state of the device. The app supplies it, because operating systems disclose it to apps only. */
 public interface Conditions {
-    /** Returns the state now. Called at most once a second, before requests and local steps, so it must be fast. */
+    /** Returns the state now. Called when runRound() begins, and then before requests and local steps at most once a second. */
     State read();
 
     /** The state of the device. Unknown numbers are -1. */

@@ -61,6 +61,7 @@ public final class TernClient implements AutoCloseable {
     private String transportWhy = "";
     // The round in progress.
     private Round.Outcome outcome;
+    private @Nullable Round.Outcome waiting; // of the call before
     private int failures;
     private float loss;
     private boolean evaluated;
@@ -150,6 +151,11 @@ public final class TernClient implements AutoCloseable {
             loss = Float.NaN;
             evaluated = false;
             last = null;
+            state = null;
+            Round early = early();
+            if (early != null) {
+                return early;
+            }
             while (outcome == null && !takeCancel()) {
                 int result = step(handle);
                 throwPending();
@@ -174,8 +180,8 @@ public final class TernClient implements AutoCloseable {
     }
 
     /**
-     * Ends the call in progress within a second, or the next call if none is. What was sent and trained stays saved, and the
-     * next call continues there. May be called from any thread.
+     * Ends the call in progress within a second or, if none is, the next one: one call ends as cancelled. What was sent and
+     * trained stays, and a later call continues there. May be called from any thread.
      */
     public void cancel() {
         synchronized (guard) {
@@ -278,7 +284,17 @@ public final class TernClient implements AutoCloseable {
         }
     }
 
+    // Returns what the last call has returned, if the aggregator or a budget still wants the client to wait.
+    private @Nullable Round early() {
+        long ms = nextMs(handle);
+        boolean waits = waiting == Round.Outcome.WAITING || waiting == Round.Outcome.BUDGET;
+        waiting = waits && ms > 0 && ms != FINISHED_MS && !isCancelled() ? waiting : null;
+        return waiting != null ? new Round(waiting, 0, Float.NaN, 0, 0, ms, "the time that the last call gave has not passed") : null;
+    }
+
     private Round result() {
+        waiting = outcome;
+
         boolean uploaded = last != null && last.kind == Event.Kind.UPLOADED;
         return new Round(outcome, uploaded ? last.round : 0, loss, uploaded ? last.bytes : 0,
                 uploaded ? last.roundBytes : 0, last != null ? last.waitMs : 0, last != null ? last.why : null);
@@ -362,6 +378,9 @@ public final class TernClient implements AutoCloseable {
 
     private void onEvent(int kind, int result, int[] numbers, long[] sizes, float eventLoss, float accuracy,
             boolean duplicate, @Nullable byte[] why) {
+        if (kind >= Event.Kind.values().length) {
+            return; // of a later libternjni
+        }
         try {
             Event event = new Event(kind, text(resultName(result)), numbers, sizes, eventLoss, accuracy, duplicate,
                     why != null ? text(why) : null);

@@ -1,0 +1,50 @@
+// One round a doWork(), while the phone charges on an unmetered network. Not compiled here: it needs AndroidX.
+package com.example.app
+
+import android.content.Context
+import androidx.work.*
+import io.tern.*
+import java.io.File
+import java.util.concurrent.TimeUnit
+
+class TernWorker(context: Context, parameters: WorkerParameters) : Worker(context, parameters) {
+    @Volatile private var client: TernClient? = null
+
+    override fun doWork(): Result = try {
+        val folder = File(applicationContext.filesDir, "tern")
+        val made = TernClient.builder("https://tern.example:8443", folder)
+            .transport(HttpsTransport(null)) // the class of docs/examples/java; null: the phone's CAs
+            .data(Examples.read(applicationContext), null) // the app's own: a Dataset of its rows
+            .build()
+        made.use {
+            client = it
+            if (isStopped) it.cancel() // stopped before `client` was set
+            if (!it.isEnrolled) it.enroll(inputData.getString("code")!!)
+            val round = it.runRound()
+            if (round.outcome == Round.Outcome.CANCELLED) Result.retry() else Result.success()
+        }
+    } catch (failure: TernException) {
+        // "unauthorized": the code is used up, or the client was revoked. Others pass.
+        if (failure.result() == "unauthorized") Result.failure() else Result.retry()
+    } finally {
+        client = null
+    }
+
+    override fun onStopped() {
+        client?.cancel()
+    }
+
+    companion object {
+        fun schedule(context: Context, code: String) {
+            val nightly = PeriodicWorkRequestBuilder<TernWorker>(1, TimeUnit.DAYS)
+                .setConstraints(Constraints.Builder()
+                    .setRequiredNetworkType(NetworkType.UNMETERED)
+                    .setRequiresCharging(true)
+                    .build())
+                .setInputData(workDataOf("code" to code))
+                .build()
+            WorkManager.getInstance(context)
+                .enqueueUniquePeriodicWork("tern", ExistingPeriodicWorkPolicy.KEEP, nightly)
+        }
+    }
+}
