@@ -107,9 +107,11 @@ void java_on_event(void *ctx, const struct tern_client_event *event)
     JNIEnv *env = java->env;
     const jint numbers[] = {(jint)event->round,        (jint)event->version,
                             (jint)event->sequence,     (jint)event->local_steps,
-                            (jint)event->num_examples, event->status};
+                            (jint)event->num_examples, event->status,
+                            (jint)event->direction};
     const jlong sizes[] = {(jlong)event->bytes, (jlong)event->round_bytes,
-                           (jlong)event->budget_left, (jlong)event->wait_ms};
+                           (jlong)event->budget_left, (jlong)event->wait_ms,
+                           (jlong)event->bytes_total};
     if ((*env)->ExceptionCheck(env) || !enter(env)) {
         return;
     }
@@ -274,6 +276,12 @@ struct tern_trainer java_trainer_port(struct java_client *java)
 
 // --- The app's transport
 
+static bool may_go_on(const struct java_client *java, enum tern_direction direction, uint64_t done)
+{
+    const struct tern_request *request = java->request;
+    return request->watch == NULL || request->watch(request->watch_ctx, direction, done, 0);
+}
+
 enum tern_result java_receive(struct java_client *java, int status, int retry_after_s,
                               const uint8_t *data, size_t len)
 {
@@ -285,6 +293,9 @@ enum tern_result java_receive(struct java_client *java, int status, int retry_af
     java->received += len;
     if (len == 0) {
         return TERN_OK;
+    }
+    if (!may_go_on(java, TERN_DOWN, java->received)) {
+        return TERN_ERR_CANCELLED;
     }
     if (response->take != NULL && status >= 200 && status <= 299) {
         return response->take(response->take_ctx, data, len);
@@ -340,15 +351,20 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
     response->status = 0;
     response->retry_after_s = 0;
     response->body_len = 0;
-    if (java->abort != 0 || (*env)->ExceptionCheck(env) || !enter(env)) {
+    if ((*env)->ExceptionCheck(env) || !enter(env)) {
         return TERN_ERR_NETWORK;
     }
+    java->request = request;
     java->response = response;
     java->received = 0;
     const jint result = call_exchange(java, request);
     estimate(java, request);
     java->connected = result >= 0;
     java->response = NULL;
+    if (result < 0 && !may_go_on(java, TERN_UP, 0)) { // cancel() has ended it
+        (void)leave(env);
+        return TERN_ERR_CANCELLED;
+    }
     if (!leave(env) || result < 0) {
         return result == UNVERIFIED ? TERN_ERR_TLS : TERN_ERR_NETWORK;
     }

@@ -1,6 +1,6 @@
 // One client of a Java program (io.tern.TernClient) in libternjni. natives.c implements the methods of TernClient, which own it;
 // callbacks.c implements the client's ports by calling methods of TernClient. A client is used by one thread at a time, except
-// java_client.abort.
+// for its cancellation.
 #ifndef TERN_JAVA_CLIENT_H
 #define TERN_JAVA_CLIENT_H
 
@@ -12,7 +12,6 @@
 #include "trainer/trainer.h"
 
 #include <jni.h>
-#include <signal.h>
 
 // Whether the library has the built-in transport, on libcurl.
 #ifndef TERN_JAVA_CURL
@@ -49,10 +48,10 @@ struct java_client {
     // The call in progress: callbacks come from its thread.
     JNIEnv *env;
     jobject self;
-    volatile sig_atomic_t abort; // set by any thread
 
-    char why[JAVA_WHY_MAX];     // reason of a failure here; "": none
-    char blocked[JAVA_WHY_MAX]; // reason why conditions do not allow work
+    char why[JAVA_WHY_MAX];             // reason of a failure here; "": none
+    char blocked[JAVA_WHY_MAX];         // reason why conditions do not allow work
+    const struct tern_request *request; // the exchange in progress of the app's transport
     struct tern_response *response;
     struct tern_meter meter; // estimates of what the app's transport moves
     uint64_t received;       // bytes of the response's body

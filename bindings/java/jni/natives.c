@@ -134,8 +134,7 @@ static enum tern_result open_transport(struct java_client *java, bool app_carrie
                                             .ca_file = java->texts[CA],
                                             .certificate = java->texts[CERTIFICATE],
                                             .key = java->texts[KEY],
-                                            .session_file = session_file,
-                                            .abort = &java->abort};
+                                            .session_file = session_file};
     TERN_TRY(tern_curl_open(&java->curl, &config, java->why));
     *port = tern_curl_port(java->curl);
     return TERN_OK;
@@ -499,19 +498,12 @@ static jint JNICALL native_receive(JNIEnv *env, jobject self, jlong handle, jint
     return (jint)result;
 }
 
-// Of any thread, while another may work: only `abort` is touched.
+// Called by any thread, while another may work.
 static void JNICALL native_cancel(JNIEnv *env, jobject self, jlong handle)
 {
     (void)env;
     (void)self;
-    ((struct java_client *)(uintptr_t)handle)->abort = 1;
-}
-
-static void JNICALL native_uncancel(JNIEnv *env, jobject self, jlong handle)
-{
-    (void)env;
-    (void)self;
-    ((struct java_client *)(uintptr_t)handle)->abort = 0;
+    tern_client_cancel(&((struct java_client *)(uintptr_t)handle)->client);
 }
 
 // --- Texts
@@ -567,7 +559,6 @@ static const struct native {
     {"wireBytes", "(J)J", (void *)native_wire_bytes},
     {"receive", "(JII[BI)I", (void *)native_receive},
     {"cancel", "(J)V", (void *)native_cancel},
-    {"uncancel", "(J)V", (void *)native_uncancel},
     {"why", "(JI)[B", (void *)native_why},
     {"resultName", "(I)[B", (void *)native_result_name},
     {"eventName", "(I)[B", (void *)native_event_name},

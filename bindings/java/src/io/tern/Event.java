@@ -1,11 +1,11 @@
 package io.tern;
 
-/** One event of the client. Fields that the kind does not set are zero or null (docs/MOBILE.md lists the usual ones). */
+/** One event of the client. Fields that the kind does not set are zero or null. */
 public final class Event {
     /** The kinds, in the order of the C library. */
     public enum Kind {
         ENROLLED, STARTED_OVER, TASK, DOWNLOADED, TRAINED, ENCODED, STATISTICS, SCALED, OTHER_COLUMNS, TICKET, SETTLED,
-        UPLOADED, EVALUATED, WAITING, PAUSED, RESUMED, FAILURE, BUDGET, FINISHED;
+        UPLOADED, EVALUATED, WAITING, PAUSED, RESUMED, FAILURE, BUDGET, FINISHED, PROGRESS;
 
         /** Returns the name in Tern's logs, for example "other-columns". */
         public String logName() {
@@ -21,8 +21,12 @@ public final class Event {
     public final int sequence;
     public final int localSteps;
     public final int numExamples;
-    /** Bytes of the download or of the update. */
+    /** Bytes of the download or of the update; PROGRESS: bytes of a body that have moved. */
     public final long bytes;
+    /** PROGRESS: bytes of the whole body; 0: unknown. */
+    public final long bytesTotal;
+    /** PROGRESS: the body goes to the aggregator. */
+    public final boolean up;
     /** UPLOADED: bytes on the wire of the round, in both directions. */
     public final long roundBytes;
     /** BUDGET: bytes that the budget has left. */
@@ -52,6 +56,8 @@ public final class Event {
         roundBytes = sizes[1];
         budgetLeft = sizes[2];
         waitMs = sizes[3];
+        bytesTotal = sizes[4];
+        up = kind == Kind.PROGRESS.ordinal() && numbers[6] == 0;
         this.loss = loss;
         this.accuracy = accuracy;
         this.duplicate = duplicate;

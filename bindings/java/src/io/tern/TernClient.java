@@ -114,7 +114,7 @@ public final class TernClient implements AutoCloseable {
             int result = enroll(handle, bytes(code));
             throwPending();
             if (result != OK) {
-                if (takeCancel()) {
+                if (isCancel(result)) {
                     throw new TernException("cancelled", "enroll() was cancelled; whether the code is used up is unknown",
                             null);
                 }
@@ -145,7 +145,9 @@ public final class TernClient implements AutoCloseable {
     public Round runRound() throws TernException {
         enter();
         try {
-            prepare();
+            if (!prepareRound()) {
+                return new Round(Round.Outcome.CANCELLED, 0, Float.NaN, 0, 0, 0, null);
+            }
             outcome = null;
             failures = 0;
             loss = Float.NaN;
@@ -156,14 +158,15 @@ public final class TernClient implements AutoCloseable {
             if (early != null) {
                 return early;
             }
-            while (outcome == null && !takeCancel()) {
+            while (outcome == null) {
                 int result = step(handle);
                 throwPending();
-                if (result != OK && result != AGAIN) {
+                if (isCancel(result)) {
+                    outcome = Round.Outcome.CANCELLED;
+                } else if (result != OK && result != AGAIN) {
                     prepared = false; // the client has stopped, and restores its state at the next call
                     throw failure(result);
-                }
-                if (result == AGAIN && outcome == null) {
+                } else if (result == AGAIN && outcome == null) {
                     long ms = nextMs(handle);
                     if (ms == FINISHED_MS) {
                         outcome = Round.Outcome.FINISHED;
@@ -254,17 +257,13 @@ public final class TernClient implements AutoCloseable {
         thrown = null;
     }
 
-    // Returns whether cancel() was called, and forgets the call.
-    private boolean takeCancel() {
-        synchronized (guard) {
-            if (!cancelled) {
-                return false;
-            }
-            cancelled = false;
-            uncancel(handle);
+    // Notes the end of a call that cancel() has ended.
+    private boolean isCancel(int result) {
+        if (result == OK || result == AGAIN || !"cancelled".equals(text(resultName(result)))) {
+            return false;
         }
-        if (outcome == null) {
-            outcome = Round.Outcome.CANCELLED;
+        synchronized (guard) {
+            cancelled = false;
         }
         return true;
     }
@@ -280,6 +279,7 @@ public final class TernClient implements AutoCloseable {
             } catch (InterruptedException interrupt) {
                 Thread.currentThread().interrupt();
                 cancelled = true;
+                cancel(handle);
             }
         }
     }
@@ -333,8 +333,22 @@ public final class TernClient implements AutoCloseable {
         prepared = true;
     }
 
+    // Returns false if cancel() has ended the fetching of the model's description.
+    private boolean prepareRound() throws TernException {
+        try {
+            prepare();
+            return true;
+        } catch (TernException failure) {
+            if (failure.result().equals("cancelled")) {
+                return false;
+            }
+            throw failure;
+        }
+    }
+
     private void check(int result) throws TernException {
         if (result != OK) {
+            isCancel(result);
             throw failure(result);
         }
     }
@@ -432,7 +446,7 @@ public final class TernClient implements AutoCloseable {
             break;
         case FAILURE:
             failures++;
-            if (outcome == null && !isCancelled() && (event.result.equals("tls") || failures >= FAILURES_MAX)) {
+            if (outcome == null && (event.result.equals("tls") || failures >= FAILURES_MAX)) {
                 keep(new TernException(event.result, event.why + ": " + failure(result).getMessage(), null));
             }
             break;
@@ -574,8 +588,6 @@ public final class TernClient implements AutoCloseable {
     private native int receive(long handle, int status, int retryAfterSeconds, byte[] block, int len);
 
     private native void cancel(long handle);
-
-    private native void uncancel(long handle);
 
     private native byte[] why(long handle, int result);
 
