@@ -23,6 +23,7 @@ KEPT = {
                   "firmware_port/zephyr/", "lab/bench/", "ring/mesh/ring_tls.c", "shared/hosted/mbedtls_versions.h"],
     "psa/*": ["firmware_port/zephyr/tls_stream.c", "shared/hosted/mbedtls_versions.h", "shared/secure/secret.c",
               "firmware_port/net/tls_platform.c"],
+    "tern/*": ["bindings/swift/", "tests/install/"],
     "jni.h": ["bindings/java/jni/"],
     "lwip/*": ["firmware_port/net/"],
     "sqlite3.h": ["aggregator/store/sqlite.c", "helper/ledger.c"],
@@ -117,6 +118,8 @@ RULES = {
     # Java's client: the embeddable client behind JNI.
     "bindings/java/jni/": (PURE_SHARED + ["client/client.h", "client/ports.h", "client/posix/", "client/trainer/",
                                           "client/data/dataset.h", "bindings/java/jni/"], OS),
+    # What Swift imports: a program that uses the installed library.
+    "bindings/swift/": (["bindings/swift/"], OS),
     # What measures Tern; nothing of Tern itself knows it.
     "lab/fleet/": (["shared/", "client/"], OS),
     "lab/codec/": (["shared/"], OS),

@@ -1,0 +1,259 @@
+#include "tern_app.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tern/client.h>
+#include <tern/posix/file_store.h>
+#include <tern/posix/system.h>
+#include <tern/posix/transport.h>
+#include <tern/trainer/trainer.h>
+
+#define WHY_MAX 512
+#define FAILURES_MAX 5 // in a row, that end a round
+#define SLICE_MS 200   // a cancelled wait ends within this time
+
+struct tern_app {
+    struct tern_client client;
+    struct tern_model model;
+    struct tern_builtin_trainer trainer;
+    struct tern_dataset data;
+    struct tern_curl *curl;
+    struct tern_file_store *store;
+    void *arena;
+    float *weights;
+    void *error_buffer;
+    uint8_t *blob;
+    bool restored;
+    tern_app_listener listener;
+    void *ctx;
+    enum tern_app_outcome outcome;
+    bool ended; // the round is over
+    uint32_t failures;
+    char why[WHY_MAX];
+};
+
+static void end_round(struct tern_app *app, enum tern_app_outcome outcome)
+{
+    if (!app->ended) {
+        app->ended = true;
+        app->outcome = outcome;
+    }
+}
+
+static enum tern_app_outcome answer_of(enum tern_result result)
+{
+    return result == TERN_OK         ? TERN_APP_DONE
+           : result == TERN_ERR_LATE ? TERN_APP_LATE
+                                     : TERN_APP_REFUSED;
+}
+
+static void on_failure(struct tern_app *app, const struct tern_client_event *event)
+{
+    char text[TERN_FAILURE_MAX];
+    app->failures++;
+    if (event->result == TERN_ERR_TLS || app->failures >= FAILURES_MAX) {
+        snprintf(app->why, sizeof app->why, "%s",
+                 tern_failure_text(&app->client, app->curl, event->result, text));
+        end_round(app, TERN_APP_FAILED);
+    }
+}
+
+static void on_event(void *ctx, const struct tern_client_event *event)
+{
+    struct tern_app *app = ctx;
+    switch ((int)event->kind) {
+    case TERN_EVENT_UPLOADED:
+        end_round(app, answer_of(event->result));
+        break;
+    case TERN_EVENT_WAITING:
+    case TERN_EVENT_BUDGET:
+    case TERN_EVENT_PAUSED:
+        end_round(app, TERN_APP_WAITING);
+        break;
+    case TERN_EVENT_FINISHED:
+        end_round(app, TERN_APP_FINISHED);
+        break;
+    case TERN_EVENT_FAILURE:
+        on_failure(app, event);
+        break;
+    default:
+        break;
+    }
+    if (app->listener != NULL) {
+        app->listener(app->ctx, tern_client_event_name(event->kind), event->round, event->bytes);
+    }
+}
+
+static enum tern_result open_client(struct tern_app *app, const char *server, const char *ca_file,
+                                    const char *folder)
+{
+    const struct tern_curl_config link = {.section = "app", .server = server, .ca_file = ca_file};
+    TERN_TRY(tern_curl_global());
+    TERN_TRY(tern_curl_open(&app->curl, &link, app->why));
+    TERN_TRY(tern_file_store_open(&app->store, folder, app->why));
+    struct tern_client_config config = {.platform = "swift", .on_event = on_event, .ctx = app};
+    config.ports.transport = tern_curl_port(app->curl);
+    config.ports.store = tern_file_store_port(app->store);
+    config.ports.clock = tern_posix_clock();
+    config.ports.entropy = tern_posix_entropy();
+    TERN_TRY(tern_client_init(&app->client, &config));
+    const enum tern_result result = tern_client_identify(&app->client);
+    return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
+}
+
+tern_app *tern_app_open(const char *server, const char *ca_file, const char *folder,
+                        const float *rows, const uint16_t *labels, uint32_t count, uint32_t columns,
+                        uint32_t classes, tern_app_listener listener, void *ctx, char *why,
+                        uint32_t why_size)
+{
+    struct tern_app *app = calloc(1, sizeof *app);
+    if (app == NULL) {
+        snprintf(why, why_size, "%s", tern_result_sentence(TERN_ERR_NO_MEMORY));
+        return NULL;
+    }
+    app->data = (struct tern_dataset){.count = count,
+                                      .feature_count = columns,
+                                      .class_count = classes,
+                                      .height = 1,
+                                      .width = columns,
+                                      .channels = 1,
+                                      .values = rows,
+                                      .labels = labels};
+    app->listener = listener;
+    app->ctx = ctx;
+    const enum tern_result result = open_client(app, server, ca_file, folder);
+    if (result != TERN_OK) {
+        snprintf(why, why_size, "%s",
+                 app->why[0] != '\0' ? app->why : tern_result_sentence(result));
+        tern_app_close(app);
+        return NULL;
+    }
+    return app;
+}
+
+bool tern_app_is_enrolled(const tern_app *app)
+{
+    return tern_client_identity(&app->client) != NULL;
+}
+
+static enum tern_app_outcome fail(struct tern_app *app, enum tern_result result)
+{
+    char text[TERN_FAILURE_MAX];
+    if (result == TERN_ERR_CANCELLED) {
+        return TERN_APP_CANCELLED;
+    }
+    if (app->why[0] == '\0') {
+        snprintf(app->why, sizeof app->why, "%s",
+                 tern_failure_text(&app->client, app->curl, result, text));
+    }
+    return TERN_APP_FAILED;
+}
+
+enum tern_app_outcome tern_app_enroll(tern_app *app, const char *code)
+{
+    app->why[0] = '\0';
+    app->restored = false;
+    const enum tern_result result = tern_client_enroll(&app->client, code);
+    return result == TERN_OK ? TERN_APP_DONE : fail(app, result);
+}
+
+static void free_memory(struct tern_app *app)
+{
+    free(app->arena);
+    free(app->weights);
+    free(app->error_buffer);
+    free(app->blob);
+    app->arena = app->weights = app->error_buffer = NULL;
+    app->blob = NULL;
+}
+
+static enum tern_result restore(struct tern_app *app)
+{
+    const struct tern_builtin_config training = {
+        .model = &app->model, .train = tern_view_all(&app->data), .max_batch = 32};
+    if (!tern_app_is_enrolled(app)) {
+        snprintf(app->why, sizeof app->why, "the client has not enrolled: use a join code first");
+        return TERN_ERR_STATE;
+    }
+    TERN_TRY(tern_model_from_spec(&app->model, tern_client_identity(&app->client)->model_spec));
+    const size_t arena = tern_builtin_trainer_bound(&training);
+    if (arena == 0) {
+        snprintf(app->why, sizeof app->why, "the model \"%s\" does not take these rows",
+                 tern_client_identity(&app->client)->model_spec);
+        return TERN_ERR_MODEL_MISMATCH;
+    }
+    free_memory(app);
+    struct tern_client_workspace memory = {.model = &app->model,
+                                           .blob_size = tern_client_blob_bound(&app->model)};
+    app->arena = malloc(arena);
+    memory.weights = app->weights = malloc(app->model.count * sizeof(float));
+    memory.error_buffer = app->error_buffer = malloc(app->model.count * sizeof(float));
+    memory.blob = app->blob = malloc(memory.blob_size);
+    if (app->arena == NULL || app->weights == NULL || app->error_buffer == NULL ||
+        app->blob == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    TERN_TRY(tern_builtin_trainer_init(&app->trainer, &training, app->arena, arena));
+    memory.trainer = tern_builtin_trainer_port(&app->trainer);
+    return tern_client_restore(&app->client, &memory);
+}
+
+static enum tern_result run(struct tern_app *app)
+{
+    while (!app->ended) {
+        const enum tern_result result = tern_client_step(&app->client);
+        if (result != TERN_OK && result != TERN_AGAIN) {
+            app->restored = result == TERN_ERR_CANCELLED;
+            return result;
+        }
+        const uint32_t ms = tern_client_next_ms(&app->client);
+        if (tern_client_phase(&app->client) == TERN_PHASE_FINISHED) {
+            end_round(app, TERN_APP_FINISHED);
+        } else if (!app->ended && ms > 0) {
+            (void)poll(NULL, 0, ms < SLICE_MS ? (int)ms : SLICE_MS);
+        }
+    }
+    return tern_client_end(&app->client);
+}
+
+enum tern_app_outcome tern_app_run_round(tern_app *app)
+{
+    enum tern_result result = TERN_OK;
+    app->why[0] = '\0';
+    app->ended = false;
+    app->failures = 0;
+    if (!app->restored) {
+        result = restore(app);
+        app->restored = result == TERN_OK;
+    }
+    if (result == TERN_OK) {
+        result = run(app);
+    }
+    return result == TERN_OK ? app->outcome : fail(app, result);
+}
+
+void tern_app_cancel(tern_app *app)
+{
+    tern_client_cancel(&app->client);
+}
+
+const char *tern_app_why(const tern_app *app)
+{
+    return app->why;
+}
+
+uint64_t tern_app_wire_bytes(const tern_app *app)
+{
+    const struct tern_meter *meter = tern_client_meter_all(&app->client);
+    return tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire;
+}
+
+void tern_app_close(tern_app *app)
+{
+    tern_curl_close(app->curl);
+    tern_file_store_close(app->store);
+    free_memory(app);
+    free(app);
+}

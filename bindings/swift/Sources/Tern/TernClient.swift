@@ -1,0 +1,80 @@
+// One client of a federation. Not compiled here.
+import CTern
+import Foundation
+
+public struct TernError: Error {
+    public let sentence: String
+}
+
+public actor TernClient {
+    public enum Outcome: Sendable {
+        case accepted, late, refused, waiting, cancelled, finished
+    }
+
+    // Outlives the actor's calls, so that cancel() needs no turn of the actor.
+    private final class Handle: @unchecked Sendable {
+        let app: OpaquePointer
+        private let rows: UnsafeMutablePointer<Float>
+        private let labels: UnsafeMutablePointer<UInt16>
+
+        init(server: String, caFile: String?, folder: String, rows: [Float], labels: [UInt16], columns: Int,
+             classes: Int) throws {
+            precondition(rows.count == labels.count * columns, "one label a row")
+            self.rows = .allocate(capacity: rows.count)
+            self.rows.initialize(from: rows, count: rows.count)
+            self.labels = .allocate(capacity: labels.count)
+            self.labels.initialize(from: labels, count: labels.count)
+            var why = [CChar](repeating: 0, count: 512)
+            guard let made = tern_app_open(server, caFile, folder, self.rows, self.labels, UInt32(labels.count),
+                                           UInt32(columns), UInt32(classes), nil, nil, &why, 512) else {
+                self.rows.deallocate()
+                self.labels.deallocate()
+                throw TernError(sentence: String(cString: why))
+            }
+            app = made
+        }
+
+        deinit {
+            tern_app_close(app)
+            rows.deallocate()
+            labels.deallocate()
+        }
+    }
+
+    private nonisolated let handle: Handle
+
+    public init(server: String, caFile: String?, folder: URL, rows: [Float], labels: [UInt16], columns: Int,
+                classes: Int) throws {
+        handle = try Handle(server: server, caFile: caFile, folder: folder.path, rows: rows, labels: labels,
+                            columns: columns, classes: classes)
+    }
+
+    public var isEnrolled: Bool { tern_app_is_enrolled(handle.app) }
+
+    public var wireBytes: UInt64 { tern_app_wire_bytes(handle.app) }
+
+    public func enroll(code: String) throws {
+        _ = try outcome(of: tern_app_enroll(handle.app, code))
+    }
+
+    // Blocks a thread for the time of a round.
+    public func runRound() throws -> Outcome {
+        try outcome(of: tern_app_run_round(handle.app))
+    }
+
+    public nonisolated func cancel() {
+        tern_app_cancel(handle.app)
+    }
+
+    private func outcome(of ended: tern_app_outcome) throws -> Outcome {
+        switch ended {
+        case TERN_APP_DONE: return .accepted
+        case TERN_APP_LATE: return .late
+        case TERN_APP_REFUSED: return .refused
+        case TERN_APP_WAITING: return .waiting
+        case TERN_APP_CANCELLED: return .cancelled
+        case TERN_APP_FINISHED: return .finished
+        default: throw TernError(sentence: String(cString: tern_app_why(handle.app)))
+        }
+    }
+}

@@ -1,0 +1,58 @@
+// Calls the C interface of bindings/swift as TernClient.swift does: app SERVER CA-FILE FOLDER CODE.
+#include "tern_app.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static unsigned uploads;
+
+static void on_event(void *ctx, const char *name, uint32_t round, uint64_t bytes)
+{
+    *(unsigned *)ctx += strcmp(name, "uploaded") == 0 && round > 0 && bytes > 0;
+}
+
+static int fail(const char *what, const char *why)
+{
+    printf("%s: %s\n", what, why);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    static const float rows[] = {0.9f, 0.1f, 0.2f, 0.8f, 0.7f, 0.3f, 0.1f, 0.9f};
+    static const uint16_t labels[] = {0, 1, 0, 1};
+    char why[512] = "";
+    if (argc != 5) {
+        return 2;
+    }
+    tern_app *app = tern_app_open(argv[1], argv[2], argv[3], rows, labels, 4, 2, 2, on_event,
+                                  &uploads, why, sizeof why);
+    if (app == NULL) {
+        return fail("open", why);
+    }
+    if (tern_app_run_round(app) != TERN_APP_FAILED ||
+        strstr(tern_app_why(app), "join code") == NULL) {
+        return fail("a round before the enrolment", tern_app_why(app));
+    }
+    if (tern_app_enroll(app, "aaaa-bbbb-cccc-dddd") != TERN_APP_FAILED ||
+        strstr(tern_app_why(app), "HTTP 4") == NULL) {
+        return fail("a wrong code", tern_app_why(app));
+    }
+    if (tern_app_enroll(app, argv[4]) != TERN_APP_DONE || !tern_app_is_enrolled(app)) {
+        return fail("enroll", tern_app_why(app));
+    }
+    tern_app_cancel(app);
+    if (tern_app_run_round(app) != TERN_APP_CANCELLED) {
+        return fail("cancel", tern_app_why(app));
+    }
+    enum tern_app_outcome outcome = TERN_APP_WAITING;
+    for (int i = 0; i < 500 && (outcome == TERN_APP_DONE || outcome == TERN_APP_WAITING); i++) {
+        outcome = tern_app_run_round(app);
+        (void)usleep(outcome == TERN_APP_WAITING ? 10000 : 0);
+    }
+    printf("outcome=%d uploads=%u wire=%u\n", (int)outcome, uploads,
+           (unsigned)tern_app_wire_bytes(app));
+    tern_app_close(app);
+    return 0;
+}
