@@ -42,11 +42,15 @@ class Service:
         return subprocess.Popen([BIN / "tern-client", *words, *(part for one in settings for part in ("--set", one))],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
-    def update(self, meanwhile=lambda client: None):
-        """Takes part in one round. meanwhile: called once the client runs."""
+    def update(self, meanwhile=lambda client: False):
+        """Takes part in one round. meanwhile: called once the client runs; True: the service was away for as long as it took to
+        start, and a client that gave up meanwhile sends its update now."""
         client = self.start_client("once")
-        meanwhile(client)
+        was_away = meanwhile(client)
         said = client.communicate(timeout=PATIENCE)[1]
+        if was_away and client.returncode == 1:
+            client = self.start_client("once")
+            said += client.communicate(timeout=PATIENCE)[1]
         check(client.returncode == 0 and said.count(" answer=") == 1,
               f"no update was accepted: {client.returncode} {said[-3000:]}")
         self.updates += 1
@@ -79,19 +83,25 @@ def try_all(control, what, scenario, fail, files=OTHERS):
 # --- A service that serves
 
 def start_again_after_death(aggregator, client):
-    """The client goes on with its update once the service is there again."""
+    """The client goes on with its update once the service is there again. Returns whether the service was away."""
     wait_until(lambda: aggregator.process.poll() is not None or client.poll() is not None, PATIENCE)
-    if aggregator.process.poll() is not None:
+    dead = aggregator.process.poll() is not None
+    if dead:
         aggregator.start()
+    return dead
 
 
 def fail_while_updates_come(service):
     control, aggregator = service.control, service.aggregator
 
     def fail(fault, k):
+        process = aggregator.process
         control.arm(fault, k, k, OTHERS)
-        service.update(lambda client: start_again_after_death(aggregator, client) if is_kill(fault) else None)
+        service.update(lambda client: is_kill(fault) and start_again_after_death(aggregator, client))
         control.disarm()
+        if is_kill(fault) and control.failed > 0 and aggregator.process is process:  # it died after the client had ended
+            process.wait(timeout=PATIENCE)
+            aggregator.start()
         check(aggregator.process.poll() is None, f"the service ended: {fault} at call {k} of an update")
         return control.failed > 0
 
@@ -124,6 +134,8 @@ def fail_while_it_starts(service):
         with contextlib.suppress(Failure):
             start_without_token(service)
         control.disarm()
+        if is_kill(fault) and control.failed > 0:  # also if it died after it was ready
+            aggregator.process.wait(timeout=PATIENCE)
         code, said = aggregator.process.poll(), log.read_text()[before:]
         token = aggregator.state / "admin.token"
         check(not token.exists() or len(token.read_text()) == TOKEN_TEXT, f"half a token: {fault} at call {k}")
