@@ -1,7 +1,8 @@
 """The comparison of several federations that the [experiment] section of an experiment's file plans.
 
-    compare.py kind CONFIG                      "planned" with such a section, else "single"; and "deep"
-                                                where lab/deep/run.py makes runs of it
+    compare.py kind CONFIG [--set ...]          "planned" with such a section, else "single"; and "deep"
+                                                where lab/deep/run.py makes runs of it, "secure" where
+                                                lab/private/demo.py does
     compare.py run CONFIG DIR [OPTION]...       makes what DIR has no results of, and the table
       --set section.key=value                   for every run; experiment.key for the section itself
       --only TEXT                               only runs whose name contains TEXT (each TEXT given)
@@ -67,7 +68,7 @@ from comparison.plan import Plan
 from comparison.advice import advice, refusals
 from comparison.rows import load, read_result, results_by_run, summaries
 from comparison.runner import run_plan
-from comparison.settings import differences, effective, has_section, is_deep
+from comparison.settings import differences, effective, has_section, is_deep, is_secure
 from comparison.tables import markdown_table, text_table
 
 
@@ -169,15 +170,19 @@ def differ(options):
 # --- Options
 
 
-def kind(path):
-    """A plan that is refused is not deep: the verb `run` prints the reason."""
-    if not has_section(path, "experiment"):
-        return "single deep" if is_deep(effective(path, [])) else "single"
-    try:
-        plan = Plan(path)
-    except SystemExit:
-        return "planned"
-    return "planned deep" if any(is_deep(plan.settings(run, plan.seeds[0])) for run in plan.runs) else "planned"
+def kind(path, sets):
+    """A plan that is refused is of no other kind: the verb `run` prints the reason."""
+    word, runs = "single", []
+    if has_section(path, "experiment"):
+        word = "planned"
+        try:
+            plan = Plan(path, sets)
+            runs = [plan.settings(run, plan.seeds[0]) for run in plan.runs]
+        except SystemExit:
+            pass
+    else:
+        runs = [effective(path, sets)]
+    return word + " deep" * any(map(is_deep, runs)) + " secure" * any(map(is_secure, runs))
 
 
 def plan_of(options):
@@ -216,8 +221,9 @@ def options_of_one(verbs):
     parser.add_argument("out")
     parser.add_argument("results", nargs="+")
     parser = verbs.add_parser("kind")
-    parser.set_defaults(act=lambda options: print(kind(options.config)))
+    parser.set_defaults(act=lambda options: print(kind(options.config, options.sets)))
     parser.add_argument("config")
+    parser.add_argument("--set", action="append", default=[], dest="sets")
 
 
 def alone(directory):

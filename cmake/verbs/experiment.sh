@@ -296,7 +296,7 @@ refuse_without_section() { # KEY=VALUE
 
 verb_experiment() {
     local config='' keep='' json='' single='' planned='' jobs='' fleet=() overrides=() table=()
-    local groups=(build) override curves='' baseline=''
+    local groups=(build) programs=(tern-aggregator tern-fleet) override sets=() curves='' baseline=''
     while [ $# -gt 0 ]; do
         case $1 in
         --again)
@@ -361,12 +361,16 @@ verb_experiment() {
     [ -f "$config" ] || usage_error "experiment: there is no file '$config'"
     # Whether the file plans several runs, and whether lab/deep/run.py makes them with PyTorch.
     local kind
-    kind=$("$PYTHON" -B "$TERN_ROOT/lab/compare.py" kind "$config") || exit 2
+    for override in "${overrides[@]}"; do
+        table+=(--set "$override")
+        sets+=(--set "$override")
+    done
+    kind=$("$PYTHON" -B "$TERN_ROOT/lab/compare.py" kind "$config" "${sets[@]}") || exit 2
+    [[ $kind != *secure ]] || programs+=(tern-helper)
     if [[ $kind == planned* ]]; then
         [ -z "$single" ] ||
             usage_error "experiment: $config plans several runs, and $single works with a single run"
-        local programs=(tern-aggregator tern-fleet)
-        if [[ $kind == *deep ]]; then
+        if [[ $kind == *deep* ]]; then
             groups+=(torch)
             programs+=(tern-client)
         fi
@@ -374,9 +378,6 @@ verb_experiment() {
         build_variant release "${programs[@]}"
         local results=${keep:-$TERN_BUILD/experiments/$(basename "$config" .ini)}
         mkdir -p -- "$results"
-        for override in "${overrides[@]}"; do
-            table+=(--set "$override")
-        done
         # In the place of this script, so that signals reach what has to stop the runs.
         exec "$PYTHON" -B "$TERN_ROOT/lab/compare.py" run "$config" "$results" \
             --tern "$TERN_ROOT/tern" --programs "$TERN_BUILD/bin" --jobs "${jobs:-$(cores)}" \
@@ -385,17 +386,25 @@ verb_experiment() {
     [ -z "$planned" ] ||
         usage_error "experiment: $planned needs a section [experiment], which $config does not have"
     check_places "$json" "$keep"
-    if [[ $kind == *deep ]]; then
+    if [[ $kind == *deep* ]]; then
         [ -z "$curves$baseline$keep" ] ||
             usage_error "experiment: a single deep run has no --curves, --baseline or --keep; a plan has curves"
         run_deep "$config" "$json" "${overrides[@]}"
     fi
     verb_setup "${groups[@]}"
-    build_variant release tern-aggregator tern-fleet
-    check_settings "$config" "$baseline" "${overrides[@]}"
-    begin_experiment "$keep"
-    [ -n "${TERN_PLANNED:-}" ] || fleet+=(--pooled)
-    run_federation run "$config" overrides "" "${fleet[@]}"
+    build_variant release "${programs[@]}"
+    if [[ $kind == *secure ]]; then
+        [ -z "$baseline" ] || usage_error "experiment: --baseline works with plain rounds; use --compare afterwards"
+        begin_experiment "$keep"
+        run_demo private "$config" overrides "$EXPERIMENT_DIR/results.json" run
+        cat "$EXPERIMENT_DIR/run/saw.txt"
+        mv -- "$EXPERIMENT_DIR/results.json" "$EXPERIMENT_DIR/run/results.json"
+    else
+        check_settings "$config" "$baseline" "${overrides[@]}"
+        begin_experiment "$keep"
+        [ -n "${TERN_PLANNED:-}" ] || fleet+=(--pooled)
+        run_federation run "$config" overrides "" "${fleet[@]}"
+    fi
     if [ -n "$json" ]; then
         take_results "$EXPERIMENT_DIR/run/results.json" "$json"
     else
@@ -544,8 +553,8 @@ demo_failover() {
 }
 
 # Runs one federation from start to end by lab/NAME/demo.py.
-run_demo() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE
-    local dir=$EXPERIMENT_DIR/$1 config=$2 results=$4 options=() override status=0 running
+run_demo() { # NAME CONFIG OVERRIDES_ARRAY_NAME RESULTS_FILE [FOLDER]
+    local dir=$EXPERIMENT_DIR/${5:-$1} config=$2 results=$4 options=() override status=0 running
     local -n demo_overrides_=$3
     make_certificates "$dir"
     for override in "${demo_overrides_[@]}"; do

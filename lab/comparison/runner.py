@@ -17,7 +17,7 @@ from comparison import scores
 from comparison.advice import advice, refusals, said_by
 from comparison.pace import Pace, sentence
 from comparison.planned import Planned
-from comparison.settings import OF_FLEET, as_ini, is_deep, of_aggregator, write
+from comparison.settings import OF_FLEET, as_ini, is_deep, of_aggregator, without_secure, write
 from comparison.tables import size
 
 LOOK_SECONDS = 0.1
@@ -149,9 +149,9 @@ class Runner:
             if deep:  # whose section and data the programs do not have
                 write(path, of_aggregator(planned.settings))
             else:
-                planned.write(path)  # once: a program may be reading it when the next command is made
+                write(path, without_secure(planned.settings))  # once: a program may be reading it when the next command is made
             for program, words in (("tern-aggregator", ["serve"]), ("tern-fleet", ["run"]))[:1 if deep else 2]:
-                settings = {key: value for key, value in planned.settings.items()
+                settings = {key: value for key, value in without_secure(planned.settings).items()
                             if key.startswith(OF_FLEET) == (program == "tern-fleet")
                             or key == "federation.model"} if not deep else of_aggregator(planned.settings)
                 for seed in ("federation.seed", "data.seed"):

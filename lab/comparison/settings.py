@@ -4,6 +4,7 @@ import sys
 
 OF_FLEET = ("fleet.", "data.")  # sections that tern-fleet reads
 NOT_OF_AGGREGATOR = OF_FLEET + ("experiment.", "deep.")
+OWN_HELPER = "https://127.0.0.1:0"
 FLEET_READS_TOO = ("round.rounds", "federation.model")  # of tern-aggregator's (lab/fleet/settings.c)
 
 
@@ -81,6 +82,19 @@ def write(path, settings):
 def is_deep(settings):
     """Whether lab/deep/run.py makes the run, and not tern-fleet."""
     return any(name.startswith("deep.") for name in settings)
+
+
+def is_secure(settings):
+    """Whether the run has secure rounds: with a helper of its own, which lab/private/demo.py starts on a free port."""
+    helper = settings.get("secure.helper", "")
+    if helper not in ("", OWN_HELPER):
+        sys.exit("secure.helper = %s: an experiment starts a helper of its own; set secure.helper = %s" % (helper, OWN_HELPER))
+    return helper != ""
+
+
+def without_secure(settings):
+    """Returns the settings that both programs read: tern-fleet has other keys in [secure] than tern-aggregator."""
+    return {key: value for key, value in settings.items() if not key.startswith("secure.")}
 
 
 def ordered(value):

@@ -112,7 +112,7 @@ enum tern_result tern_open_sums_add(struct tern_open_sums *sums, const struct te
 }
 
 static enum tern_result hash_mean(const struct tern_model *model, const struct tern_open_sum *sum,
-                                  uint8_t hash[TERN_SHA256_SIZE])
+                                  struct tern_open_mean *hashed)
 {
     const struct tern_codec codec = {.id = TERN_CODEC_FLOAT32};
     struct tern_secure_round facts = sum->facts;
@@ -127,7 +127,8 @@ static enum tern_result hash_mean(const struct tern_model *model, const struct t
     if (mean != NULL && container != NULL) {
         tern_masked_decode(model, &facts, sum->packed, totals.weight, mean);
         result = tern_container_encode(&codec, NULL, model, mean, container, bound, &len);
-        tern_sha256(container, len, hash);
+        tern_sha256(container, len, hashed->sha256);
+        hashed->size = len;
     }
     free(mean);
     free(container);
@@ -140,7 +141,7 @@ enum tern_result tern_open_sums_means(const struct tern_open_sums *sums,
     for (uint32_t i = 0; i < sums->count; i++) {
         const struct tern_open_sum *sum = &sums->sums[i];
         means[i] = (struct tern_open_mean){.round = sum->round, .clients = sum->clients};
-        TERN_TRY(hash_mean(sums->model, sum, means[i].sha256));
+        TERN_TRY(hash_mean(sums->model, sum, &means[i]));
     }
     return TERN_OK;
 }

@@ -30,10 +30,11 @@ void tern_open_sums_clear(struct tern_open_sums *sums);
 TERN_MUST_USE enum tern_result tern_open_sums_add(struct tern_open_sums *sums,
                                                   const struct tern_client *client);
 
-// The mean update of a secure round. sha256: of the mean as a float32 container, which the aggregator stores.
+// The mean update of a secure round, as a float32 container, which the aggregator stores. Tensors of zeros have no bytes in it.
 struct tern_open_mean {
     uint32_t round;
     uint32_t clients;
+    size_t size; // bytes of the container
     uint8_t sha256[TERN_SHA256_SIZE];
 };
 

@@ -147,7 +147,7 @@ static void add_replicas(cJSON *json, const struct tern_fleet_results *results)
     }
 }
 
-// Adds round, clients and mean update of each secure round.
+// Adds round, clients, bytes and hash of the mean update of each secure round.
 static void add_open_means(cJSON *json, const struct tern_fleet_results *results)
 {
     if (results->open_count == 0) {
@@ -155,6 +155,7 @@ static void add_open_means(cJSON *json, const struct tern_fleet_results *results
     }
     cJSON *rounds = cJSON_AddArrayToObject(json, "open_sum_round");
     cJSON *clients = cJSON_AddArrayToObject(json, "open_sum_clients");
+    cJSON *sizes = cJSON_AddArrayToObject(json, "open_sum_bytes");
     cJSON *hashes = cJSON_AddArrayToObject(json, "open_sum_sha256");
     for (uint32_t i = 0; i < results->open_count; i++) {
         const struct tern_open_mean *mean = &results->open_means[i];
@@ -162,6 +163,7 @@ static void add_open_means(cJSON *json, const struct tern_fleet_results *results
         tern_hex_encode(mean->sha256, sizeof mean->sha256, text);
         cJSON_AddItemToArray(rounds, cJSON_CreateNumber(mean->round));
         cJSON_AddItemToArray(clients, cJSON_CreateNumber(mean->clients));
+        cJSON_AddItemToArray(sizes, cJSON_CreateNumber((double)mean->size));
         cJSON_AddItemToArray(hashes, cJSON_CreateString(text));
     }
 }

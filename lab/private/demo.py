@@ -17,7 +17,7 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "lab")]
-from comparison.settings import effective  # noqa: E402
+from comparison.settings import effective, without_secure, write  # noqa: E402
 from failover.nodes import Fleet, Site, sets  # noqa: E402
 from failover.programs import Programs, check, free_port, listens, main_of_demo, must_run, wait_until  # noqa: E402
 
@@ -81,8 +81,8 @@ def check_rounds(site, cohort):
 
 def check_sums(database, results, cohort, rounds, noisy):
     """Compares the mean updates that the aggregator stored with those of the fleet, which added without masks and noise."""
-    size = results["float32_payload"]
-    stored = {number: hashlib.sha256(body[-size:]).hexdigest()
+    size = dict(zip(results["open_sum_round"], results["open_sum_bytes"]))
+    stored = {number: hashlib.sha256(body[-size.get(number, 0):]).hexdigest()
               for number, body in rows(database, "SELECT round, body FROM secure_sums")}
     added = dict(zip(results["open_sum_round"], results["open_sum_sha256"]))
     check(len(stored) == rounds and set(results["open_sum_clients"]) == {cohort},
@@ -118,11 +118,13 @@ def federate(arguments, programs):
     folder = arguments.folder.resolve()
     settings = effective(arguments.config, arguments.overrides)
     cohort = int(settings["round.cohort"])
+    config = folder / "federation.ini"
+    write(config, without_secure(settings))
+    secure = [f"{key}={value}" for key, value in settings.items() if key.startswith("secure.")]
     helper = Helper(programs, arguments.programs, folder, int(settings["fleet.clients"]), cohort)
-    secure = [*arguments.overrides, *SECURE, *helper.overrides(), f"secure.helper=https://127.0.0.1:{helper.port}",
-              f"secure.ca={folder}/ca.pem"]
-    print("settings of tern-aggregator:", arguments.config, *sets(*secure), flush=True)
-    site = Site(programs, None, arguments.programs, folder, arguments.config, secure, ("aggregator",))
+    secure = [*SECURE, *secure, *helper.overrides(), f"secure.helper=https://127.0.0.1:{helper.port}", f"secure.ca={folder}/ca.pem"]
+    print("settings of tern-aggregator:", config, *sets(*secure), flush=True)
+    site = Site(programs, None, arguments.programs, folder, config, secure, ("aggregator",))
     token = site.any.state / "helper.token"
     token.write_text(helper.token, encoding="utf-8")
     token.chmod(0o600)
