@@ -50,22 +50,35 @@ def train(weights, x, y, draw):
     return w - weights
 
 
-def updates(rounds, draw):
-    """[rounds, devices, values]: the quantised updates of all devices in each round."""
-    x, y = shares(draw)
+def quantised(ratio, clip):
+    """Values -1, 0 and 1; of each device at most a share `clip` of them is not 0, the largest ones."""
+    q = np.clip(np.rint(ratio), -1, 1)
+    if clip < 1:
+        flat = np.abs(ratio).reshape(DEVICES, -1)
+        least = -np.partition(-flat, int(clip * flat.shape[1]), 1)[:, int(clip * flat.shape[1])]
+        q[np.abs(ratio) <= least[:, None, None]] = 0
+    return q
+
+
+def updates(x, y, rounds, draw, clip=1, sigma=0):
+    """[rounds, devices, values]: the quantised updates of all devices in each round; the scale of each round; the final weights.
+    sigma: standard deviation of the noise that is added to each sum."""
+    density = min(DENSITY, clip / 2)
     weights = np.zeros((785, CLASSES), np.float32)
     residual = np.zeros((DEVICES, 785, CLASSES), np.float32)
     found = np.empty((rounds, DEVICES, 785 * CLASSES), np.int8)
-    scale = None
+    scale, scales = None, []
     for r in range(rounds):
         residual += train(weights, x, y, draw)
-        scale = np.quantile(np.abs(residual), 1 - DENSITY) * 2 if scale is None else scale
-        q = np.clip(np.rint(residual / scale), -1, 1)
+        scale = np.quantile(np.abs(residual), 1 - density) * 2 if scale is None else scale
+        q = quantised(residual / scale, clip)
         residual -= scale * q
-        scale = scale * np.clip((q != 0).mean() / DENSITY, 0.5, 2)
-        weights += np.float32(scale) * q.mean(0)
+        noise = np.rint(draw.normal(0, sigma, q.shape[1:])) if sigma else 0
+        scales.append(scale)
+        scale = scale * np.clip((q != 0).mean() / density, 0.5, 2)
+        weights += np.float32(scale) * (q.mean(0) + noise / np.float32(DEVICES))
         found[r] = q.reshape(DEVICES, -1)
-    return found
+    return found, scales, weights
 
 
 def lists(policy, rounds, device, draw):
@@ -99,7 +112,7 @@ def cosine(policy, found, device, draw):
 def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 300
     draw = np.random.default_rng(33)
-    found = updates(rounds, draw)
+    found, _, _ = updates(*shares(draw), rounds, draw)
     steps = [n for n in (10, 30, 100, 300, 1000) if n <= rounds]
     print("list of each round".ljust(44), *(f"{n:>6}" for n in steps))
     for policy in ("all, without the device in half of the rounds", "random 50 of 100", "random 80 of 100"):
