@@ -231,8 +231,8 @@ size_t tern_secure_packed_size(const struct tern_client *client,
 // Returns the bytes of the task's packed vector.
 size_t tern_secure_update_size(const struct tern_client *client, const tern_Task *task);
 
-// Multiplies change[0..count) by the weight of this client's examples.
-void tern_secure_weigh(const struct tern_client *client, float *change, uint32_t count);
+// Weighs the client's change by tern_masked_weigh().
+void tern_secure_weigh(const struct tern_client *client, float *change);
 
 // Quantises client->trained into dst, tern_secure_update_size() bytes, and masks it by the key of this nonce. Leaves the residual
 // error in client->trained. *masked: the facts about the update, for client->masked once the update is saved.

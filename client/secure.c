@@ -307,13 +307,13 @@ size_t tern_secure_update_size(const struct tern_client *client, const tern_Task
     return tern_masked_size(&shape);
 }
 
-void tern_secure_weigh(const struct tern_client *client, float *change, uint32_t count)
+void tern_secure_weigh(const struct tern_client *client, float *change)
 {
-    const struct tern_secure_round round = {.examples_max = client->task.secure.examples_max};
-    const float weight = tern_masked_weight(&round, client->train_result.num_examples);
-    for (uint32_t i = 0; i < count && weight != 1; i++) {
-        change[i] *= weight;
-    }
+    const tern_SecureRound *secure = &client->task.secure;
+    const struct tern_secure_round round = {.share = secure->share,
+                                            .places_seed = secure->places_seed,
+                                            .examples_max = secure->examples_max};
+    tern_masked_weigh(client->work.model, &round, client->train_result.num_examples, change);
 }
 
 static enum tern_result derive_key(const struct tern_client *client,

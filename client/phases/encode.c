@@ -119,7 +119,7 @@ static enum tern_result build_sum(struct tern_client *client, const struct tern_
     }
     tern_model_freeze(client->work.model, sum);
     if (TERN_SECURE && outcome->is_masked) {
-        tern_secure_weigh(client, sum, buffer.count);
+        tern_secure_weigh(client, sum);
     }
     TERN_TRY(read_directive(client, &buffer, outcome));
     if (TERN_CLIENT_MOMENTUM && outcome->has_velocity) {

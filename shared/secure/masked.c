@@ -222,12 +222,28 @@ int32_t tern_masked_value(const struct tern_masked_shape *shape, const uint8_t *
 
 // --- Clients
 
-float tern_masked_weight(const struct tern_secure_round *round, uint32_t examples)
+// Returns the factor of a client's change.
+static float weight_of(const struct tern_secure_round *round, uint32_t examples)
 {
     if (round->examples_max == 0 || examples >= round->examples_max) {
         return 1;
     }
     return (float)((double)examples / round->examples_max);
+}
+
+void tern_masked_weigh(const struct tern_model *model, const struct tern_secure_round *round,
+                       uint32_t examples, float *change)
+{
+    const float weight = weight_of(round, examples);
+    uint32_t next = 0;
+    struct sent_walk walk;
+    start_walk(&walk, model, round);
+    while (next_sent(&walk)) {
+        memset(change + next, 0, (walk.index - next) * sizeof *change);
+        change[walk.index] *= weight;
+        next = walk.index + 1;
+    }
+    memset(change + next, 0, (model->coded - next) * sizeof *change);
 }
 
 // Returns the largest value of a counter, so that the sum over the cohort fits 32 bits.
@@ -249,8 +265,7 @@ static void put_counters(const struct tern_secure_round *round,
         examples = round->examples_max;
     }
     uint32_t most = counter_max(round);
-    double loss =
-        training->loss * (double)tern_masked_weight(round, training->examples) * LOSS_UNIT + 0.5;
+    double loss = training->loss * (double)weight_of(round, training->examples) * LOSS_UNIT + 0.5;
     tern_put_le32(packed, examples < most ? examples : most);
     tern_put_le32(packed + 4, loss < most ? (uint32_t)(loss > 0 ? loss : 0)
                                           : most); // a NaN counts as the largest

@@ -64,11 +64,14 @@ struct tern_masked_training {
     float loss;        // mean training loss
 };
 
-// Returns the factor of the client's change: min(examples, N_max) / N_max, or 1 if the round has no N_max.
-float tern_masked_weight(const struct tern_secure_round *round, uint32_t examples);
+// Weighs change[0..model->coded), a client's change: by min(examples, N_max) / N_max, or 1 if the round has no N_max. Values that the
+// round does not send become 0: the next round starts without them, so its training makes them again, and their sum over the
+// rounds until they are sent would be too far.
+void tern_masked_weigh(const struct tern_model *model, const struct tern_secure_round *round,
+                       uint32_t examples, float *change);
 
-// Quantises the values that the round sends, and packs them with the counters. work[0..model->count): the error buffer plus weight *
-// change; gets the residual error. packed: tern_masked_size() bytes. round: tern_secure_round_check() accepts it, and it has
+// Quantises the values that the round sends, and packs them with the counters. work[0..model->count): the error buffer plus the
+// weighed change; gets the residual error. packed: tern_masked_size() bytes. round: tern_secure_round_check() accepts it, and it has
 // tern_masked_tensors() scales.
 // TERN_ERR_NON_FINITE  a value of work is not finite; work is unchanged, packed unspecified
 TERN_MUST_USE enum tern_result tern_masked_quantise(const struct tern_model *model,
@@ -107,7 +110,7 @@ void tern_masked_subtract(const struct tern_masked_shape *shape, uint8_t *sum,
 // Counters of a sum.
 struct tern_masked_totals {
     uint64_t examples; // of all clients, each limited to N_max if the round has one
-    double weight;     // sum of tern_masked_weight()
+    double weight;     // sum of the clients' weights
     double loss;       // weighted mean training loss; 0 without weight
 };
 

@@ -209,10 +209,7 @@ static void mask_update(void)
     float *buffer_values = next_floats(&count);
     float *work = next_floats(&count);
     REQUIRE(count == model.count);
-    const float weight = tern_masked_weight(&round, training.examples);
-    for (size_t i = 0; i < count; i++) {
-        work[i] *= weight;
-    }
+    tern_masked_weigh(&model, &round, training.examples, work);
     const struct tern_error_buffer buffer = {TERN_ERROR_FLOAT32, buffer_values, model.coded};
     REQUIRE(tern_error_buffer_add_to(&buffer, 1, work) == TERN_OK);
     const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round);

@@ -410,7 +410,32 @@ CASE_WITH(totals_are_weighted_by_examples, start, NULL)
     assert_true(fabs(totals.loss - (0.25 * 1 + 1 * 2 + 0.5 * 0.5) / 1.75) < 0.001);
     round_facts.examples_max = 0;
     assert_true(tern_masked_totals_of(&round_facts, sum, 3).weight == 3);
-    assert_true(tern_masked_weight(&round_facts, 3) == 1);
+}
+
+CASE_WITH(a_change_is_weighed_where_it_is_sent_and_dropped_elsewhere, start, NULL)
+{
+    set_cohort(10, 1);
+    round_facts.share = 2;
+    round_facts.examples_max = 400;
+    float work[VALUES_MAX];
+    float change[VALUES_MAX];
+    float sent[VALUES_MAX];
+    uint8_t packed[1024];
+    for (uint32_t i = 0; i < model.count; i++) {
+        work[i] = 99;
+        change[i] = 8;
+    }
+    tern_masked_weigh(&model, &round_facts, 100, change);
+    quantise(work, packed);
+    tern_masked_decode(&model, &round_facts, packed, 1, sent);
+    for (uint32_t i = 0; i < model.coded; i++) {
+        assert_true(change[i] == (sent[i] != 0 ? 2 : 0));
+    }
+    round_facts.share = 1;
+    round_facts.examples_max = 0;
+    change[0] = 8;
+    tern_masked_weigh(&model, &round_facts, 3, change);
+    assert_true(change[0] == 8);
 }
 
 CASE_WITH(counters_of_a_whole_cohort_fit_32_bits, start, NULL)

@@ -49,9 +49,14 @@ static void note_upload(struct world *world)
     if (encodes && store->changes_saved < world->trainings) {
         store->changes_saved = world->trainings;
         const float share = share_kept(world, client->task.error_directive);
+        float change[WORLD_VALUES];
+        memcpy(change, world->change, sizeof change);
+        if (TERN_SECURE && client->task.has_secure) {
+            tern_secure_weigh(client, change);
+        }
         for (int i = 0; i < WORLD_VALUES; i++) {
             const float old = store->saved_buffer[i];
-            store->encoded[i] += world->change[i] - (old - share * old);
+            store->encoded[i] += change[i] - (old - share * old);
         }
     }
     tern_error_storage_get(client->work.error_storage, client->work.error_buffer, 0,

@@ -161,9 +161,10 @@ def bounded(facts, not_zero, sent):
 def encode(model, facts, buffer, change, examples, loss):
     """The packed vector without a mask, and the next error buffer, which stays float32. buffer, change: all coded values."""
     w = weight(facts, examples)
-    t = [f32(e + f32(w * x)) for e, x in zip(buffer, change)]
-    values, not_zero = [], [0] * len(facts.scales)
     sent = list(places(model, facts))
+    at_sent = {at for at, _ in sent}
+    t = [f32(e + (f32(w * x) if i in at_sent else 0)) for i, (e, x) in enumerate(zip(buffer, change))]
+    values, not_zero = [], [0] * len(facts.scales)
     ratios = [f32(t[at] / facts.scales[tensor]) for at, tensor in sent]
     steps = [round(max(-facts.level, min(facts.level, ratio))) for ratio in ratios]  # ties to even
     nearest = list(steps)
