@@ -94,6 +94,7 @@ void tern_watch_start(struct tern_client *client)
     if (TERN_WATCH) {
         client->watch.stop = TERN_STOP_NONE;
         client->watch.done = client->watch.checked = 0;
+        client->watch.reported_ms = tern_client_now_ms(client);
         client->request.watch = watch_request;
         client->request.watch_ctx = client;
     }

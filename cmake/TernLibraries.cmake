@@ -11,7 +11,7 @@ set(TERN_ABI 0)
 set(TERN_INCLUDE ${PROJECT_BINARY_DIR}/include)
 set(TERN_CORE_HEADERS
     build.h result.h codec/codec.h codec/list.h
-    secure/masked.h secure/round.h secure/secret.h codec/container.h tensor/model.h
+    secure/gaussian.h secure/masked.h secure/round.h secure/secret.h codec/container.h tensor/model.h
     tensor/manifest.h error_feedback/error_buffer.h error_feedback/error_storage.h wire/wire.h
     meter/meter.h util/arena.h util/bytes.h util/crc32c.h util/prng.h util/sha256.h util/spec.h)
 set(TERN_CLIENT_HEADERS

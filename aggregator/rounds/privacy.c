@@ -100,10 +100,12 @@ static double poisson_divergence(const struct tern_poisson_rounds *rounds, uint3
     double choices = 0.0; // log of the binomial coefficient
     double sum = -INFINITY;
     for (uint32_t k = 0; k <= order; k++) {
+        if (k > 0) {
+            choices += log((double)order - k + 1.0) - log((double)k);
+        }
         const double others = k < order ? (order - k) * without : 0.0; // not 0 * log 0
         const double moment = (double)k * ((double)k - 1.0) / (2.0 * rounds->noise * rounds->noise);
         sum = log_add(sum, choices + others + (k > 0 ? k * with : 0.0) + moment);
-        choices += log((double)(order - k)) - log((double)k + 1.0);
     }
     return sum / (order - 1.0);
 }

@@ -56,8 +56,8 @@ struct tern_trainer_counts {
     uint32_t out_of_budget;      // recent clients whose byte budget does not allow another round
     uint32_t with_statistics;    // clients whose statistics of columns are stored
     uint32_t missing_statistics; // enrolled clients whose statistics are not stored
-    uint32_t
-        privacy_spent; // enrolled clients that another round would take above privacy.epsilon_max
+    // Enrolled clients that another round would take above privacy.epsilon_max.
+    uint32_t privacy_spent;
     uint32_t with_ticket;      // clients with an admitted ticket of the newest epoch
     uint32_t excluded_by_tags; // clients that round.selection excludes by tags; not counted above
 };

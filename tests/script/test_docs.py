@@ -71,7 +71,8 @@ class Docs(unittest.TestCase):
         """The documents alone, to be damaged."""
         source = self.folder / "source"
         for path in subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "*.md", "*.svg", "docs", "configs",
-                                    "cmake/site", "CMakeLists.txt", "LICENSE", "client/trainer"], cwd=SOURCE,
+                                    "cmake/site", "CMakeLists.txt", "LICENSE", "client/trainer",
+                                    "bindings/swift"], cwd=SOURCE,
                                    capture_output=True, text=True, check=True).stdout.split():
             if (SOURCE / path).exists():
                 (source / path).parent.mkdir(parents=True, exist_ok=True)

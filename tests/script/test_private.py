@@ -42,17 +42,17 @@ class Private(unittest.TestCase):
     def test_masked_and_open_sums_agree_and_a_different_bit_is_found(self):
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             demo.run(self.arguments)
-        for setting in ("private.ini", "--set downloads.plan=trunk", f"--set secure.min_clients={CLIENTS}", "--set secure.helper_key="):
+        for setting in ("federation.ini", "--set downloads.plan=trunk", f"--set secure.min_clients={CLIENTS}", "--set secure.helper_key="):
             self.assertIn(setting, printed.getvalue(), "settings that repeat the federation")
         run, results = self.arguments.folder, json.loads(self.arguments.results.read_text(encoding="utf-8"))
         self.assertIn(f"agree, to the bit, in {ROUNDS} of {ROUNDS} rounds", (run / "saw.txt").read_text(encoding="utf-8"))
         self.assertEqual(results["open_sum_clients"], [CLIENTS] * ROUNDS)
 
         database = run / "aggregator/tern.db"
-        demo.check_sums(database, results, CLIENTS, ROUNDS)
+        demo.check_sums(database, results, CLIENTS, ROUNDS, False)
         change(database, "UPDATE secure_sums SET body = CAST(substr(body, 1, length(body) - 1) || X'7F' AS BLOB) WHERE round = 2")
         with self.assertRaisesRegex(Failure, r"differ in rounds \[2\]"):
-            demo.check_sums(database, results, CLIENTS, ROUNDS)
+            demo.check_sums(database, results, CLIENTS, ROUNDS, False)
 
         payload = max(results["record_payload_up"])
         demo.check_what_is_kept(run, payload)

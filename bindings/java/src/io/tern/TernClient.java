@@ -294,7 +294,9 @@ public final class TernClient implements AutoCloseable {
 
     private Round result() {
         waiting = outcome;
-
+        if (outcome == Round.Outcome.PAUSED) {
+            return new Round(outcome, 0, loss, 0, 0, nextMs(handle), blocked);
+        }
         boolean uploaded = last != null && last.kind == Event.Kind.UPLOADED;
         return new Round(outcome, uploaded ? last.round : 0, loss, uploaded ? last.bytes : 0,
                 uploaded ? last.roundBytes : 0, last != null ? last.waitMs : 0, last != null ? last.why : null);
@@ -469,6 +471,9 @@ public final class TernClient implements AutoCloseable {
                 stateNs = now;
             }
             blocked = made.unmet(state);
+            if (!blocked.isEmpty() && outcome == null) {
+                outcome = Round.Outcome.PAUSED; // no event comes where an earlier call began the pause
+            }
             return (blocked.isEmpty() ? MAY_WORK : 0) | (state.unmetered ? 0 : METERED) | (state.charging ? MAINS : 0);
         } catch (Throwable failure) {
             keep(failure);
