@@ -254,6 +254,7 @@ public final class Scenarios {
                 throw new StackOverflowError("deep");
             }
             if (fails.equals("nan")) {
+                fails = ""; // the client waits longer after each failure in a row
                 weights.put(3, Float.NaN);
                 return new Result(labels.length, 1, 0);
             }
@@ -459,11 +460,7 @@ public final class Scenarios {
         fails(StackOverflowError.class, "deep", client);
         trainer.fails = "nan";
         while (events.stream().noneMatch(event -> event.kind == Event.Kind.FAILURE && event.result.equals("non-finite"))) {
-            try {
-                client.runRound();
-            } catch (TernException repeated) { // where the aggregator has tasks faster than the client waits
-                check(repeated.result().equals("non-finite"), repeated);
-            }
+            client.runRound();
             Thread.sleep(10);
         }
         trainer.fails = "";

@@ -115,7 +115,7 @@ def app():
         aggregator = Aggregator(workspace, settings("softmax:8-3", 30, train={"evaluate": "yes"}, round={"deadline": "500ms"})).start()
         table = write_table(workspace.path / "table", 90, 4)
         java("app", aggregator, table / "table.csv")
-        [client] = aggregator.json("clients")["clients"]
+        [client] = aggregator.json("clients")
         check(client["name"] == "phone \u00e9 \U0001f4f1", f"the name: {client}")
         check("training-failed" in (workspace.path / "aggregator.log").read_text(), "failures were not reported")
 
