@@ -331,11 +331,13 @@ int tern_cli_load_settings(struct tern_cli *cli)
     return 0;
 }
 
-// Returns whether the command line itself chooses a federation or a setting.
+// Returns whether the command line itself chooses a federation, a setting, or a file of data to read.
 static bool chooses_by_itself(const struct tern_cli *cli)
 {
     for (size_t i = 0; i < verb_option_count(cli->verb); i++) {
-        if (strcmp(cli->verb->options[i].name, "state") == 0 && cli->option_values[i] != NULL) {
+        const char *name = cli->verb->options[i].name;
+        if ((strcmp(name, "state") == 0 || strcmp(name, "data") == 0) &&
+            cli->option_values[i] != NULL) {
             return true;
         }
     }
