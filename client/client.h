@@ -302,7 +302,7 @@ enum tern_client_stop {
     TERN_STOP_BUDGET      // a budget was used up during the transfer
 };
 
-// What the client checks while a request is in progress (watch.c).
+// State of the checks during a request (watch.c).
 struct tern_client_watch {
     uint32_t cancelled; // set by any thread, read and cleared atomically
     enum tern_client_stop stop;

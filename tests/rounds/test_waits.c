@@ -162,12 +162,12 @@ TEST(test_clients_are_counted_as_one_thing)
     struct tern_trainer_counts trainers = {0};
     const struct tern_wait_client clients[] = {
         {"site=b", 1, NOW, false, 0, 0, true, false, true},               // other tags
-        {"site=b", 1, NOW, false, 0, 0, false, false, false},             // likewise
+        {"site=b", 1, NOW, false, 0, 0, false, false, false},             // other tags
         {"site=a", 1, 1, false, 0, 0, false, false, false},               // never came
         {"site=a", 1, NOW - 5001, false, 0, 0, false, false, false},      // too long ago
         {"site=a", 1, NOW - 5000, false, 0, 0, true, false, true},        // recent
         {"site=a", 1, NOW, true, 0, 0, true, false, false},               // recent, and spent
-        {"site=a", 1, NOW, true, 99, 100, false, false, false},           // likewise
+        {"site=a", 1, NOW, true, 99, 100, false, false, false},           // recent, and spent
         {"site=a", 1, NOW, true, 100, 100, false, true, false},           // recent
         {"site=a", NOW - 10, NOW - 10, false, 0, 0, false, false, false}, // it has just enrolled
     };
