@@ -88,10 +88,13 @@ def fail_at_start(running, fault, k):
     running.control.arm(fault, k, k)
     running.start()
     running.control.disarm()
-    if running.aggregator.process.poll() is not None:
+    failed, process = running.control.failed > 0, running.aggregator.process
+    if failed and FAULTS[fault][1] == KILL:
+        process.wait(timeout=30)  # it may have said that it listens before that call
+    if process.poll() is not None:
         running.start()
     running.expect_progress(f"{fault} at call {k} of a start")
-    return running.control.failed > 0
+    return failed
 
 def fail_at_stop(running, fault, k):
     """What is left over is in nobody's way."""
