@@ -39,33 +39,39 @@ available_of() { # PACKAGES...
     done
 }
 
-is_installed() { # PACKAGE
-    case $(dpkg-query -W -f '${Status}' "$1" 2>/dev/null || true) in
-    *"ok installed") ;;
-    *) return 1 ;;
-    esac
+# Prints the names of those that are installed, alone and with their architecture. One call asks for all, since every verb asks.
+installed_among() { # PACKAGE...
+    { dpkg-query -W -f '${Package} ${Package}:${Architecture} ${Status}\n' "$@" 2>/dev/null || true; } | # 1: some are not
+        awk '/ok installed$/ { print $1; print $2 }'
 }
 
-# Prints the first installed alternative.
-installed_of() { # PACKAGES...
-    local packages package
-    for packages in "$@"; do
-        for package in ${packages//|/ }; do
-            ! is_installed "$package" || printf '%s\n' "$package"
-        done | head -n 1
-    done
+# Prints, for each of the given packages, its first installed alternative, or nothing. With "missing": those that have none.
+alternatives_of() { # installed|missing PACKAGES...
+    local which=$1
+    shift
+    # shellcheck disable=SC2048,SC2086
+    installed_among ${*//|/ } | awk -v which="$which" -v wanted="$*" '
+        { installed[$1] = 1 }
+        END {
+            count = split(wanted, rows, " ")
+            for (i = 1; i <= count; i++) {
+                names = split(rows[i], name, "|")
+                for (j = 1; j <= names && !(name[j] in installed); j++) continue
+                if (which == "installed" && j <= names) print name[j]
+                if (which == "missing" && j > names) print rows[i]
+            }
+        }'
 }
 
-# Prints those of the given packages that are not installed, under no alternative name either.
-missing_of() { # PACKAGES...
-    local packages
-    for packages in "$@"; do
-        [ -n "$(installed_of "$packages")" ] || printf '%s\n' "$packages"
-    done
-}
+installed_of() { alternatives_of installed "$@"; } # PACKAGES...
 
-why_of() { # PACKAGES
-    awk -v package="$1" '$2 == package { $1 = $2 = ""; sub(/^ +/, ""); print; exit }' \
+missing_of() { alternatives_of missing "$@"; } # PACKAGES...
+
+# Lists packages, and what each is for.
+list_reasons() { # PACKAGES...
+    awk -v wanted="$*" '
+        { name = $2; $1 = $2 = ""; sub(/^ +/, ""); if (!(name in why)) why[name] = $0 }
+        END { count = split(wanted, names, " "); for (i = 1; i <= count; i++) printf "   %-22s %s\n", names[i], why[names[i]] }' \
         "$TERN_ROOT/configs/packages.txt"
 }
 
@@ -179,9 +185,7 @@ verb_setup() { # GROUP...
     mkdir -p "$TERN_BUILD"
     : >"$log"
     say "installing ${#missing[@]} Debian packages that are missing (apt-get; log: $log)"
-    for package in "${missing[@]}"; do
-        [ -t 1 ] || printf '   %-22s %s\n' "$package" "$(why_of "$package")"
-    done
+    [ -t 1 ] || list_reasons "${missing[@]}"
     can_be_root ||
         fail "installing packages needs root, and there is no sudo: as root run ./tern setup ${groups[*]}, then this again"
     update_lists "$log" || fail "apt-get update failed: is there a network, are the sources right, may you use sudo?"

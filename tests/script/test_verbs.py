@@ -103,12 +103,22 @@ class Bench(unittest.TestCase):
         self.assertEqual(json.loads(alone), {"ms": 2, "n": 7})
 
 
+def packages(folder, missing="", status="install ok installed"):
+    """A dpkg-query that reports this status of each package but of the missing ones: a pattern of the shell, * for all."""
+    script(folder / "dpkg-query", f"""shift 3
+for name; do
+    case $name in {missing or '""'}) echo "no packages found" >&2; code=1 ;; *) echo "$name $name:amd64 {status}" ;; esac
+done
+exit "${{code:-0}}"
+""")
+
+
 class Build(unittest.TestCase):
     def configured(self, ccache):
         """What ./tern build gives to CMake, with such a ccache."""
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            script(folder / "dpkg-query", 'echo "install ok installed"\n')
+            packages(folder)
             script(folder / "cmake", f'echo "launcher=$CMAKE_C_COMPILER_LAUNCHER $@" >> {folder}/calls\n')
             script(folder / "ccache", ccache)
             environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TERN_BUILD_DIR": str(folder / "build")}
@@ -143,15 +153,14 @@ class Setup(unittest.TestCase):
         return tern("setup", *groups, PATH=path, TERN_BUILD_DIR=str(self.bin / "build"))
 
     def test_nothing_happens_when_all_packages_are_there(self):
-        script(self.bin / "dpkg-query", 'echo "install ok installed"\n')
+        packages(self.bin)
         done = self.setup()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, "")
         self.assertEqual(self.calls.read_text(), "")
 
     def test_only_what_is_missing_is_installed_and_said(self):
-        script(self.bin / "dpkg-query",
-               'case "$4" in cmake|zlib1g-dev) exit 1;; esac; echo "install ok installed"\n')
+        packages(self.bin, missing="cmake|zlib1g-dev")
         done = self.setup()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("installing 2 Debian packages", done.stdout)
@@ -163,7 +172,7 @@ class Setup(unittest.TestCase):
 
     def test_no_question_stops_it(self):
         """Settings files that were changed stay as they are, debconf does not ask, and there is no input to read."""
-        script(self.bin / "dpkg-query", "exit 1\n")
+        packages(self.bin, missing="*")
         script(self.bin / "apt-get", f'echo "$DEBIAN_FRONTEND $@" >> {self.calls}\n'
                'read -r answer && exit 1\nexit 0\n')
         path = f"{self.bin}:{os.environ['PATH']}"
@@ -182,7 +191,7 @@ class Setup(unittest.TestCase):
                "pmstatus:cmake:60.0000:Installed cmake (amd64)\npmstatus:cmake:100.0000:Done\n")
 
     def test_progress_is_plain_lines_and_the_log_a_file(self):
-        script(self.bin / "dpkg-query", "exit 1\n")
+        packages(self.bin, missing="*")
         script(self.bin / "apt-get", f'case "$*" in *install*) printf %s "{self.PRINTED}" ;; *) echo Hit:1 ;; esac\n')
         done = self.setup("fresh")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -195,7 +204,7 @@ class Setup(unittest.TestCase):
         self.assertEqual(log.read_text(), "Hit:1\n" + self.PRINTED)
 
     def test_on_a_terminal_progress_is_one_line(self):
-        script(self.bin / "dpkg-query", "exit 1\n")
+        packages(self.bin, missing="*")
         script(self.bin / "apt-get", f'case "$*" in *install*) printf %s "{self.PRINTED}" ;; *) echo Hit:1 ;; esac\n')
         path = f"{self.bin}:{os.environ['PATH']}"
         outer, inner = pty.openpty()
@@ -220,7 +229,6 @@ class Setup(unittest.TestCase):
 
     def test_a_failure_names_the_packages_that_failed(self):
         """Apt names the package in each kind of failure; otherwise, missing packages are named afterwards."""
-        missing = 'case "$4" in cmake|zlib1g-dev|gcc) exit 1;; esac; echo "install ok installed"\n'
         for printed, failed in (
                 ("E: Unable to locate package cmake", "cmake"),
                 ("E: Package 'zlib1g-dev' has no installation candidate", "zlib1g-dev"),
@@ -238,7 +246,7 @@ class Setup(unittest.TestCase):
                 ("E: Unable to locate package cmake\nE: Unable to locate package gcc", "cmake gcc"),
                 ("Killed", "gcc cmake zlib1g-dev")):
             with self.subTest(printed):
-                script(self.bin / "dpkg-query", missing)
+                packages(self.bin, missing="cmake|zlib1g-dev|gcc")
                 (self.bin / "printed").write_text(printed + "\n")
                 script(self.bin / "apt-get", f'case "$*" in *install*) cat {self.bin}/printed; exit 100 ;; esac\n')
                 done = self.setup()
@@ -246,12 +254,12 @@ class Setup(unittest.TestCase):
                 self.assertIn(f"tern: apt-get could not install: {failed}. The output is in ", done.stderr)
 
     def test_what_is_missing_on_a_fresh_machine_is_no_mistake(self):
-        script(self.bin / "dpkg-query", 'echo "no packages found" >&2; exit 1\n')
+        packages(self.bin, missing="*")
         done = self.setup()
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_without_root_and_sudo_the_verb_for_root_is_named(self):
-        script(self.bin / "dpkg-query", "exit 1\n")
+        packages(self.bin, missing="*")
         script(self.bin / "id", "echo 1000\n")
         (self.bin / "sudo").unlink()
         for tool in ("env", "bash", "sh", "dirname", "readlink", "realpath", "awk", "head", "cat", "mkdir"):
@@ -263,19 +271,19 @@ class Setup(unittest.TestCase):
         self.assertEqual(self.calls.read_text(), "")
 
     def test_a_removed_package_counts_as_missing(self):
-        script(self.bin / "dpkg-query", 'echo "deinstall ok config-files"\n')
+        packages(self.bin, status="deinstall ok config-files")
         self.setup("fresh")
         self.assertIn("debootstrap", self.calls.read_text())
 
     def test_a_failing_apt_is_told(self):
-        script(self.bin / "dpkg-query", "exit 1\n")
+        packages(self.bin, missing="*")
         script(self.bin / "apt-get", "exit 100\n")
         done = self.setup()
         self.assertEqual(done.returncode, 1)
         self.assertIn("apt-get update failed", done.stderr)
 
     def test_another_program_that_uses_apt_is_waited_for(self):
-        script(self.bin / "dpkg-query", "exit 1\n")
+        packages(self.bin, missing="*")
         script(self.bin / "apt-get", f'echo "$@" >> {self.calls}\n'
                f'[ "$(wc -l < {self.calls})" -gt 1 ] || {{ echo "E: Could not get lock /x. It is held by process 7" >&2; exit 100; }}\n')
         done = self.setup("fresh")
