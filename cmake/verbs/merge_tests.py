@@ -3,8 +3,7 @@ counts them all, and resources.json, by which it runs so many at a time of those
 compute (label "waits") and of the others. usage: merge_tests.py OUT_DIR WAITING COMPUTING
 NAME:BUILD_DIR:CTEST_OPTIONS...
 A test of the build named release keeps its name; another build's is NAME.test. Names of fixtures
-and of other tests, which are per build, get the same prefix. Only a build named release keeps the
-times that its tests are allowed. Tests begin in the order of the seconds they took: in the last run in
+and of other tests, which are per build, get the same prefix. Tests begin in the order of the seconds they took: in the last run in
 OUT_DIR, or else in the run that tests/seconds.txt records."""
 import json
 import pathlib
@@ -14,8 +13,9 @@ import sys
 
 PER_BUILD = {"FIXTURES_SETUP", "FIXTURES_REQUIRED", "FIXTURES_CLEANUP", "DEPENDS"}
 
-# A limit is there to end a test that hangs, and what hangs does so with three times as long, too.
-# Sanitizers make code that computes 2 to 10 times slower; limits were chosen for builds without.
+# A limit ends a test that hangs. Limits were chosen for tests that run alone in builds without sanitizers. Other tests run
+# beside each one here, and sanitizers make code 2 to 10 times slower.
+BESIDE_TIMES = 2
 SANITIZED_TIMES = 3
 DEFAULT_TIMEOUT = 600  # seconds, of tests that have no limit of their own
 
@@ -62,7 +62,7 @@ def tests_of(build_dir, options):
 
 def properties_of(test, times, seconds):
     properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
-    properties["TIMEOUT"] = times * properties.get("TIMEOUT", DEFAULT_TIMEOUT)
+    properties["TIMEOUT"] = BESIDE_TIMES * times * properties.get("TIMEOUT", DEFAULT_TIMEOUT)
     # The longest test begins first, so that no long test runs alone at the end. Tests that mostly wait run in
     # separate slots: they neither keep a core idle nor begin last.
     properties["COST"] = seconds

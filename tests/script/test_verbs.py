@@ -382,7 +382,7 @@ class Merge(unittest.TestCase):
         return {test["name"]: entry["value"] for test in json.loads(listing)["tests"]
                 for entry in test["properties"] if entry["name"] == name}
 
-    def test_sanitizers_have_three_times_as_long(self):
+    def test_limits_are_twice_as_long_and_six_times_with_sanitizers(self):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             for build in ("one", "two", "all"):
@@ -393,8 +393,8 @@ class Merge(unittest.TestCase):
             subprocess.run([sys.executable, SOURCE / "cmake/verbs/merge_tests.py", folder / "all", "1", "1",
                             f"release:{folder}/one:", f"asan:{folder}/two:"], check=True)
             limits = self.properties(folder / "all", "TIMEOUT")
-            self.assertEqual(limits, {"limited": 7, "free": 600, "asan.limited": 21,
-                                      "asan.free": 1800})
+            self.assertEqual(limits, {"limited": 14, "free": 1200, "asan.limited": 42,
+                                      "asan.free": 3600})
 
     def run_tests(self, folder, commands):
         """What ./tern test makes of tests of these shell commands, one a name, of which those named shaky are in quarantine."""
