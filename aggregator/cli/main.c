@@ -17,6 +17,16 @@ static const struct tern_cli_option init_options[] = {
     {"header", "yes|no", "whether the sample's first line names the columns (default: detected)"},
     {"seed", "N", "seed of initial weights, cohorts and batches (federation.seed)"},
     {0}};
+static const struct tern_cli_option plan_options[] = {
+    TERN_OPTION_STATE,
+    {"clients", "N", "enrolled clients (default: those of the federation, or 1000)"},
+    {"cohort", "N", "clients of a round (round.cohort)"},
+    {"interval", "TIME", "time from round to round: 1h, 1d (round.min_interval)"},
+    {"values", "N", "values of the model (default: the federation's model, or federation.model)"},
+    {"measure", NULL, "measure this machine, and scale processor times by the result"},
+    {"device-price", "USD", "price of a gigabyte that a device sends or receives (1)"},
+    {"out-price", "USD", "price of a gigabyte that the aggregator sends (0.05)"},
+    {0}};
 static const struct tern_cli_option state_options[] = {TERN_OPTION_STATE, {0}};
 static const struct tern_cli_option status_options[] = {
     TERN_OPTION_STATE,
@@ -116,6 +126,16 @@ static const char init_help[] =
     "mlp:FEATURES-HIDDEN-...-FEATURES,loss=reconstruction; or a safetensors file, whose F32,\n"
     "F16 and BF16 tensors become version 0. Tensors of other types are kept for export,\n"
     "unchanged. Clients fetch the description of the model when they enrol.\n";
+
+static const char plan_help[] =
+    "Prints what a federation would need and cost: processor time, memory and disk of the\n"
+    "aggregator, bytes of aggregator and devices, and their prices. All figures are estimates\n"
+    "from the settings and from measured constants (docs/SCALE.md). A federation in the state\n"
+    "directory gives the model and the number of clients.\n"
+    "\n"
+    "  tern-aggregator plan --clients 500 --interval 1d\n"
+    "  tern-aggregator plan --clients 1000000 --cohort 10000 --interval 1h --values 100000\n"
+    "  tern-aggregator plan --measure --device-price 4 --set codec.codec=float32\n";
 
 static const char serve_help[] =
     "Serves clients until SIGINT or SIGTERM. The process may be killed at any time: acknowledged\n"
