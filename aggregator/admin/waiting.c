@@ -369,15 +369,15 @@ static enum tern_result load_members(struct tern_db *db, uint32_t round,
 }
 
 // The stored statistics, which are read together with the clients, in the order of ids.
-struct statistics {
+struct reading {
     struct tern_db_rows *rows; // NULL: no statistics are needed
     struct tern_db_statistics row;
-    bool more; // `row` is read, and belongs to a client that is not read yet
+    bool more;          // `row` is read, and belongs to a client that is not read yet
+    double loss_before; // largest privacy_loss of a client that may take part in another round
 };
 
 // Whether statistics of the client are stored. Call this function once for each client, in the order of ids.
-static bool has_statistics(struct statistics *stored, uint64_t client,
-                           struct tern_wait_facts *facts)
+static bool has_statistics(struct reading *stored, uint64_t client, struct tern_wait_facts *facts)
 {
     const bool has = stored->more && stored->row.client == client;
     if (has) {
@@ -392,12 +392,11 @@ static bool has_statistics(struct statistics *stored, uint64_t client,
 
 // Counts a client in facts->trainers, and adds it to `waiting` if its statistics are missing.
 static enum tern_result count_trainer(struct tern_db *db, const struct tern_waiting_known *known,
-                                      const struct tern_db_client *client,
-                                      struct statistics *stored, struct tern_wait_facts *facts,
-                                      struct tern_waiting *waiting)
+                                      const struct tern_db_client *client, struct reading *reading,
+                                      struct tern_wait_facts *facts, struct tern_waiting *waiting)
 {
     struct tern_db_schedule schedule = {.least_bytes = 0};
-    const bool has_its = has_statistics(stored, client->id, facts);
+    const bool has_its = has_statistics(reading, client->id, facts);
     if (client->evaluator || client->revoked) {
         return TERN_OK;
     }
@@ -411,7 +410,7 @@ static enum tern_result count_trainer(struct tern_db *db, const struct tern_wait
                                              left,
                                              schedule.least_bytes,
                                              has_its,
-                                             (double)client->privacy_loss > known->loss_before,
+                                             (double)client->privacy_loss > reading->loss_before,
                                              false};
     tern_trainer_counts_add(&facts->trainers, known->rules, &trainer, known->now_ms);
     if (tern_wait_client_lacks_statistics(known->rules, &trainer, known->now_ms)) {
@@ -421,20 +420,22 @@ static enum tern_result count_trainer(struct tern_db *db, const struct tern_wait
 }
 
 static enum tern_result count_trainers(struct tern_db *db, const struct tern_waiting_known *known,
-                                       struct tern_wait_facts *facts, struct tern_waiting *waiting)
+                                       uint64_t clients, struct tern_wait_facts *facts,
+                                       struct tern_waiting *waiting)
 {
     struct tern_db_client client;
-    struct statistics stored = {.rows = NULL};
+    struct reading reading = {.loss_before =
+                                  tern_privacy_loss_before(&known->rules->privacy, clients)};
     struct tern_db_rows *rows = tern_db_clients(db);
     if (tern_wait_needs_scaling(known->rules, facts)) {
-        stored.rows = tern_db_statistics(db);
-        stored.more = tern_db_next(stored.rows, &stored.row);
+        reading.rows = tern_db_statistics(db);
+        reading.more = tern_db_next(reading.rows, &reading.row);
     }
     while (tern_db_next(rows, &client)) {
-        tern_db_check_row(rows, count_trainer(db, known, &client, &stored, facts, waiting));
+        tern_db_check_row(rows, count_trainer(db, known, &client, &reading, facts, waiting));
     }
     const enum tern_result result = tern_db_end(rows);
-    const enum tern_result other = stored.rows != NULL ? tern_db_end(stored.rows) : TERN_OK;
+    const enum tern_result other = reading.rows != NULL ? tern_db_end(reading.rows) : TERN_OK;
     return result != TERN_OK ? result : other;
 }
 
@@ -503,12 +504,10 @@ enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_ru
                                     .quorum = round->quorum,
                                     .committed = status->counts.rounds_committed,
                                     .last_loss = tern_db_round_loss(round)};
-    const struct tern_waiting_known known = {
-        .rules = rules,
-        .facts = &facts,
-        .loss_before = tern_privacy_loss_before(&rules->privacy, status->counts.clients),
-        .code_uses_left = status->counts.code_uses_left,
-        .now_ms = now_ms};
+    const struct tern_waiting_known known = {.rules = rules,
+                                             .facts = &facts,
+                                             .code_uses_left = status->counts.code_uses_left,
+                                             .now_ms = now_ms};
     memset(waiting, 0, sizeof *waiting);
     TERN_TRY(find_helper_facts(db, round, &facts));
     if (facts.open) {
@@ -516,7 +515,7 @@ enum tern_result tern_waiting_load(struct tern_db *db, const struct tern_wait_ru
     } else {
         TERN_TRY(find_scaling(db, &facts.scaled));
         TERN_TRY(find_upstream_task(db, rules, round->round, &facts.awaits_upstream));
-        TERN_TRY(count_trainers(db, &known, &facts, waiting));
+        TERN_TRY(count_trainers(db, &known, status->counts.clients, &facts, waiting));
         TERN_TRY(add_losses(db, &rules->ending, &facts.losses));
         TERN_TRY(tern_db_tickets_admitted(db, &facts.trainers.with_ticket));
     }

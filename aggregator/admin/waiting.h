@@ -31,7 +31,6 @@ struct tern_waiting {
 struct tern_waiting_known {
     const struct tern_wait_rules *rules;
     const struct tern_wait_facts *facts;
-    double loss_before;      // largest privacy_loss of a client that may take part in another round
     uint64_t code_uses_left; // remaining uses of all join codes
     uint64_t now_ms;
 };
