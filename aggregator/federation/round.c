@@ -581,8 +581,9 @@ static bool has_too_few(struct tern_federation *federation, uint64_t now)
     return able < least || able < secure->min_clients;
 }
 
-// Ends the federation if too few clients are left that another round may use (privacy.epsilon_max). Returns whether it ended.
-static bool end_by_privacy(struct tern_federation *federation, uint64_t now)
+// Ends the federation if no round is open and too few clients are left that another one may use (privacy.epsilon_max). Needs no
+// helper, because the losses are stored.
+static void end_by_privacy(struct tern_federation *federation, uint64_t now)
 {
     const struct tern_federation_config *config = &federation->config;
     const struct tern_wait_rules rules = {
@@ -590,8 +591,13 @@ static bool end_by_privacy(struct tern_federation *federation, uint64_t now)
         .cohort = config->round.cohort,
         .quorum = config->round.quorum,
         .secure_min_clients = config->secure.enabled ? config->secure.min_clients : 0};
-    struct tern_trainer_counts trainers = {.enrolled = count_trainers(federation, now)};
+    struct tern_trainer_counts trainers = {.enrolled = 0};
     struct tern_losses *losses = &federation->machine.losses;
+    if (config->privacy.epsilon_max <= 0 || federation->machine.open || federation->secure.is_on ||
+        tern_round_finished(&federation->machine)) {
+        return;
+    }
+    trainers.enrolled = count_trainers(federation, now);
     limit_loss(federation);
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         const struct client *client = &federation->clients.list[i];
@@ -600,14 +606,13 @@ static bool end_by_privacy(struct tern_federation *federation, uint64_t now)
                                   tern_federation_has_spent_privacy(federation, client);
     }
     if (!tern_wait_has_spent_privacy(&rules, &trainers)) {
-        return false;
+        return;
     }
     losses->ending = TERN_ENDING_PRIVACY;
     federation->progressed = true; // held check-ins learn that the federation is finished
     tern_log(TERN_LOG_WARN, "federation-ended", "reason=%s round=%u clients=%u spent=%u advice=%s",
              tern_ending_name(losses->ending), federation->machine.round, trainers.enrolled,
              trainers.privacy_spent, TERN_LOG_TEXT(tern_ending_advice(losses->ending)));
-    return true;
 }
 
 static enum tern_result open_round(struct tern_federation *federation, uint64_t now)
@@ -615,9 +620,6 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
     uint32_t count = 0;
     bool settled = false;
     federation->retry_open_ms = now + RETRY_OPEN_MS;
-    if (federation->config.privacy.epsilon_max > 0 && end_by_privacy(federation, now)) {
-        return TERN_OK;
-    }
     federation->too_few = has_too_few(federation, now);
     if (!federation->too_few) {
         TERN_TRY(tern_statistics_make_scaling(federation, now, &settled));
@@ -1066,6 +1068,7 @@ enum tern_result tern_federation_advance(struct tern_federation *federation, uin
     if (tern_federation_is_merging(federation)) {
         return TERN_OK;
     }
+    end_by_privacy(federation, now);
     if (may_open(federation, now)) {
         TERN_TRY(open_round(federation, now));
     }
