@@ -118,7 +118,11 @@ static void add_running(cJSON *json, const struct tern_service_facts *facts, uin
     tern_json_u64(json, "members", machine->member_count);
     tern_json_bool(json, "merging", facts->federation.merging);
     tern_json_u64(json, "deadline_in_ms", running ? machine->deadline_ms - now_ms : 0);
-    tern_json_float(json, "mean_loss", facts->federation.last_loss);
+    if (facts->federation.last_loss != 0.0F) { // rounds with noise have none
+        tern_json_float(json, "mean_loss", facts->federation.last_loss);
+    } else {
+        cJSON_AddNullToObject(json, "mean_loss");
+    }
     tern_json_u64(json, "refused_cohorts", facts->federation.refused_cohorts);
     if (facts->federation.advice != NULL) {
         cJSON_AddStringToObject(json, "advice", facts->federation.advice);

@@ -96,8 +96,14 @@ function foundLast(rounds) {
   return figure(name === undefined ? "Evaluation loss" : labelOf(name), textOf(name)(column[at]), `${rounds.accuracy_model[at]}, round ${rounds.round[at]}`);
 }
 
+// Shows the loss of the newest round that has one; with noise, clients report none, and an older one says nothing.
+function trainingLoss(status, rounds) {
+  const at = lastKnown(rounds.mean_loss);
+  if (status.privacy) return figure("Training loss", "–", "none: with privacy.noise clients report no loss");
+  return figure("Training loss", at < 0 ? "–" : real(rounds.mean_loss[at]), at < 0 ? "" : `mean of round ${rounds.round[at]}`);
+}
+
 function showFigures(status, rounds) {
-  const loss = lastKnown(rounds.mean_loss);
   const updates = sum(rounds.participants);
   const up = updates ? sum(rounds.wire_up) / updates : null;
   const down = updates ? sum(rounds.wire_down) / updates : null;
@@ -105,7 +111,7 @@ function showFigures(status, rounds) {
   const saved = updates && up + down > 0 ? `${(2 * status.float32_payload / (up + down)).toFixed(1)}× less than float32 both ways` : "";
   fill(byId("figures"), [
     foundLast(rounds),
-    figure("Training loss", loss < 0 ? "–" : real(rounds.mean_loss[loss]), loss < 0 ? "" : `mean of round ${rounds.round[loss]}`),
+    trainingLoss(status, rounds),
     figure("Rounds", count(status.rounds_committed), (status.rounds_wanted ? `of ${count(status.rounds_wanted)}` : "without an end") + (status.mode === "secure" ? ", secure: updates are masked" : "")),
     ...(status.privacy ? [figure("Privacy", status.privacy.epsilon === null ? "–" : `ε ${real(status.privacy.epsilon)}`, status.privacy.summary)] : []),
     figure("Clients", count(status.clients), `${count(status.clients_revoked)} revoked, ${plural(status.evaluators, "evaluator")}`),
@@ -192,9 +198,6 @@ function drawBytes(x, kind, status, rounds) {
 function makeCharts() {
   const host = byId("charts");
   const [figure, loss, sent] = [new Chart(host), new Chart(host), new Chart(host)];
-  loss.describe("loss", "Loss", "training: mean of the clients'", [
-    { label: "training", colour: "up", text: real }, { label: "evaluation", colour: "down", text: real }],
-  { tick: (v) => String(+v.toPrecision(3)) });
   return { figure, loss, bytes: sent };
 }
 
@@ -222,7 +225,10 @@ function showCharts(status, rounds, held) {
   const x = axis(rounds, kind);
   drawFigure(x, kind, rounds, held);
   const losses = (run) => [run.mean_loss, run.evaluated_loss];
-  charts.loss.set(x, losses(rounds), otherRun(kind, losses));
+  charts.loss.describe(status.privacy ? "noise" : "loss", "Loss", status.privacy ? "evaluation; none of training with privacy.noise" : "training: mean of the clients'", [
+    { label: "training", colour: "up", text: real }, { label: "evaluation", colour: "down", text: real }],
+  { tick: (v) => String(+v.toPrecision(3)) })
+    .set(x, losses(rounds), otherRun(kind, losses));
   drawBytes(x, kind, status, rounds);
 }
 
