@@ -208,14 +208,18 @@ class Aggregator:
             check(time.monotonic() < deadline, f"no {words} in the log:\n{log.read_text()}")
             time.sleep(0.02)
 
-    def metrics(self):
-        """The operators' metrics: name, with labels, to value."""
+    def admin(self, path):
+        """The body of the admin listener's reply."""
         token = (self.state / "admin.token").read_text().strip()
         with socket.socket(socket.AF_UNIX) as admin:
             admin.connect(str(self.settings["admin"]["address"]).removeprefix("unix:"))
-            admin.sendall(f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+            admin.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
                           "Connection: close\r\n\r\n".encode())
-            text = b"".join(iter(lambda: admin.recv(65536), b"")).decode().partition("\r\n\r\n")[2]
+            return b"".join(iter(lambda: admin.recv(65536), b"")).decode().partition("\r\n\r\n")[2]
+
+    def metrics(self):
+        """The operators' metrics: name, with labels, to value."""
+        text = self.admin("/metrics")
         return {name: float(value) for name, _, value in
                 (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))}
 

@@ -1,9 +1,14 @@
-"""tern-helper for tests."""
+"""tern-helper for tests, and clients of secure rounds."""
 
+import csv
 import json
+import random
 import signal
 
 from harness import BIN, PATIENCE, make_certificates, run, wait_until
+
+FEATURES, CLASSES = 6, 3
+MODEL = f"softmax:{FEATURES}-{CLASSES}"
 
 
 class Helper:
@@ -54,3 +59,27 @@ class Helper:
                 "secure": {"helper": f"https://127.0.0.1:{self.settings['port']}", "ca": self.folder / "ca.crt",
                            "helper_key": self.key, "token": self.token_file(),
                            "min_clients": self.settings["min_clients"]}}
+
+
+def write_table(path, number):
+    draw = random.Random(number)
+    with open(path, "w", newline="") as out:
+        table = csv.writer(out)
+        table.writerow([f"x{i}" for i in range(FEATURES)] + ["state"])
+        for _ in range(200):
+            state = draw.randrange(CLASSES)
+            table.writerow([f"{state - 1 + 0.5 * draw.gauss(0, 1):.3f}" for _ in range(FEATURES)] + [state])
+
+
+def masked_client(workspace, aggregator, helper, number, *arguments, min_noise=0):
+    """The command of a client with rows and settings of its own."""
+    config = workspace.path / f"{number}.ini"
+    if not config.exists():
+        table = workspace.path / f"{number}.csv"
+        write_table(table, number)
+        config.write_text(
+            f"[client]\nserver = {aggregator.url}\nca = {aggregator.ca}\nname = {number}\n"
+            f"state_dir = {workspace.path}/{number}\nwait = 5m\nretry_min = 100ms\n"
+            f"[data]\nsource = csv:{table},label=state\n"
+            f"[secure]\nhelper_key = {helper.key}\ncode = {helper.code()}\nmin_clients = 3\nmin_noise = {min_noise}\n")
+    return [BIN / "tern-client", *arguments, "--config", config]

@@ -2,47 +2,23 @@
 Kills of all of them lose nothing: every masked update is settled once, no mask hides two updates, and verify replays the
 sums."""
 
-import csv
 import random
 import re
 import signal
 import sqlite3
 import subprocess
 
-from harness import BIN, LONG, PATIENCE, Aggregator, Workspace, check, main
-from helper import Helper
+from harness import LONG, PATIENCE, Aggregator, Workspace, check, main
+from helper import MODEL, Helper, masked_client as client
 
-FEATURES, CLASSES, CLIENTS, ROUNDS = 6, 3, 5, 500 if LONG else 4
+CLIENTS, ROUNDS = 5, 500 if LONG else 4
 KILLS = 400 if LONG else 3
-
-
-def write_table(path, number):
-    draw = random.Random(number)
-    with open(path, "w", newline="") as out:
-        table = csv.writer(out)
-        table.writerow([f"x{i}" for i in range(FEATURES)] + ["state"])
-        for _ in range(200):
-            state = draw.randrange(CLASSES)
-            table.writerow([f"{state - 1 + 0.5 * draw.gauss(0, 1):.3f}" for _ in range(FEATURES)] + [state])
-
-
-def client(workspace, aggregator, helper, number, *arguments):
-    config = workspace.path / f"{number}.ini"
-    if not config.exists():
-        table = workspace.path / f"{number}.csv"
-        write_table(table, number)
-        config.write_text(
-            f"[client]\nserver = {aggregator.url}\nca = {aggregator.ca}\nname = {number}\n"
-            f"state_dir = {workspace.path}/{number}\nwait = 5m\nretry_min = 100ms\n"
-            f"[data]\nsource = csv:{table},label=state\n"
-            f"[secure]\nhelper_key = {helper.key}\ncode = {helper.code()}\nmin_clients = 3\n")
-    return [BIN / "tern-client", *arguments, "--config", config]
 
 
 def settings(helper):
     return {
         **helper.settings_of_aggregator(),
-        "federation": {"model": f"softmax:{FEATURES}-{CLASSES}"},
+        "federation": {"model": MODEL},
         "round": {"min_interval": "1ms", "min_clients": CLIENTS, "cohort": CLIENTS, "rounds": ROUNDS,
                   "come_back_min": "50ms", "strategy": "fedavg:norm_bound=0"},
         "train": {"local_steps": 5}}
