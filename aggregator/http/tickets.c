@@ -8,9 +8,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <mbedtls/ctr_drbg.h>
-#include <mbedtls/entropy.h>
-#include <mbedtls/gcm.h>
 #include <mbedtls/md.h>
 #include <mbedtls/pk.h>
 #include <mbedtls/platform_util.h>
@@ -22,6 +19,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#if !TERN_MBEDTLS_PSA_ONLY
+#include <mbedtls/gcm.h>
+#endif
 
 // --- Keys that seal tickets
 
@@ -60,7 +60,48 @@ struct tern_ticket_keys {
 
 // --- AES-256-GCM: nonce | ciphertext | tag
 
+#if TERN_MBEDTLS_PSA_ONLY
+
+static psa_status_t import_gcm(const uint8_t key[KEY_SIZE], psa_key_usage_t usage, psa_key_id_t *id)
+{
+    psa_key_attributes_t attributes = PSA_KEY_ATTRIBUTES_INIT;
+    psa_set_key_type(&attributes, PSA_KEY_TYPE_AES);
+    psa_set_key_algorithm(&attributes, PSA_ALG_GCM);
+    psa_set_key_usage_flags(&attributes, usage);
+    return psa_import_key(&attributes, key, KEY_SIZE, id);
+}
+
 // name: additional authenticated data. sealed: NONCE_SIZE + len + TAG_SIZE bytes.
+static bool gcm_seal(const uint8_t key[KEY_SIZE], const uint8_t *name, size_t name_len,
+                     const uint8_t *plain, size_t len, uint8_t *sealed)
+{
+    psa_key_id_t id = 0;
+    size_t written = 0;
+    const bool done =
+        tern_random_fill(sealed, NONCE_SIZE) == TERN_OK &&
+        import_gcm(key, PSA_KEY_USAGE_ENCRYPT, &id) == PSA_SUCCESS &&
+        psa_aead_encrypt(id, PSA_ALG_GCM, sealed, NONCE_SIZE, name, name_len, plain, len,
+                         sealed + NONCE_SIZE, len + TAG_SIZE, &written) == PSA_SUCCESS;
+    (void)psa_destroy_key(id);
+    return done;
+}
+
+// len: bytes of the plain text.
+static bool gcm_open(const uint8_t key[KEY_SIZE], const uint8_t *name, size_t name_len,
+                     const uint8_t *sealed, size_t len, uint8_t *plain)
+{
+    psa_key_id_t id = 0;
+    size_t written = 0;
+    const bool done =
+        import_gcm(key, PSA_KEY_USAGE_DECRYPT, &id) == PSA_SUCCESS &&
+        psa_aead_decrypt(id, PSA_ALG_GCM, sealed, NONCE_SIZE, name, name_len, sealed + NONCE_SIZE,
+                         len + TAG_SIZE, plain, len, &written) == PSA_SUCCESS;
+    (void)psa_destroy_key(id);
+    return done;
+}
+
+#else // no PSA: its keys are not safe for several threads in 2.28
+
 static bool gcm_seal(const uint8_t key[KEY_SIZE], const uint8_t *name, size_t name_len,
                      const uint8_t *plain, size_t len, uint8_t *sealed)
 {
@@ -76,7 +117,6 @@ static bool gcm_seal(const uint8_t key[KEY_SIZE], const uint8_t *name, size_t na
     return done;
 }
 
-// len: bytes of the plain text.
 static bool gcm_open(const uint8_t key[KEY_SIZE], const uint8_t *name, size_t name_len,
                      const uint8_t *sealed, size_t len, uint8_t *plain)
 {
@@ -89,6 +129,8 @@ static bool gcm_open(const uint8_t key[KEY_SIZE], const uint8_t *name, size_t na
     mbedtls_gcm_free(&gcm);
     return done;
 }
+
+#endif
 
 // --- File of the keys
 
@@ -394,22 +436,17 @@ enum tern_result tern_ticket_keys_extend(uint8_t bytes[TERN_TICKET_KEYS_SIZE], s
 static int write_der(const struct tern_pem *pem, uint8_t der[DER_SIZE])
 {
     mbedtls_pk_context key;
-    mbedtls_entropy_context entropy;
-    mbedtls_ctr_drbg_context random;
+    struct tern_mbedtls_random random;
     mbedtls_pk_init(&key);
-    mbedtls_entropy_init(&entropy);
-    mbedtls_ctr_drbg_init(&random);
-    int result = tern_mbedtls_start()
-                     ? mbedtls_ctr_drbg_seed(&random, mbedtls_entropy_func, &entropy, NULL, 0)
-                     : MBEDTLS_ERR_CTR_DRBG_ENTROPY_SOURCE_FAILED;
+    tern_mbedtls_random_init(&random);
+    int result = tern_mbedtls_random_start(&random) ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
     if (result == 0) {
         result = tern_mbedtls_parse_key(&key, pem->bytes, pem->size, &random);
     }
     if (result == 0) {
         result = mbedtls_pk_write_key_der(&key, der, DER_SIZE);
     }
-    mbedtls_ctr_drbg_free(&random);
-    mbedtls_entropy_free(&entropy);
+    tern_mbedtls_random_free(&random);
     mbedtls_pk_free(&key);
     return result;
 }

@@ -7,8 +7,6 @@
 #include "util/sha256.h"
 #include <errno.h>
 #include <linux/tcp.h>
-#include <mbedtls/ctr_drbg.h>
-#include <mbedtls/entropy.h>
 #include <mbedtls/error.h>
 #include <mbedtls/oid.h>
 #include <mbedtls/platform_util.h>
@@ -36,8 +34,7 @@ struct input {
 #define READ_AHEAD (TERN_TLS_RECORD_MAX + 64u)
 
 struct tern_tls_context {
-    mbedtls_entropy_context entropy;
-    mbedtls_ctr_drbg_context random;
+    struct tern_mbedtls_random random;
     mbedtls_x509_crt certificate;
     mbedtls_pk_context key;
     mbedtls_x509_crt client_ca; // if its version is 0, no client certificate is requested
@@ -146,7 +143,7 @@ static int find_key(void *ctx, mbedtls_ssl_context *ssl, const unsigned char *id
     }
     uint8_t key[TERN_HTTP_PSK_SIZE];
     uint32_t client = client_in_identity(identity, len);
-    int error = mbedtls_ctr_drbg_random(&context->random, key, sizeof key);
+    int error = tern_mbedtls_random_fill(&context->random, key, sizeof key);
     bool known = context->psk(context->psk_ctx, client, key);
     tag_key(key, owner->key_tag);
     owner->client = known ? client : 0;
@@ -506,12 +503,6 @@ static enum tern_result parse_client_ca(struct tern_tls_context *context,
     return TERN_OK;
 }
 
-static bool start_random(struct tern_tls_context *context)
-{
-    return tern_mbedtls_start() && mbedtls_ctr_drbg_seed(&context->random, mbedtls_entropy_func,
-                                                         &context->entropy, NULL, 0) == 0;
-}
-
 static bool configure(struct tern_tls_context *context)
 {
     mbedtls_ssl_config *config = &context->config;
@@ -520,7 +511,7 @@ static bool configure(struct tern_tls_context *context)
         mbedtls_ssl_conf_own_cert(config, &context->certificate, &context->key) != 0) {
         return false;
     }
-    mbedtls_ssl_conf_rng(config, mbedtls_ctr_drbg_random, &context->random);
+    tern_mbedtls_set_random(config, &context->random);
     tern_mbedtls_set_versions(config, true, true);
     mbedtls_ssl_conf_ciphersuites(config, CIPHERSUITES);
     tern_mbedtls_set_curves(config);
@@ -553,8 +544,7 @@ enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
         snprintf(why, 256, "memory is short");
         return TERN_ERR_NO_MEMORY;
     }
-    mbedtls_entropy_init(&context->entropy);
-    mbedtls_ctr_drbg_init(&context->random);
+    tern_mbedtls_random_init(&context->random);
     mbedtls_x509_crt_init(&context->certificate);
     mbedtls_pk_init(&context->key);
     mbedtls_x509_crt_init(&context->client_ca);
@@ -565,7 +555,7 @@ enum tern_result tern_tls_context_new(const struct tern_tls_config *config,
     context->psk_ctx = config->psk_ctx;
     context->client_certificate_optional = config->client_certificate_optional;
     enum tern_result result = TERN_OK;
-    const bool has_random = start_random(context);
+    const bool has_random = tern_mbedtls_random_start(&context->random);
     if (has_random) {
         result = parse_files(context, &config->certificate, &config->private_key, why);
     }
@@ -593,8 +583,7 @@ void tern_tls_context_release(struct tern_tls_context *context)
     mbedtls_pk_free(&context->key);
     mbedtls_x509_crt_free(&context->certificate);
     mbedtls_x509_crt_free(&context->client_ca);
-    mbedtls_ctr_drbg_free(&context->random);
-    mbedtls_entropy_free(&context->entropy);
+    tern_mbedtls_random_free(&context->random);
     free(context);
 }
 

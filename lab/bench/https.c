@@ -9,14 +9,12 @@
 enum tern_result bench_tls_init(struct bench_tls *tls, const char *host, const char *port,
                                 const char *ca)
 {
-    mbedtls_entropy_init(&tls->entropy);
-    mbedtls_ctr_drbg_init(&tls->rng);
+    tern_mbedtls_random_init(&tls->random);
     mbedtls_x509_crt_init(&tls->ca);
     mbedtls_ssl_config_init(&tls->config);
     tls->host = host;
     tls->port = port;
-    if (!tern_mbedtls_start() ||
-        mbedtls_ctr_drbg_seed(&tls->rng, mbedtls_entropy_func, &tls->entropy, NULL, 0) != 0 ||
+    if (!tern_mbedtls_random_start(&tls->random) ||
         mbedtls_x509_crt_parse_file(&tls->ca, ca) != 0 ||
         mbedtls_ssl_config_defaults(&tls->config, MBEDTLS_SSL_IS_CLIENT,
                                     MBEDTLS_SSL_TRANSPORT_STREAM,
@@ -24,7 +22,7 @@ enum tern_result bench_tls_init(struct bench_tls *tls, const char *host, const c
         return TERN_ERR_TLS;
     }
     tern_mbedtls_set_versions(&tls->config, true, false);
-    mbedtls_ssl_conf_rng(&tls->config, mbedtls_ctr_drbg_random, &tls->rng);
+    tern_mbedtls_set_random(&tls->config, &tls->random);
     mbedtls_ssl_conf_ca_chain(&tls->config, &tls->ca, NULL);
     mbedtls_ssl_conf_authmode(&tls->config, MBEDTLS_SSL_VERIFY_REQUIRED);
     return TERN_OK;
@@ -34,8 +32,7 @@ void bench_tls_clear(struct bench_tls *tls)
 {
     mbedtls_ssl_config_free(&tls->config);
     mbedtls_x509_crt_free(&tls->ca);
-    mbedtls_ctr_drbg_free(&tls->rng);
-    mbedtls_entropy_free(&tls->entropy);
+    tern_mbedtls_random_free(&tls->random);
 }
 
 // session: a session to resume; NULL: none.

@@ -5,16 +5,13 @@
 
 #include "hosted/mbedtls_versions.h"
 #include "result.h"
-#include <mbedtls/ctr_drbg.h>
-#include <mbedtls/entropy.h>
 #include <mbedtls/net_sockets.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 // State that the connections of one thread share.
 struct bench_tls {
-    mbedtls_entropy_context entropy;
-    mbedtls_ctr_drbg_context rng;
+    struct tern_mbedtls_random random;
     mbedtls_x509_crt ca;
     mbedtls_ssl_config config;
     const char *host;

@@ -4,8 +4,6 @@
 #include "hosted/mbedtls_versions.h"
 #include "util/text.h"
 #include <errno.h>
-#include <mbedtls/ctr_drbg.h>
-#include <mbedtls/entropy.h>
 #include <mbedtls/error.h>
 #include <mbedtls/oid.h>
 #include <mbedtls/x509_crt.h>
@@ -19,8 +17,7 @@
 enum { DIALS, ANSWERS, ROLES };
 
 struct tern_ring_tls {
-    mbedtls_entropy_context entropy;
-    mbedtls_ctr_drbg_context random;
+    struct tern_mbedtls_random random;
     mbedtls_x509_crt ca;
     mbedtls_x509_crt certificate;
     mbedtls_pk_context key;
@@ -136,7 +133,7 @@ static bool configure(struct tern_ring_tls *tls, int role)
         mbedtls_ssl_conf_own_cert(config, &tls->certificate, &tls->key) != 0) {
         return false;
     }
-    mbedtls_ssl_conf_rng(config, mbedtls_ctr_drbg_random, &tls->random);
+    tern_mbedtls_set_random(config, &tls->random);
     tern_mbedtls_set_versions(config, true, true);
     mbedtls_ssl_conf_ciphersuites(config, suites);
     tern_mbedtls_set_curves(config);
@@ -150,8 +147,7 @@ static bool configure(struct tern_ring_tls *tls, int role)
 static enum tern_result set_up(struct tern_ring_tls *tls, const char *ca, const char *certificate,
                                const char *key, char *why)
 {
-    if (!tern_mbedtls_start() ||
-        mbedtls_ctr_drbg_seed(&tls->random, mbedtls_entropy_func, &tls->entropy, NULL, 0) != 0) {
+    if (!tern_mbedtls_random_start(&tls->random)) {
         return refuse(why, "TLS", "cannot start:", "no entropy");
     }
     TERN_TRY(read_certificate("ring.ca", ca, &tls->ca, why));
@@ -170,8 +166,7 @@ enum tern_result tern_ring_tls_new(const char *ca, const char *certificate, cons
     if (tls == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    mbedtls_entropy_init(&tls->entropy);
-    mbedtls_ctr_drbg_init(&tls->random);
+    tern_mbedtls_random_init(&tls->random);
     mbedtls_x509_crt_init(&tls->ca);
     mbedtls_x509_crt_init(&tls->certificate);
     mbedtls_pk_init(&tls->key);
@@ -196,8 +191,7 @@ void tern_ring_tls_free(struct tern_ring_tls *tls)
     mbedtls_pk_free(&tls->key);
     mbedtls_x509_crt_free(&tls->certificate);
     mbedtls_x509_crt_free(&tls->ca);
-    mbedtls_ctr_drbg_free(&tls->random);
-    mbedtls_entropy_free(&tls->entropy);
+    tern_mbedtls_random_free(&tls->random);
     free(tls);
 }
 

@@ -1,8 +1,6 @@
 #define _GNU_SOURCE
 #include "tls_client.h"
 #include <errno.h>
-#include <mbedtls/ctr_drbg.h>
-#include <mbedtls/entropy.h>
 #include <mbedtls/x509_crt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +10,7 @@
 
 struct tls_client {
     int fd;
-    mbedtls_entropy_context entropy;
-    mbedtls_ctr_drbg_context random;
+    struct tern_mbedtls_random random;
     mbedtls_x509_crt root;
     mbedtls_x509_crt certificate;
     mbedtls_pk_context private_key;
@@ -88,15 +85,13 @@ static bool take_certificate(struct tls_client *client, const struct tls_client_
 static bool set_up(struct tls_client *client, const struct tls_client_settings *settings)
 {
     mbedtls_ssl_config *config = &client->config;
-    if (!tern_mbedtls_start() ||
-        mbedtls_ctr_drbg_seed(&client->random, mbedtls_entropy_func, &client->entropy, NULL, 0) !=
-            0 ||
+    if (!tern_mbedtls_random_start(&client->random) ||
         mbedtls_x509_crt_parse_file(&client->root, settings->root) != 0 ||
         mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
                                     MBEDTLS_SSL_PRESET_DEFAULT) != 0) {
         return false;
     }
-    mbedtls_ssl_conf_rng(config, mbedtls_ctr_drbg_random, &client->random);
+    tern_mbedtls_set_random(config, &client->random);
     mbedtls_ssl_conf_ca_chain(config, &client->root, NULL);
     mbedtls_ssl_conf_authmode(config, MBEDTLS_SSL_VERIFY_REQUIRED);
     tern_mbedtls_take_tickets(config);
@@ -127,8 +122,7 @@ struct tls_client *tls_client_open(int fd, const struct tls_client_settings *set
     struct tls_client *client = calloc(1, sizeof *client);
     client->fd = fd;
     client->session = settings->session;
-    mbedtls_entropy_init(&client->entropy);
-    mbedtls_ctr_drbg_init(&client->random);
+    tern_mbedtls_random_init(&client->random);
     mbedtls_x509_crt_init(&client->root);
     mbedtls_x509_crt_init(&client->certificate);
     mbedtls_pk_init(&client->private_key);
@@ -161,8 +155,7 @@ void tls_client_close(struct tls_client *client)
     mbedtls_x509_crt_free(&client->root);
     mbedtls_x509_crt_free(&client->certificate);
     mbedtls_pk_free(&client->private_key);
-    mbedtls_ctr_drbg_free(&client->random);
-    mbedtls_entropy_free(&client->entropy);
+    tern_mbedtls_random_free(&client->random);
     free(client);
 }
 
