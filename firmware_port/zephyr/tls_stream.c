@@ -282,33 +282,33 @@ static enum tern_result open_stream(void *ctx, uint32_t timeout_ms)
     return result;
 }
 
-static enum tern_result send_stream(void *ctx, const uint8_t *src, size_t len, size_t *sent,
-                                    uint32_t timeout_ms)
+// Writes src[0..len), or reads up to len bytes into dst if src is NULL. *done: number of bytes. Returns it, or an error code of
+// mbedTLS.
+static int transfer(struct tern_zephyr_connection *connection, const uint8_t *src, uint8_t *dst,
+                    size_t len, uint32_t timeout_ms, size_t *done)
 {
-    struct tern_zephyr_connection *connection = ctx;
     const int64_t end_ms = k_uptime_get() + timeout_ms;
     int result = MBEDTLS_ERR_SSL_CONN_EOF;
     if (connection->is_open) {
         do {
-            result = mbedtls_ssl_write(&connection->ssl, src, len);
+            result = src != NULL ? mbedtls_ssl_write(&connection->ssl, src, len)
+                                 : mbedtls_ssl_read(&connection->ssl, dst, len);
         } while (waits(connection, &result, end_ms));
     }
-    *sent = result > 0 ? (size_t)result : 0;
-    return *sent > 0 ? TERN_OK : TERN_ERR_NETWORK;
+    *done = result > 0 ? (size_t)result : 0;
+    return result;
+}
+
+static enum tern_result send_stream(void *ctx, const uint8_t *src, size_t len, size_t *sent,
+                                    uint32_t timeout_ms)
+{
+    return transfer(ctx, src, NULL, len, timeout_ms, sent) > 0 ? TERN_OK : TERN_ERR_NETWORK;
 }
 
 static enum tern_result receive_stream(void *ctx, uint8_t *dst, size_t size, size_t *len,
                                        uint32_t timeout_ms)
 {
-    struct tern_zephyr_connection *connection = ctx;
-    const int64_t end_ms = k_uptime_get() + timeout_ms;
-    int result = MBEDTLS_ERR_SSL_CONN_EOF;
-    if (connection->is_open) {
-        do {
-            result = mbedtls_ssl_read(&connection->ssl, dst, size);
-        } while (waits(connection, &result, end_ms));
-    }
-    *len = result > 0 ? (size_t)result : 0;
+    const int result = transfer(ctx, NULL, dst, size, timeout_ms, len);
     return result >= 0 || result == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY ? TERN_OK : TERN_ERR_NETWORK;
 }
 

@@ -14,7 +14,9 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 TREE = HERE.parent.parent
 COMPONENTS = {"esp_tls.h": "esp-tls", "esp_partition.h": "esp_partition",
-              "esp_timer.h": "esp_timer", "sys/socket.h": "lwip"}
+              "esp_timer.h": "esp_timer", "sys/socket.h": "lwip", "nvs_flash.h": "nvs_flash",
+              "esp_netif.h": "esp_netif", "esp_netif_sntp.h": "esp_netif", "esp_event.h": "esp_event",
+              "protocol_examples_common.h": "protocol_examples_common"}
 SAMPLE = TREE / "firmware_port/zephyr/samples/tern"
 sys.path.insert(0, str(HERE.parent / "end_to_end"))
 from harness import Aggregator, Workspace, check
@@ -74,10 +76,19 @@ def sample(build, folder, compiler, nanopb):
 def esp_idf_files():
     """The component names what its headers come from, the tree's version, and a configuration that checks dates."""
     folder = TREE / "firmware_port/esp_idf"
-    included = re.findall(r"#include <(.*)>", (folder / "tern/tern_esp.c").read_text())
-    required = re.search(r"PRIV_REQUIRES ([^)]*)", (folder / "tern/CMakeLists.txt").read_text())[1].split()
-    for header, component in COMPONENTS.items():
-        check(header not in included or component in required, f"{header} is of {component}, which is not required")
+    for source, rules in (("tern/tern_esp.c", "tern/CMakeLists.txt"),
+                          ("examples/tern/main/main.c", "examples/tern/main/CMakeLists.txt")):
+        included = re.findall(r"#include [<\"](.*)[>\"]", (folder / source).read_text())
+        rules = (folder / rules).read_text()
+        required = re.search(r"REQUIRES ([^)]*)", rules)[1].split()
+        for header in set(included) & COMPONENTS.keys():
+            check(COMPONENTS[header] in required, f"{source}: {header} is of {COMPONENTS[header]}, which is not required")
+    for name in re.findall(r"SRCS ([^\n]*)", rules)[0].split():
+        check((folder / "examples/tern/main" / name).is_file(), f"the example has no {name}")
+    defaults = (folder / "sdkconfig.defaults").read_text()
+    table = re.search(r'CONFIG_PARTITION_TABLE_CUSTOM_FILENAME="(.*)"', defaults)[1]
+    check(re.search(r"^tern, +data, +0x40, +, +64K$", (folder / "examples/tern" / table).read_text(), re.M),
+          "the example has no partition for records")
     version = re.search(r"^project\(tern VERSION ([\d.]+)", (TREE / "CMakeLists.txt").read_text(), re.M)[1]
     check(f'version: "{version}"' in (folder / "tern/idf_component.yml").read_text(), f"the component is not {version}")
     check("CONFIG_MBEDTLS_HAVE_TIME_DATE=y" in (folder / "sdkconfig.defaults").read_text(), "dates are not checked")

@@ -4,10 +4,13 @@
 #include <zephyr/kernel.h>
 #include <zephyr/net/socket.h>
 #include <zephyr/random/random.h>
+#include <zephyr/sys/printk.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -28,6 +31,14 @@ int32_t k_msleep(int32_t ms)
     const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
     nanosleep(&time, NULL);
     return 0;
+}
+
+void printk(const char *fmt, ...)
+{
+    va_list values;
+    va_start(values, fmt);
+    vprintf(fmt, values);
+    va_end(values);
 }
 
 int sys_csrand_get(void *dst, size_t len)

@@ -2,8 +2,6 @@
 #ifndef TERN_TEST_ZEPHYR_PRINTK_H
 #define TERN_TEST_ZEPHYR_PRINTK_H
 
-#include <stdio.h>
-
-#define printk(...) printf(__VA_ARGS__)
+void printk(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

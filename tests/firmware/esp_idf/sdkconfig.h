@@ -1,0 +1,9 @@
+// Stands in for ESP-IDF's.
+#ifndef TERN_TEST_SDKCONFIG_H
+#define TERN_TEST_SDKCONFIG_H
+
+#define CONFIG_TERN_EXAMPLE_HOST "localhost"
+#define CONFIG_TERN_EXAMPLE_PORT 8443
+#define CONFIG_TERN_EXAMPLE_JOIN_CODE "code"
+
+#endif
