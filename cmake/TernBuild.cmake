@@ -69,9 +69,9 @@ function(tern_library name)
   add_library(${name} STATIC ${sources})
 endfunction()
 
-# tern_position_independent(NAME...): libraries that the shared library is made of, too.
+# tern_position_independent(NAME...): libraries that the shared libraries are made of, too.
 function(tern_position_independent)
-  if(TERN_SHARED)
+  if(TERN_POSITION_INDEPENDENT)
     set_target_properties(${ARGN} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     foreach(name ${ARGN})
       # Nobody puts another function in the place of one of Tern's.

@@ -2,6 +2,7 @@ import io.tern.Conditions;
 import io.tern.Dataset;
 import io.tern.Event;
 import io.tern.Model;
+import io.tern.Prediction;
 import io.tern.Round;
 import io.tern.Task;
 import io.tern.TernClient;
@@ -57,6 +58,9 @@ public final class Scenarios {
             break;
         case "app":
             scenarios.app();
+            break;
+        case "predict":
+            scenarios.predict();
             break;
         case "misuse":
             scenarios.misuse();
@@ -411,6 +415,11 @@ public final class Scenarios {
             FloatBuffer weights = client.weights();
             check(weights.isReadOnly() && weights.capacity() == 27 && weights.get(0) != 0, "weights");
             check(events.stream().anyMatch(event -> event.kind == Event.Kind.EVALUATED && event.accuracy > 0.5), events);
+            Prediction made = client.predict(read(arguments[0], false));
+            for (int i = 0; i < trainer.labels.length; i++) {
+                float score = trainer.scores(weights, i)[made.labels[i]];
+                check(score > 1.0f / CLASSES && Math.abs(score - made.values[i]) < 1e-5f, "row " + i + ": " + made.values[i]);
+            }
         }
     }
 
@@ -474,6 +483,58 @@ public final class Scenarios {
         fails(NullPointerException.class, "a bug of the app", client);
         carrier.fails = "";
         accepted(client);
+    }
+
+    // --- Predictions of models of numbers, computed a second time here from the client's weights
+
+    private void predict() throws Throwable {
+        boolean reconstructs = arguments[1].equals("reconstruction");
+        Dataset classes = read(arguments[0], true);
+        FloatBuffer rows = FloatBuffer.allocate(classes.count() * COLUMNS);
+        float[] sums = new float[classes.count()];
+        List<String> lines = Files.readAllLines(Paths.get(arguments[0]));
+        for (int i = 0; i < sums.length; i++) {
+            for (int j = 0; j < COLUMNS; j++) {
+                float value = Float.parseFloat(lines.get(i + 1).split(",")[j]);
+                rows.put(value);
+                sums[i] += value / 4;
+            }
+        }
+        rows.flip();
+        Dataset data = reconstructs ? Dataset.rows(rows, COLUMNS) : Dataset.numbers(rows, COLUMNS, sums);
+        try (TernClient client = builder("client").data(data, null).build()) {
+            client.enroll(code);
+            accepted(client);
+            Prediction made = client.predict(Dataset.rows(rows, COLUMNS));
+            check(made.labels == null && made.values.length == sums.length, "labels");
+            check(reconstructs == made.threshold > 0, "threshold " + made.threshold);
+            FloatBuffer weights = client.weights();
+            for (int i = 0; i < sums.length; i++) {
+                double expected = reconstructs ? error(weights, rows, i) : output(weights, rows, i, 0, COLUMNS);
+                check(Math.abs(expected - made.values[i]) < 1e-4 * (1 + Math.abs(expected)),
+                        "row " + i + ": " + made.values[i] + ", not " + expected);
+            }
+            expect(TernException.class, "does not take rows of 1x3x1",
+                    () -> client.predict(Dataset.rows(FloatBuffer.allocate(6), 3)));
+        }
+    }
+
+    // One dense layer; the biases are behind the weights.
+    private static double output(FloatBuffer weights, FloatBuffer rows, int row, int unit, int biases) {
+        double sum = weights.get(biases + unit);
+        for (int j = 0; j < COLUMNS; j++) {
+            sum += (double) weights.get(unit * COLUMNS + j) * rows.get(row * COLUMNS + j);
+        }
+        return sum;
+    }
+
+    private static double error(FloatBuffer weights, FloatBuffer rows, int row) {
+        double sum = 0;
+        for (int j = 0; j < COLUMNS; j++) {
+            double off = output(weights, rows, row, j, COLUMNS * COLUMNS) - rows.get(row * COLUMNS + j);
+            sum += off * off / COLUMNS;
+        }
+        return sum;
     }
 
     // --- Calls that cannot work: each is refused with what to do

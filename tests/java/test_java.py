@@ -3,6 +3,7 @@
 Usage: test_java.py SCENARIO CLASSES LIBRARY_FOLDER JAVA
 """
 
+import os
 import pathlib
 import random
 import struct
@@ -11,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "end_to_end"))
-from harness import BIN, NIGHT, Aggregator, Workspace, check, main, run, within  # noqa: E402
+from harness import BIN, NIGHT, SANITIZED, Aggregator, Workspace, check, main, run, within  # noqa: E402
 from history import history  # noqa: E402
 
 SCENARIO, CLASSES, LIBRARY, JAVA = sys.argv[1:5]
@@ -34,13 +35,24 @@ def write_table(folder, rows, seed):
     return folder
 
 
+def sanitizer():
+    """The environment in which a JVM, which is not built with the sanitizers, loads a library that is. It handles SIGSEGV
+    itself. lsan.supp names what a JVM never frees."""
+    if not SANITIZED:
+        return dict(os.environ)
+    runtimes = [run("gcc", f"-print-file-name=lib{name}.so").strip() for name in ("asan", "ubsan")]
+    return dict(os.environ, LD_PRELOAD=":".join(runtimes), UBSAN_OPTIONS="halt_on_error=1",
+                ASAN_OPTIONS="handle_segv=0:handle_sigfpe=0:allow_user_segv_handler=1:detect_leaks=1:fast_unwind_on_malloc=0",
+                LSAN_OPTIONS=f"suppressions={HERE / 'lsan.supp'}:print_suppressions=0")
+
+
 def java(scenario, aggregator, *arguments, code=None, options=(), timeout=within(60, 200)):
     """Runs a scenario of Scenarios.java; returns what it prints."""
     done = subprocess.run([JAVA, "-Xcheck:jni", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m",
                            f"-Djava.library.path={LIBRARY}", *options, "-cp", CLASSES, "Scenarios", scenario,
                            aggregator.url, str(aggregator.ca), str(aggregator.workspace.path),
                            code or aggregator.join_code(uses=10), *map(str, arguments)],
-                          capture_output=True, text=True, timeout=timeout, check=False)
+                          capture_output=True, text=True, timeout=timeout, env=sanitizer(), check=False)
     check(done.returncode == 0 and f"passed {scenario}" in done.stdout,
           f"{scenario} exited {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
     return done.stdout
@@ -120,6 +132,14 @@ def app():
         check("training-failed" in (workspace.path / "aggregator.log").read_text(), "failures were not reported")
 
 
+def predict():
+    """Models of numbers: a regression, and an autoencoder of one layer."""
+    for model, kind in (("linear:8-1,loss=mse", "number"), ("linear:8-8,loss=reconstruction", "reconstruction")):
+        with Workspace() as workspace:
+            aggregator = Aggregator(workspace, settings(model, 1)).start()
+            java("predict", aggregator, write_table(workspace.path / "table", 60, 6) / "table.csv", kind)
+
+
 def misuse():
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, settings("softmax:8-3", 30)).start()
@@ -148,4 +168,4 @@ def example():
         check(aggregator.json("status")["rounds_committed"] == 5, "the aggregator says otherwise")
 
 
-main({"rounds": rounds, "cancel": cancel, "app": app, "misuse": misuse, "example": example}[SCENARIO])
+main({"rounds": rounds, "cancel": cancel, "app": app, "predict": predict, "misuse": misuse, "example": example}[SCENARIO])

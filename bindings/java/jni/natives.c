@@ -368,29 +368,39 @@ static struct tern_view view_of(const struct tern_dataset *data)
     return data->count > 0 ? tern_view_all(data) : (struct tern_view){0};
 }
 
-static enum tern_result open_builtin(struct java_client *java, struct tern_trainer *port)
+// Prepares a trainer of the model for the client's training data and for `test`, in a new *arena.
+static enum tern_result make_builtin(struct java_client *java, const struct tern_dataset *test,
+                                     struct tern_builtin_trainer *trainer, void **arena)
 {
     const struct tern_builtin_config config = {.model = &java->model,
                                                .train = view_of(&java->train),
-                                               .test = view_of(&java->test),
+                                               .test = view_of(test),
                                                .max_batch = java->max_batch};
-    const struct tern_dataset *data = java->train.count > 0 ? &java->train : &java->test;
+    const struct tern_dataset *data = test->count > 0 ? test : &java->train;
     const size_t size = tern_builtin_trainer_bound(&config);
     if (size == 0) {
         return explain(java, TERN_ERR_MODEL_MISMATCH,
                        "the model \"%s\" does not take rows of %" PRIu32 "x%" PRIu32 "x%" PRIu32
-                       " values with %" PRIu32 " classes%s: give the data() that it is for",
+                       " values with %" PRIu32 " classes%s: give a Dataset that it is for",
                        tern_client_identity(&java->client)->model_spec, data->height, data->width,
                        data->channels, data->class_count,
                        data->targets != NULL ? " and a number to predict" : "");
     }
-    free(java->arena);
-    java->arena = malloc(size);
-    if (java->arena == NULL) {
-        return explain(java, TERN_ERR_NO_MEMORY, "training needs %zu bytes of memory", size);
+    *arena = malloc(size);
+    if (*arena == NULL) {
+        return explain(java, TERN_ERR_NO_MEMORY, "the model's trainer needs %zu bytes of memory",
+                       size);
     }
+    return tern_builtin_trainer_init(trainer, &config, *arena, size);
+}
+
+static enum tern_result open_builtin(struct java_client *java, struct tern_trainer *port)
+{
+    free(java->arena);
+    java->arena = NULL;
+    TERN_TRY(make_builtin(java, &java->test, &java->builtin, &java->arena));
     *port = tern_builtin_trainer_port(&java->builtin);
-    return tern_builtin_trainer_init(&java->builtin, &config, java->arena, size);
+    return TERN_OK;
 }
 
 // Allocates what the client has no memory of yet.
@@ -453,6 +463,84 @@ static jint JNICALL native_restore(JNIEnv *env, jobject self, jlong handle, jobj
     read_dataset(env, train, &java->train);
     read_dataset(env, test, &java->test);
     return (jint)restore(java);
+}
+
+// --- Predictions
+
+// What a model makes of each row.
+struct predicted {
+    struct tern_prediction *classes; // scratch; NULL: the model predicts numbers
+    jint *labels;
+    jfloat *values;
+    float threshold; // of an autoencoder's errors
+};
+
+static enum tern_result run_model(struct java_client *java, struct tern_builtin_trainer *trainer,
+                                  uint32_t rows, struct predicted *predicted)
+{
+    if (predicted->classes == NULL) {
+        return tern_builtin_trainer_numbers(trainer, java->weights, java->model.count,
+                                            predicted->values, &predicted->threshold);
+    }
+    TERN_TRY(tern_builtin_trainer_predict(trainer, java->weights, java->model.count,
+                                          predicted->classes));
+    for (uint32_t i = 0; i < rows; i++) {
+        predicted->labels[i] = predicted->classes[i].label;
+        predicted->values[i] = predicted->classes[i].score;
+    }
+    return TERN_OK;
+}
+
+// A trainer of its own computes the predictions, so that a task in progress goes on unchanged.
+static enum tern_result predict(struct java_client *java, struct tern_dataset *rows,
+                                struct predicted *predicted)
+{
+    struct tern_builtin_trainer trainer;
+    void *arena = NULL;
+    float *targets = NULL;
+    const enum tern_loss loss = tern_model_loss(&java->model);
+    bool whole = true;
+    if (loss == TERN_LOSS_CROSS_ENTROPY) {
+        predicted->classes = calloc(rows->count, sizeof *predicted->classes);
+        whole = predicted->classes != NULL;
+    } else if (loss != TERN_LOSS_RECONSTRUCTION && rows->targets == NULL) {
+        // The trainer wants numbers to compare with.
+        targets = calloc(rows->count, sizeof *targets);
+        whole = targets != NULL;
+        rows->targets = targets;
+    }
+    enum tern_result result =
+        whole ? make_builtin(java, rows, &trainer, &arena) : TERN_ERR_NO_MEMORY;
+    if (result == TERN_OK) {
+        result = run_model(java, &trainer, rows->count, predicted);
+    }
+    free(arena);
+    free(targets);
+    free(predicted->classes);
+    return result;
+}
+
+// labels, values: elements for each row. threshold: one element.
+static jint JNICALL native_predict(JNIEnv *env, jobject self, jlong handle, jobject rows,
+                                   jintArray labels, jfloatArray values, jfloatArray threshold)
+{
+    struct java_client *java = enter(env, self, handle);
+    struct tern_dataset data;
+    struct predicted predicted = {.classes = NULL};
+    enum tern_result result = TERN_ERR_NO_MEMORY;
+    read_dataset(env, rows, &data);
+    predicted.labels = (*env)->GetIntArrayElements(env, labels, NULL);
+    predicted.values =
+        predicted.labels != NULL ? (*env)->GetFloatArrayElements(env, values, NULL) : NULL;
+    if (predicted.values != NULL) {
+        result = predict(java, &data, &predicted);
+        (*env)->ReleaseFloatArrayElements(env, values, predicted.values, 0);
+        (*env)->SetFloatArrayRegion(env, threshold, 0, 1, &predicted.threshold);
+    }
+    if (predicted.labels != NULL) {
+        (*env)->ReleaseIntArrayElements(env, labels, predicted.labels, 0);
+    }
+    return (jint)result;
 }
 
 // --- Steps
@@ -553,6 +641,7 @@ static const struct native {
     {"restore",
      "(JLjava/nio/FloatBuffer;Ljava/nio/FloatBuffer;Lio/tern/Dataset;Lio/tern/Dataset;)I",
      (void *)native_restore},
+    {"predict", "(JLio/tern/Dataset;[I[F[F)I", (void *)native_predict},
     {"step", "(J)I", (void *)native_step},
     {"end", "(J)I", (void *)native_end},
     {"nextMs", "(J)J", (void *)native_next_ms},

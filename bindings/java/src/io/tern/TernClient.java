@@ -211,6 +211,22 @@ public final class TernClient implements AutoCloseable {
         }
     }
 
+    /** Returns what the client's model predicts for rows of the federation's shape. The model must be a built-in one. */
+    public Prediction predict(Dataset rows) throws TernException {
+        enter();
+        try {
+            prepare();
+            int[] labels = new int[rows.count()];
+            float[] values = new float[rows.count()];
+            float[] threshold = new float[1];
+            check(predict(handle, rows, labels, values, threshold));
+            boolean classes = !model.spec.contains(",loss=");
+            return new Prediction(classes ? labels : null, values, threshold[0]);
+        } finally {
+            work.unlock();
+        }
+    }
+
     /** Returns all bytes on the wire since enrolment, both directions, headers included. */
     public long wireBytes() throws TernException {
         enter();
@@ -585,6 +601,8 @@ public final class TernClient implements AutoCloseable {
 
     private native int restore(long handle, FloatBuffer weights, @Nullable FloatBuffer trained, @Nullable Dataset train,
             @Nullable Dataset test);
+
+    private native int predict(long handle, Dataset rows, int[] labels, float[] values, float[] threshold);
 
     private native int step(long handle);
 
