@@ -97,6 +97,8 @@ usage: ./tern VERB [OPTION...]      ./tern VERB --help tells more
   rtl          simulates the codecs in hardware, and says what they take of a chip
   cross        builds for ARM boards, and tests there in emulation
   package      makes Debian packages of the programs and the library
+  java         builds the client for Java
+  image        makes container images of the aggregator and the client
   browser      looks at the aggregator's dashboard in headless Chromium
   docs         makes web pages of the documents and of the programs' man pages
   lint         layout, static analysis

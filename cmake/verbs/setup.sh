@@ -8,7 +8,7 @@ Installs the Debian packages that are missing, with apt-get (through sudo when y
 On a terminal it shows a progress bar; elsewhere it lists the packages and what each is for. The output
 of apt is in build/apt.log. Does nothing, offline, when all packages are there. Asks nothing: settings
 files of other packages that you have changed stay as they are. Groups: build, test, lint,
-picture, overview, browser, npm, package, docs, torch, fresh, firmware, cross, rtl, synth; without one: build
+picture, overview, browser, npm, package, docs, image, torch, fresh, firmware, cross, rtl, synth; without one: build
 and test. The packages and what each is for: configs/packages.txt
 END
 }

@@ -17,7 +17,7 @@ and TMPDIR is not set. The output ends with ctest's summary of all of them.
                trials of tests that inject faults, and cppcheck over the tests, too
   --all        everything there is, and how long each part took: --long, each fuzzer for a minute,
                ./tern cross of every architecture, ./tern firmware with every image, each with its
-               tests, ./tern browser, and tests with PyTorch, which it installs (600 MB). Goes on where
+               tests, ./tern image, ./tern browser, and tests with PyTorch, which it installs (600 MB). Goes on where
                one of them fails; exit code 1 then
   --no-skips   a skipped test is a failure (CI does this)
 
@@ -52,6 +52,7 @@ test_everything() { # TEST-OPTION...
     test_part fuzzers fuzz 60
     test_part boards cross amd64 arm64 armhf --static --long
     test_part firmware firmware --test --all
+    test_part images image --test
     test_part browser browser
     say "everything"
     printf '%s\n' "${parts[@]}"

@@ -15,7 +15,7 @@ SKIP = 77
 TREE = pathlib.Path(__file__).parent.parent.parent
 COMPOSE = TREE / "configs" / "compose"
 KEYS = {  # of a service, that are used here
-    "build", "image", "restart", "stop_grace_period", "depends_on", "environment", "networks", "hostname", "volumes",
+    "image", "restart", "stop_grace_period", "depends_on", "environment", "networks", "hostname", "volumes",
     "healthcheck", "ports"}
 
 
@@ -49,10 +49,11 @@ def check_aggregators(services, settings):
         certificates = pathlib.PurePath(settings["server"]["certificate"]).parent
         check(str(certificates) in places, f"{name} has no {certificates}")
     check(len(states) == 3, f"they share {states}")
-    build = aggregators["one"]["build"]
-    recipe = (COMPOSE / build["context"] / build["dockerfile"]).resolve()
-    check(recipe == (COMPOSE / "Dockerfile").resolve(), f"it is built by {recipe}")
-    check((COMPOSE / build["context"]).resolve() == TREE.resolve() / "build" / "packages", "its packages are elsewhere")
+    script = (TREE / "cmake" / "verbs" / "image.sh").read_text()
+    state = re.search(r"^IMAGE_STATE=(.*)$", script, re.MULTILINE)[1]
+    check(settings["federation"]["state"] == state, f"the image's volume is {state}")
+    user = re.search(r"^IMAGE_USER=(.*)$", script, re.MULTILINE)[1]
+    check(f"as the user {user}," in (COMPOSE / "compose.yml").read_text(), f"the image's user is {user}")
     return aggregators
 
 

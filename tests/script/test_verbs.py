@@ -12,7 +12,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["TERN_SOURCE_DIR"])
 VERBS = ["demo", "experiment", "test", "build", "bench", "fuzz", "lint", "format", "fresh", "cross",
-         "docs", "rtl", "setup", "clean"]
+         "docs", "rtl", "setup", "clean", "image", "java"]
 
 
 def tern(*arguments, cwd="/", **environment):
