@@ -92,8 +92,10 @@ int ring_peer_lock(struct tern_cli *cli, struct ring_peer *peer)
 {
     const char *folder = peer->settings->ring_state_dir;
     char path[sizeof peer->state_path];
-    TERN_CLI_TRY(tern_cli_check(cli, tern_file_make_folders(folder, 0700),
-                                "the directory %s cannot be made", folder));
+    if (tern_file_make_folders(folder, 0700) != TERN_OK) {
+        return tern_cli_fail(cli, TERN_ERR_IO, "ring.state_dir: %s cannot be made: %s", folder,
+                             strerror(errno));
+    }
     snprintf(path, sizeof path, "%s/lock", folder);
     peer->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (peer->lock < 0) {

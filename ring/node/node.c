@@ -5,6 +5,7 @@
 #include "hosted/system.h"
 #include "node/agree.h"
 #include "util/bytes.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -382,7 +383,8 @@ static enum tern_result save_next(struct node *node)
         tern_ring_state_save(&node->next, config->agreement, config->state_path);
     if (result != TERN_OK) {
         snprintf(node->why, TERN_RING_NODE_WHY_MAX, "the state %s cannot be saved: %s",
-                 config->state_path, tern_result_sentence(result));
+                 config->state_path,
+                 result == TERN_ERR_NO_MEMORY ? tern_result_sentence(result) : strerror(errno));
         return result;
     }
     const struct tern_ring_state old = *node->state;

@@ -2,6 +2,7 @@
 
 #include "hosted/files.h"
 #include "util/bytes.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,7 +191,9 @@ enum tern_result tern_ring_state_load(struct tern_ring_state *state,
                       "was saved with another model; name another ring.state_dir");
     }
     if (result != TERN_OK) {
-        return refuse(why, result, path, "cannot be read");
+        snprintf(why, TERN_RING_STATE_WHY_MAX, "%.160s cannot be read: %s", path,
+                 result == TERN_ERR_ARGUMENT ? "it is not a file" : strerror(errno));
+        return result;
     }
     result = read_file(state, file, len, agreement, path, why);
     free(file);

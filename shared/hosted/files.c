@@ -307,7 +307,9 @@ enum tern_result tern_file_make_folders(const char *path, mode_t mode)
         }
         memcpy(part, path, end);
         part[end] = '\0';
-        if (mkdir(part, mode) != 0 && !is_folder(part)) {
+        const int reason = mkdir(part, mode) != 0 ? errno : 0;
+        if (reason != 0 && !is_folder(part)) {
+            errno = reason == EEXIST ? ENOTDIR : reason;
             return TERN_ERR_IO;
         }
     }

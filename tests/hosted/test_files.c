@@ -174,6 +174,7 @@ CASE(folders_are_made_with_those_above)
     assert_int_equal(tern_file_make_folders(in_folder("d/e/f"), 0700), TERN_OK);
     assert_int_equal(tern_file_write(in_folder("file"), "x", 1, 0600), TERN_OK);
     assert_int_equal(tern_file_make_folders(in_folder("file/g"), 0700), TERN_ERR_IO);
+    assert_int_equal(errno, ENOTDIR);
     assert_int_equal(tern_file_make_folders(in_folder("file"), 0700), TERN_ERR_IO);
 }
 

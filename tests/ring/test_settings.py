@@ -65,6 +65,18 @@ class Settings(unittest.TestCase):
             ring.start("p1", **{"ring.state_dir": "state-p0"})
             ring.wait_for("p1", "event=started")
 
+    def test_faults_of_the_state_directory_have_the_system_s_reason(self):
+        with Ring(2) as ring:
+            (ring.folder / "file").touch()
+            (ring.folder / "used/state").mkdir(parents=True)
+            (ring.folder / "locked/lock").mkdir(parents=True)
+            for state, said in (("file/state", "ring.state_dir: file/state cannot be made: Not a directory"),
+                                ("used", "used/state cannot be read: it is not a file"),
+                                ("locked", "locked/lock: Is a directory")):
+                done = ring.verb("p0", "run", **{"ring.state_dir": state})
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(said, done.stderr)
+
     def test_a_state_of_another_ring_is_not_touched(self):
         with Ring(2, **{"ring.rounds": 2}) as ring:
             ring.start()
