@@ -215,13 +215,16 @@ static int fill_secure(const struct filling *filling)
     if (round->quorum == 0 && tern_round_quorum(round) < secure->min_clients) {
         round->quorum = secure->min_clients;
     }
-    const enum tern_result result =
-        tern_base64url_decode(s->secure_helper_key, strlen(s->secure_helper_key),
-                              secure->helper_key, sizeof secure->helper_key);
-    return tern_cli_check(filling->cli, result,
-                          "secure.helper_key = %.96s is no public key of a helper: copy the 87 "
-                          "characters that `tern-helper status` prints",
-                          s->secure_helper_key);
+    if (tern_base64url_decode(s->secure_helper_key, strlen(s->secure_helper_key),
+                              secure->helper_key, sizeof secure->helper_key) != TERN_OK ||
+        secure->helper_key[0] != 4) { // an uncompressed point
+        return tern_cli_fail(
+            filling->cli, TERN_ERR_CONFIG,
+            "secure.helper_key = \"%.96s\" is not a helper's public key: copy the 87 "
+            "characters that `tern-helper status` prints",
+            s->secure_helper_key);
+    }
+    return TERN_EXIT_OK;
 }
 
 struct tern_privacy_settings tern_serve_config_privacy(const struct tern_aggregator_settings *s)

@@ -272,7 +272,8 @@ static enum tern_result set_helper(struct tern_member *member, struct tern_clien
     }
     if (settings->secure_code[0] == '\0' ||
         tern_base64url_decode(key, strlen(key), member->helper_key, sizeof member->helper_key) !=
-            TERN_OK) {
+            TERN_OK ||
+        member->helper_key[0] != 4) { // an uncompressed point
         snprintf(why, 512,
                  "secure.helper_key = %s is not the 87 characters that tern-helper init prints, or "
                  "secure.code is not "

@@ -144,6 +144,12 @@ def secure_rounds_name_what_excludes_them():
         given = [f"round.strategy={strategy}", "secure.helper=https://helper:8444", f"secure.helper_key={key}", *settings]
         State().run("serve", "--check", *[word for one in given for word in ("--set", one)], code=USAGE, says=words)
 
+def a_key_of_the_helper_that_is_none():
+    for key in ("", "abc", "A" * 87, "BDTU UHL", "B" + "A" * 87):
+        given = ["secure.helper=https://helper:8444", f"secure.helper_key={key}", "round.cohort=60"]
+        State().run("serve", "--check", *[word for one in given for word in ("--set", one)], code=USAGE,
+                    says=f"secure.helper_key = \"{key}\" is not a helper's public key: copy the 87 characters")
+
 def our_own_configurations_go_together():
     """Those that do not show what the others are better than."""
     others = [f"{program}.example.ini" for program in ("client", "fleet", "helper", "ring")]
@@ -228,6 +234,7 @@ main(a_model_that_does_not_fit_the_body_limit,
      settings_that_do_not_go_together_are_named,
      a_schedule_or_a_selection_that_cannot_be_kept,
      secure_rounds_name_what_excludes_them,
+     a_key_of_the_helper_that_is_none,
      our_own_configurations_go_together,
      init_and_serve_name_them_too,
      too_few_rounds_to_adapt_are_named,
