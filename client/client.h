@@ -283,6 +283,9 @@ struct tern_client_masked {
     uint32_t scale_count;
     uint64_t places_seed;
     uint8_t key[TERN_CLIENT_HAS_MASKS ? TERN_SECRET_SIZE : 1]; // of the update's mask
+    // The end of the helper's log in the update's task: number of entries and head.
+    uint64_t log_count;
+    uint8_t log_head[TERN_CLIENT_HAS_MASKS ? TERN_SHA256_SIZE : 1];
     float scales[TERN_CLIENT_HAS_MASKS ? TERN_MASKED_TENSORS_MAX : 1];
 };
 
@@ -554,6 +557,9 @@ const struct tern_bytes *tern_client_meter_other(const struct tern_client *clien
 
 // Returns the counters of the budgets.
 const struct tern_client_budget *tern_client_budget(const struct tern_client *client);
+
+// Returns the facts about the last masked update.
+const struct tern_client_masked *tern_client_masked(const struct tern_client *client);
 
 // Returns the replica's id, TERN_SHA256_SIZE bytes.
 const uint8_t *tern_client_replica(const struct tern_client *client);

@@ -392,7 +392,7 @@ enum tern_result tern_record_load_ticket(struct tern_client *client)
 
 // The bytes of struct tern_client_masked before its scales.
 #define MASKED_FIXED offsetof(struct tern_client_masked, scales)
-_Static_assert(!TERN_SECURE || MASKED_FIXED == 56, "the upload record has these bytes");
+_Static_assert(!TERN_SECURE || MASKED_FIXED == 96, "the upload record has these bytes");
 
 // Returns the bytes that the upload record has of the facts about the last masked update.
 static size_t masked_bytes(const struct tern_client_masked *masked)

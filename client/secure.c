@@ -186,6 +186,37 @@ static enum tern_result check_equal_work(const struct tern_client *client, const
     return TERN_OK;
 }
 
+// Compares the end of the helper's log with that in the task of the last masked update. A helper that shows one log to a device
+// now and another one later signs both, so that its operator can be confronted with them.
+static enum tern_result check_log(const struct tern_client *client, const tern_SecureRound *round,
+                                  const char **why)
+{
+    const struct tern_client_masked *last = &client->masked;
+    struct tern_helper_log log = {.count = round->log_count};
+    uint8_t federation[TERN_SHA256_SIZE];
+    uint8_t statement[TERN_SHA256_SIZE];
+    get_federation(client, federation);
+    memcpy(log.head, round->log_head.bytes, sizeof log.head);
+    tern_helper_log_statement(federation, &log, statement);
+    if (tern_p256_verify(client->config.helper_key, statement, round->log_signature.bytes) !=
+        TERN_OK) {
+        *why = TERN_WHY("the end of the helper's log is not signed by secure.helper_key");
+        return TERN_ERR_ARGUMENT;
+    }
+    if (last->round != 0 && log.count < last->log_count) {
+        *why = TERN_WHY("the helper's log has fewer entries than before: it was rolled back, or "
+                        "the aggregator shows an old one");
+        return TERN_ERR_CONFLICT;
+    }
+    if (last->round != 0 && log.count == last->log_count &&
+        memcmp(log.head, last->log_head, sizeof log.head) != 0) {
+        *why = TERN_WHY("the helper's log has as many entries as before, and another head: there "
+                        "are two logs");
+        return TERN_ERR_CONFLICT;
+    }
+    return TERN_OK;
+}
+
 static enum tern_result check_round(const struct tern_client *client,
                                     const struct tern_secure_round *round, const char **why)
 {
@@ -250,6 +281,7 @@ enum tern_result tern_secure_check_task(const struct tern_client *client, const 
     TERN_TRY(check_equal_work(client, task, why));
     const struct tern_secure_round round = read_round(client, task, scales);
     TERN_TRY(check_round(client, &round, why));
+    TERN_TRY(check_log(client, &task->secure, why));
     const size_t size = tern_secure_update_size(client, task);
     const size_t encoding = TERN_WIRE_OVERHEAD + 2 * size;
     const size_t sending = tern_client_pending_bound(client, TERN_WIRE_OVERHEAD + size);
@@ -341,6 +373,8 @@ enum tern_result tern_secure_encode(struct tern_client *client, uint64_t nonce, 
     masked->bits = round.bits;
     masked->scale_count = round.scale_count;
     masked->places_seed = round.places_seed;
+    masked->log_count = client->task.secure.log_count;
+    memcpy(masked->log_head, client->task.secure.log_head.bytes, sizeof masked->log_head);
     // The aggregator chooses the id of a snapshot's replica, so the weights themselves are compared.
     tern_masked_weights_hash(model, client->work.weights, round.replica);
     TERN_TRY(derive_key(client, &round, nonce, masked->key));

@@ -155,6 +155,11 @@ const struct tern_client_budget *tern_client_budget(const struct tern_client *cl
     return &client->budget;
 }
 
+const struct tern_client_masked *tern_client_masked(const struct tern_client *client)
+{
+    return &client->masked;
+}
+
 const uint8_t *tern_client_replica(const struct tern_client *client)
 {
     return client->replica;

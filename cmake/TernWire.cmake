@@ -28,7 +28,8 @@ function(tern_generate_wire folder)
       string(REGEX REPLACE "tern[.](CheckinRequest[.]ticket|HelperKey|SecureRound)[^\n]*\n" "" options "${options}")
       foreach(field CheckinRequest.secure CheckinRequest.ticket CheckinRequest.ticket_epoch CheckinRequest.unsettled
                     CheckinReply.helper CheckinReply.settled Task.secure Update.masked Update.nonce
-                    HelperKey.public_key HelperKey.signature SecureRound.scales SecureRound.log_head)
+                    HelperKey.public_key HelperKey.signature SecureRound.scales SecureRound.log_head
+                    SecureRound.log_signature)
         string(APPEND options "tern.${field} type:FT_IGNORE\n")
       endforeach()
     endif()

@@ -348,9 +348,8 @@ void tern_ledger_chain(const uint8_t before[TERN_SHA256_SIZE],
     tern_sha256_final(&hash, head);
 }
 
-// Reads the last entry's number and head; 0 and zero bytes without an entry.
-static enum tern_result read_last(struct tern_ledger *ledger, uint64_t *number,
-                                  uint8_t head[TERN_SHA256_SIZE])
+enum tern_result tern_ledger_log_head(struct tern_ledger *ledger, uint64_t *number,
+                                      uint8_t head[TERN_SHA256_SIZE])
 {
     sqlite3_stmt *statement;
     const enum tern_result result = query(
@@ -364,12 +363,6 @@ static enum tern_result read_last(struct tern_ledger *ledger, uint64_t *number,
     return conclude(ledger, statement, read_bytes(statement, 1, head, TERN_SHA256_SIZE));
 }
 
-enum tern_result tern_ledger_log_head(struct tern_ledger *ledger, uint8_t head[TERN_SHA256_SIZE])
-{
-    uint64_t number;
-    return read_last(ledger, &number, head);
-}
-
 // Adds an entry. *number: its number, unless NULL.
 __attribute__((format(printf, 4, 5))) static enum tern_result
 add_entry(struct tern_ledger *ledger, uint64_t now_ms, uint64_t *number, const char *format, ...)
@@ -380,7 +373,7 @@ add_entry(struct tern_ledger *ledger, uint64_t now_ms, uint64_t *number, const c
     va_start(values, format);
     vsnprintf(entry.fact, sizeof entry.fact, format, values);
     va_end(values);
-    TERN_TRY(read_last(ledger, &entry.number, before));
+    TERN_TRY(tern_ledger_log_head(ledger, &entry.number, before));
     entry.number++;
     tern_ledger_chain(before, &entry, entry.head);
     if (number != NULL) {

@@ -228,8 +228,8 @@ struct tern_ledger_entry {
     uint8_t head[TERN_SHA256_SIZE];
 };
 
-// Reads the head of the last entry.
-TERN_MUST_USE enum tern_result tern_ledger_log_head(struct tern_ledger *ledger,
+// Reads the number of the last entry, which is the number of entries, and its head. Without an entry: 0 and zero bytes.
+TERN_MUST_USE enum tern_result tern_ledger_log_head(struct tern_ledger *ledger, uint64_t *number,
                                                     uint8_t head[TERN_SHA256_SIZE]);
 // Reads the entry behind `after`.
 // TERN_ERR_NOT_FOUND  there is none

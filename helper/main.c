@@ -703,22 +703,29 @@ static enum tern_result read_public_key(struct tern_ledger *ledger, char text[PU
     return result;
 }
 
-static enum tern_result read_status(struct tern_ledger *ledger, char public_text[PUBLIC_TEXT],
-                                    char head_text[HEAD_TEXT])
+// The facts about the whole ledger.
+struct status {
+    char public_key[PUBLIC_TEXT];
+    uint64_t log_count;
+    char log_head[HEAD_TEXT];
+};
+
+static enum tern_result read_status(struct tern_ledger *ledger, struct status *status)
 {
     uint8_t head[TERN_SHA256_SIZE];
-    TERN_TRY(read_public_key(ledger, public_text));
-    TERN_TRY(tern_ledger_log_head(ledger, head));
-    tern_base64url_encode(head, sizeof head, head_text);
+    TERN_TRY(read_public_key(ledger, status->public_key));
+    TERN_TRY(tern_ledger_log_head(ledger, &status->log_count, head));
+    tern_base64url_encode(head, sizeof head, status->log_head);
     return TERN_OK;
 }
 
 static int print_status_json(struct tern_cli *cli, struct tern_ledger *ledger,
-                             const char *public_text, const char *head_text)
+                             const struct status *status)
 {
     cJSON *root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "public_key", public_text);
-    cJSON_AddStringToObject(root, "log_head", head_text);
+    cJSON_AddStringToObject(root, "public_key", status->public_key);
+    cJSON_AddNumberToObject(root, "log_count", (double)status->log_count);
+    cJSON_AddStringToObject(root, "log_head", status->log_head);
     cJSON_AddNumberToObject(root, "min_clients", settings.helper_min_clients);
     cJSON_AddBoolToObject(root, "weak", settings.helper_min_clients < TERN_SECURE_MIN_CLIENTS);
     const enum tern_result result =
@@ -730,8 +737,8 @@ static int print_status_json(struct tern_cli *cli, struct tern_ledger *ledger,
     return tern_json_print(cli, root);
 }
 
-static int print_status(struct tern_cli *cli, struct tern_ledger *ledger, const char *public_text,
-                        const char *head_text)
+static int print_status(struct tern_cli *cli, struct tern_ledger *ledger,
+                        const struct status *status)
 {
     static const struct tern_text_column columns[] = {
         {"FEDERATION", TERN_TEXT_WORD}, {"EPOCH", TERN_TEXT_NUMBER},
@@ -740,8 +747,10 @@ static int print_status(struct tern_cli *cli, struct tern_ledger *ledger, const 
         {"LAST", TERN_TEXT_NUMBER},     {"SMALL CHANGES", TERN_TEXT_NUMBER}};
     struct tern_text_table table = TERN_TEXT_TABLE(columns);
     enum tern_result result = read_rows(ledger, NULL, &table);
-    printf("public key   %s\nlog head     %s\nmin clients  %" PRIu32 "%s\n\n", public_text,
-           head_text, settings.helper_min_clients,
+    printf("public key   %s\nlog          %" PRIu64 " entries, head %.*s\nmin clients  %" PRIu32
+           "%s\n\n",
+           status->public_key, status->log_count, TERN_HELPER_LOG_SHORT, status->log_head,
+           settings.helper_min_clients,
            settings.helper_min_clients < TERN_SECURE_MIN_CLIENTS
                ? " (weak: a sum of few devices protects each of them little)"
                : "");
@@ -753,13 +762,12 @@ static int print_status(struct tern_cli *cli, struct tern_ledger *ledger, const 
 static int verb_status(struct tern_cli *cli)
 {
     struct tern_ledger *ledger = NULL;
-    char public_text[PUBLIC_TEXT];
-    char head_text[HEAD_TEXT];
+    struct status status;
     TERN_CLI_TRY(open_ledger(cli, &ledger));
-    int code = report(cli, ledger, read_status(ledger, public_text, head_text));
+    int code = report(cli, ledger, read_status(ledger, &status));
     if (code == TERN_EXIT_OK) {
-        code = cli->json ? print_status_json(cli, ledger, public_text, head_text)
-                         : print_status(cli, ledger, public_text, head_text);
+        code = cli->json ? print_status_json(cli, ledger, &status)
+                         : print_status(cli, ledger, &status);
     }
     tern_ledger_close(ledger);
     return code;

@@ -224,6 +224,17 @@ static struct tern_judgement refuse_federation(const struct tern_ledger_federati
     return judgement;
 }
 
+// Reads the end of the log, and signs it for the federation.
+static enum tern_result sign_log(struct tern_helper *helper,
+                                 const uint8_t federation[TERN_SHA256_SIZE],
+                                 struct tern_helper_log *log)
+{
+    uint8_t hash[TERN_SHA256_SIZE];
+    TERN_TRY(tern_ledger_log_head(helper->ledger, &log->count, log->head));
+    tern_helper_log_statement(federation, log, hash);
+    return tern_p256_sign(helper->signing_key, hash, log->signature);
+}
+
 static enum tern_result encode_epoch(struct tern_helper *helper,
                                      const struct tern_ledger_federation *federation,
                                      const struct tern_ledger_epoch *epoch, struct answer *answer)
@@ -235,11 +246,16 @@ static enum tern_result encode_epoch(struct tern_helper *helper,
                          .public_key.size = TERN_X25519_PUBLIC_SIZE,
                          .signature.size = TERN_P256_SIGNATURE_SIZE,
                          .seconds_left = seconds_left(helper, epoch),
-                         .log_head.size = TERN_SHA256_SIZE};
+                         .log_head.size = TERN_SHA256_SIZE,
+                         .log_signature.size = TERN_P256_SIGNATURE_SIZE};
+    struct tern_helper_log log;
     memcpy(key.public_key.bytes, epoch->public_key, TERN_X25519_PUBLIC_SIZE);
     tern_helper_key_statement(federation->identity, epoch->epoch, epoch->public_key, hash);
     TERN_TRY(tern_p256_sign(helper->signing_key, hash, key.signature.bytes));
-    TERN_TRY(tern_ledger_log_head(helper->ledger, key.log_head.bytes));
+    TERN_TRY(sign_log(helper, federation->identity, &log));
+    key.log_count = log.count;
+    memcpy(key.log_head.bytes, log.head, TERN_SHA256_SIZE);
+    memcpy(key.log_signature.bytes, log.signature, TERN_P256_SIGNATURE_SIZE);
     TERN_TRY(tern_wire_encode_epoch_key(&key, bytes, sizeof bytes, &len));
     answer_bytes(answer, bytes, len);
     return TERN_OK;
@@ -339,8 +355,9 @@ static enum tern_result encode_ticket_reply(struct tern_helper *helper,
     tern_TicketReply reply = {.sha256.size = TERN_SHA256_SIZE, .log_head.size = TERN_SHA256_SIZE};
     uint8_t bytes[TERN_HELPER_MESSAGE_MAX];
     size_t len = 0;
+    uint64_t number;
     memcpy(reply.sha256.bytes, decision->ticket.hash, TERN_SHA256_SIZE);
-    TERN_TRY(tern_ledger_log_head(helper->ledger, reply.log_head.bytes));
+    TERN_TRY(tern_ledger_log_head(helper->ledger, &number, reply.log_head.bytes));
     TERN_TRY(tern_wire_encode_ticket_reply(&reply, bytes, sizeof bytes, &len));
     answer_bytes(answer, bytes, len);
     return TERN_OK;
@@ -673,11 +690,16 @@ static enum tern_result encode_sum(struct tern_helper *helper, const struct sum_
     uint8_t hash[TERN_SHA256_SIZE];
     tern_SumReply reply = {.list_hash.size = TERN_SHA256_SIZE,
                            .log_head.size = TERN_SHA256_SIZE,
-                           .signature.size = TERN_P256_SIGNATURE_SIZE};
+                           .signature.size = TERN_P256_SIGNATURE_SIZE,
+                           .log_signature.size = TERN_P256_SIGNATURE_SIZE};
+    struct tern_helper_log log;
     memcpy(reply.list_hash.bytes, decision->list_hash, TERN_SHA256_SIZE);
     tern_secure_sum_statement(decision->list_hash, sum.data, sum.len, hash);
     TERN_TRY(tern_p256_sign(helper->signing_key, hash, reply.signature.bytes));
-    TERN_TRY(tern_ledger_log_head(helper->ledger, reply.log_head.bytes));
+    TERN_TRY(sign_log(helper, decision->round.federation, &log));
+    reply.log_count = log.count;
+    memcpy(reply.log_head.bytes, log.head, TERN_SHA256_SIZE);
+    memcpy(reply.log_signature.bytes, log.signature, TERN_P256_SIGNATURE_SIZE);
     struct tern_blob *blob = tern_blob_new(sum.len + TERN_HELPER_MESSAGE_MAX);
     if (blob == NULL) {
         return TERN_ERR_NO_MEMORY;

@@ -59,7 +59,7 @@ struct helper_link {
     double norm_max;
     struct tern_mean_update mean;
     float next_scales[TERN_MASKED_TENSORS_MAX];
-    uint8_t log_head[TERN_SHA256_SIZE];
+    struct tern_helper_log log;
 };
 
 // Returns the wait after `failures` failed requests.
@@ -166,7 +166,7 @@ static void ask_for_sum(struct helper_link *helper, struct adding *adding)
                                       .members = adding->members,
                                       .count = adding->count,
                                       .sum = adding->sum};
-    tern_helper_ask_sum(&helper->party, &round, helper->log_head, &helper->outcome);
+    tern_helper_ask_sum(&helper->party, &round, &helper->log, &helper->outcome);
     if (helper->outcome.verdict == TERN_HELPER_ANSWERED) {
         make_mean(helper, &round);
     }
@@ -261,6 +261,22 @@ bool tern_secure_can_train(const struct tern_federation_config *config,
 
 // --- The stored round
 
+static void put_log(const struct tern_helper_log *log, struct tern_db_secure_round *row)
+{
+    row->log_count = log->count;
+    memcpy(row->log_head, log->head, sizeof row->log_head);
+    memcpy(row->log_signature_r, log->signature, sizeof row->log_signature_r);
+    memcpy(row->log_signature_s, log->signature + TERN_SHA256_SIZE, sizeof row->log_signature_s);
+}
+
+static void get_log(const struct tern_db_secure_round *row, struct tern_helper_log *log)
+{
+    log->count = row->log_count;
+    memcpy(log->head, row->log_head, sizeof row->log_head);
+    memcpy(log->signature, row->log_signature_r, sizeof row->log_signature_r);
+    memcpy(log->signature + TERN_SHA256_SIZE, row->log_signature_s, sizeof row->log_signature_s);
+}
+
 // Writes the state of the open round.
 static enum tern_result store_state(struct tern_federation *federation,
                                     enum tern_db_secure_state state)
@@ -279,7 +295,7 @@ static enum tern_result store_state(struct tern_federation *federation,
         tern_put_f32(facts + size + i * sizeof(float), secure->next_scales[i]);
     }
     row.facts = (struct tern_blob_column){facts, size + scales * sizeof(float)};
-    memcpy(row.log_head, secure->log_head, sizeof row.log_head);
+    put_log(&secure->log, &row);
     secure->state = state;
     const enum tern_result result = tern_db_secure_round_put(federation->db, &row);
     free(facts);
@@ -306,7 +322,7 @@ static enum tern_result load_scales(struct tern_federation *federation)
         for (uint32_t i = 0; i < secure->next_count; i++) {
             secure->next_scales[i] = tern_get_f32(scales + i * sizeof(float));
         }
-        memcpy(secure->log_head, row.log_head, sizeof secure->log_head);
+        get_log(&row, &secure->log);
     }
     return tern_db_end(rows);
 }
@@ -320,6 +336,7 @@ static enum tern_result load_facts(struct tern_federation *federation)
         secure->is_on = true;
         secure->state = row.state;
         secure->asked_ms = row.asked_ms;
+        get_log(&row, &secure->log);
         const size_t size = row.facts.len - scales_size(federation, &row);
         tern_db_check_row(rows, tern_secure_round_decode(row.facts.data, size, secure->scales,
                                                          TERN_MASKED_TENSORS_MAX, &secure->facts));
@@ -485,6 +502,7 @@ enum tern_result tern_secure_plan_round(struct tern_federation *federation)
     federation->row.noise = federation->config.secure.noise;
     secure->asked_ms = 0;
     secure->failures = 0;
+    secure->log = federation->helper->epoch.log;
     fill_facts(federation);
     TERN_TRY(fill_scales(federation));
     const char *wrong = tern_secure_round_check(&secure->facts);
@@ -604,6 +622,19 @@ static void note_silence(struct helper_link *helper, uint64_t now)
     helper->silence_logged = true;
 }
 
+// Warns if the helper's log no longer has what the last round's tasks showed, since devices then refuse the next ones.
+static void check_log(const struct tern_helper_log *shown, const struct tern_helper_log *log)
+{
+    if (log->count < shown->count ||
+        (log->count == shown->count && memcmp(log->head, shown->head, sizeof log->head) != 0)) {
+        tern_log(TERN_LOG_WARN, "helper-log-changed",
+                 "entries=%llu entries_before=%llu advice=\"devices refuse tasks while the log of "
+                 "the helper has no more entries than they saw; ask its operator whether the "
+                 "ledger was restored\"",
+                 (unsigned long long)log->count, (unsigned long long)shown->count);
+    }
+}
+
 static enum tern_result take_epoch(struct tern_federation *federation, uint64_t now)
 {
     struct helper_link *helper = federation->helper;
@@ -613,6 +644,7 @@ static enum tern_result take_epoch(struct tern_federation *federation, uint64_t 
     }
     const uint32_t before = helper->epoch.epoch;
     const uint64_t left = (uint64_t)helper->received.seconds_left * 1000 + RETRY_MS;
+    check_log(&federation->secure.log, &helper->received.log);
     helper->epoch = helper->received;
     helper->ask_ms = now + (left < EPOCH_MS ? left : EPOCH_MS);
     helper->failures = 0;
@@ -692,7 +724,7 @@ static enum tern_result take_sum(struct tern_federation *federation, uint64_t no
     TERN_TRY(settle(federation, TERN_SETTLEMENT_COUNTED));
     secure->next_count = secure->facts.scale_count;
     memcpy(secure->next_scales, helper->next_scales, sizeof secure->next_scales);
-    memcpy(secure->log_head, helper->log_head, sizeof secure->log_head);
+    helper->epoch.log = helper->log;
     secure->abandoned = 0;
     TERN_TRY(store_state(federation, TERN_SECURE_SUMMED));
     return count_mean(federation, &helper->mean);
@@ -1032,7 +1064,6 @@ void tern_secure_fill_task(const struct tern_federation *federation, tern_Task *
 {
     const struct secure *secure = &federation->secure;
     const struct tern_secure_round *facts = &secure->facts;
-    static const uint8_t unknown[TERN_SHA256_SIZE];
     if (!secure->is_on) {
         return;
     }
@@ -1058,10 +1089,11 @@ void tern_secure_fill_task(const struct tern_federation *federation, tern_Task *
     for (uint32_t i = 0; i < facts->scale_count; i++) {
         tern_put_f32(task->secure.scales.bytes + i * sizeof(float), facts->scales[i]);
     }
-    if (memcmp(secure->log_head, unknown, sizeof unknown) != 0) {
-        task->secure.log_head.size = TERN_SHA256_SIZE;
-        memcpy(task->secure.log_head.bytes, secure->log_head, TERN_SHA256_SIZE);
-    }
+    task->secure.log_count = secure->log.count;
+    task->secure.log_head.size = TERN_SHA256_SIZE;
+    memcpy(task->secure.log_head.bytes, secure->log.head, TERN_SHA256_SIZE);
+    task->secure.log_signature.size = TERN_P256_SIGNATURE_SIZE;
+    memcpy(task->secure.log_signature.bytes, secure->log.signature, TERN_P256_SIGNATURE_SIZE);
 }
 
 enum tern_result tern_secure_check_update(const struct tern_federation *federation,

@@ -153,8 +153,8 @@ struct secure {
     // Scales that follow from the last sum; 0 of them before the first sum.
     float next_scales[TERN_MASKED_TENSORS_MAX];
     uint32_t next_count;
-    // Head of the helper's log with its last sum; zeros: not known.
-    uint8_t log_head[TERN_SHA256_SIZE];
+    // End of the helper's log when the last round opened, which its tasks carry.
+    struct tern_helper_log log;
     uint32_t abandoned; // consecutive abandoned rounds up to the last one
     uint64_t reopen_ms; // no round opens earlier, after an abandoned one
     bool has_tickets;   // tickets wait for the helper

@@ -69,10 +69,26 @@ static bool exchange(const struct tern_helper_party *helper,
     return true;
 }
 
-static void copy_hash(const uint8_t *bytes, size_t size, uint8_t hash[TERN_SHA256_SIZE])
+// The decoder has checked the sizes of `head` and `signature`.
+static struct tern_helper_log log_of(uint64_t count, const uint8_t *head, const uint8_t *signature)
 {
-    memset(hash, 0, TERN_SHA256_SIZE);
-    memcpy(hash, bytes, size < TERN_SHA256_SIZE ? size : TERN_SHA256_SIZE);
+    struct tern_helper_log log = {.count = count};
+    memcpy(log.head, head, sizeof log.head);
+    memcpy(log.signature, signature, sizeof log.signature);
+    return log;
+}
+
+// Devices refuse a task whose log is not signed, so its round would train in vain.
+static void check_log(const struct tern_helper_party *helper, const struct tern_helper_log *log,
+                      struct tern_helper_outcome *outcome)
+{
+    uint8_t statement[TERN_SHA256_SIZE];
+    tern_helper_log_statement(helper->federation, log, statement);
+    if (outcome->verdict == TERN_HELPER_ANSWERED &&
+        tern_p256_verify(helper->key, statement, log->signature) != TERN_OK) {
+        set_outcome(outcome, TERN_HELPER_WRONG, "wrong-signature",
+                    "The end of the helper's log is not signed with secure.helper_key.");
+    }
 }
 
 // --- Epochs and tickets
@@ -89,13 +105,14 @@ static void check_epoch(const struct tern_helper_party *helper, const tern_Epoch
     epoch->seconds_left = message->seconds_left;
     memcpy(epoch->public_key, message->public_key.bytes, sizeof epoch->public_key);
     memcpy(epoch->signature, message->signature.bytes, sizeof epoch->signature);
-    copy_hash(message->log_head.bytes, message->log_head.size, epoch->log_head);
+    epoch->log = log_of(message->log_count, message->log_head.bytes, message->log_signature.bytes);
     tern_helper_key_statement(helper->federation, message->epoch, epoch->public_key, statement);
     if (tern_p256_verify(helper->key, statement, epoch->signature) != TERN_OK) {
         set_outcome(outcome, TERN_HELPER_WRONG, "wrong-signature",
                     "The key of the epoch is not signed with secure.helper_key. Compare that "
                     "setting with `tern-helper status`.");
     }
+    check_log(helper, &epoch->log, outcome);
 }
 
 void tern_helper_ask_epoch(const struct tern_helper_party *helper, struct tern_helper_epoch *epoch,
@@ -242,7 +259,7 @@ static void check_sum(const struct tern_helper_party *helper, const struct tern_
 
 static void take_sum(const struct tern_helper_party *helper, struct tern_masked_round *round,
                      const struct tern_masked_shape *shape, const struct tern_helper_reply *reply,
-                     uint8_t log_head[TERN_SHA256_SIZE], struct tern_helper_outcome *outcome)
+                     struct tern_helper_log *log, struct tern_helper_outcome *outcome)
 {
     tern_SumReply message;
     struct tern_span sum;
@@ -254,13 +271,16 @@ static void take_sum(const struct tern_helper_party *helper, struct tern_masked_
     }
     check_sum(helper, round, shape, &message, sum, outcome);
     if (outcome->verdict == TERN_HELPER_ANSWERED) {
-        copy_hash(message.log_head.bytes, message.log_head.size, log_head);
+        *log = log_of(message.log_count, message.log_head.bytes, message.log_signature.bytes);
+        check_log(helper, log, outcome);
+    }
+    if (outcome->verdict == TERN_HELPER_ANSWERED) {
         tern_masked_subtract(shape, round->sum, sum.data);
     }
 }
 
 void tern_helper_ask_sum(const struct tern_helper_party *helper, struct tern_masked_round *round,
-                         uint8_t log_head[TERN_SHA256_SIZE], struct tern_helper_outcome *outcome)
+                         struct tern_helper_log *log, struct tern_helper_outcome *outcome)
 {
     const struct tern_masked_shape shape = tern_masked_shape_of(round->model, round->facts);
     struct sum_buffers buffers;
@@ -276,7 +296,7 @@ void tern_helper_ask_sum(const struct tern_helper_party *helper, struct tern_mas
             .method = "POST", .path = TERN_PATH_SUMS, .body = buffers.request, .body_len = len};
         struct tern_helper_reply reply = {.body = buffers.reply, .body_size = buffers.reply_size};
         if (exchange(helper, &request, &reply, outcome)) {
-            take_sum(helper, round, &shape, &reply, log_head, outcome);
+            take_sum(helper, round, &shape, &reply, log, outcome);
         }
     }
     free_sum_buffers(&buffers);

@@ -61,7 +61,7 @@ struct tern_helper_epoch {
     uint8_t public_key[TERN_X25519_PUBLIC_SIZE];
     uint8_t signature[TERN_P256_SIGNATURE_SIZE];
     uint32_t seconds_left; // until the next epoch
-    uint8_t log_head[TERN_SHA256_SIZE];
+    struct tern_helper_log log;
 };
 
 void tern_helper_ask_epoch(const struct tern_helper_party *helper, struct tern_helper_epoch *epoch,
@@ -81,9 +81,9 @@ struct tern_masked_round {
     uint8_t *sum; // sum of the masked updates, tern_masked_size() bytes; gets the sum without masks
 };
 
-// Asks for the sum of the round's masks and subtracts it. log_head: head of the helper's log.
+// Asks for the sum of the round's masks and subtracts it. log: the end of the helper's log, which has the list.
 void tern_helper_ask_sum(const struct tern_helper_party *helper, struct tern_masked_round *round,
-                         uint8_t log_head[TERN_SHA256_SIZE], struct tern_helper_outcome *outcome);
+                         struct tern_helper_log *log, struct tern_helper_outcome *outcome);
 
 // The mean update of a round as an encoded Update message, which stands for all of its masked updates.
 struct tern_mean_update {

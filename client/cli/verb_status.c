@@ -40,6 +40,17 @@ static void add_training_failure(cJSON *root, const char *state_dir)
     }
 }
 
+// Adds the end of the helper's log that the task of the last masked update had.
+static void add_helper_log(cJSON *root, const struct tern_client_masked *masked)
+{
+    char head[TERN_BASE64URL_LENGTH(TERN_SHA256_SIZE) + 1];
+    if (TERN_SECURE && masked->round != 0) {
+        tern_base64url_encode(masked->log_head, TERN_SHA256_SIZE, head);
+        cJSON_AddNumberToObject(root, "log_count", (double)masked->log_count);
+        cJSON_AddStringToObject(root, "log_head", head);
+    }
+}
+
 static int status_json(const struct tern_cli *cli, const struct session *session)
 {
     const struct tern_client_identity *identity = tern_client_identity(&session->client);
@@ -60,6 +71,7 @@ static int status_json(const struct tern_cli *cli, const struct session *session
         add_expiry(root, session->curl);
     }
     cJSON_AddBoolToObject(root, "secure", session->settings->secure_helper_key[0] != '\0');
+    add_helper_log(root, tern_client_masked(&session->client));
     cJSON_AddBoolToObject(root, "meter_estimated", !tern_curl_is_counted());
     if (pending->len > 0) {
         cJSON *update = cJSON_AddObjectToObject(root, "pending");
@@ -110,6 +122,16 @@ static void print_secure(const struct tern_client_settings *settings)
     }
 }
 
+static void print_helper_log(const struct tern_client_masked *masked)
+{
+    char head[TERN_BASE64URL_LENGTH(TERN_SHA256_SIZE) + 1];
+    if (TERN_SECURE && masked->round != 0) {
+        tern_base64url_encode(masked->log_head, TERN_SHA256_SIZE, head);
+        printf("helper    %" PRIu64 " log entries, head %.*s, in round %" PRIu32 "\n",
+               masked->log_count, TERN_HELPER_LOG_SHORT, head, masked->round);
+    }
+}
+
 static const char *describe_model(const struct session *session)
 {
     if (tern_client_is_personal(&session->client)) {
@@ -136,6 +158,7 @@ static int status_text(const struct session *session)
         printf("pending   nothing\n");
     }
     print_secure(session->settings);
+    print_helper_log(tern_client_masked(&session->client));
     print_training_failure(session->settings->client_state_dir);
     if (session->curl != NULL) {
         print_expiry(session->curl);

@@ -380,6 +380,17 @@ void tern_helper_key_statement(const uint8_t federation[TERN_SHA256_SIZE], uint6
     tern_sha256_final(&sha, hash);
 }
 
+void tern_helper_log_statement(const uint8_t federation[TERN_SHA256_SIZE],
+                               const struct tern_helper_log *log, uint8_t hash[TERN_SHA256_SIZE])
+{
+    struct tern_sha256 sha;
+    start_statement(&sha, "tern helper head v1");
+    tern_sha256_update(&sha, federation, TERN_SHA256_SIZE);
+    add64(&sha, log->count);
+    tern_sha256_update(&sha, log->head, TERN_SHA256_SIZE);
+    tern_sha256_final(&sha, hash);
+}
+
 void tern_secure_list_start(struct tern_secure_list *list,
                             const uint8_t descriptor[TERN_SHA256_SIZE])
 {

@@ -137,6 +137,19 @@ void tern_helper_key_statement(const uint8_t federation[TERN_SHA256_SIZE], uint6
                                const uint8_t public_key[TERN_X25519_PUBLIC_SIZE],
                                uint8_t hash[TERN_SHA256_SIZE]);
 
+// The end of the helper's log, which the helper signs for each federation.
+struct tern_helper_log {
+    uint64_t count; // entries
+    uint8_t head[TERN_SHA256_SIZE];
+    uint8_t signature[TERN_P256_SIGNATURE_SIZE];
+};
+
+#define TERN_HELPER_LOG_SHORT 12 // characters of a head in base64url that people compare
+
+// Writes the hash that the helper signs about its log. Its signature is not read.
+void tern_helper_log_statement(const uint8_t federation[TERN_SHA256_SIZE],
+                               const struct tern_helper_log *log, uint8_t hash[TERN_SHA256_SIZE]);
+
 // Hashes the list of the clients that a sum contains. Add them in ascending order of their ids.
 struct tern_secure_list {
     struct tern_sha256 sha;

@@ -134,7 +134,9 @@ static enum tern_result check_secure_round(const tern_Task *task)
     TERN_TRY(check_count(round->epoch, 1, UINT32_MAX));
     TERN_TRY(round->share == 1 || round->share == 2 || round->share == 10 ? TERN_OK
                                                                           : TERN_ERR_ARGUMENT);
-    CHECK_HASH_OR_NONE(round->log_head);
+    CHECK_HASH(round->log_head);
+    TERN_TRY(round->log_signature.size == TERN_WIRE_SIGNATURE_BYTES ? TERN_OK : TERN_ERR_CORRUPT);
+    TERN_TRY(round->log_count >= 1 ? TERN_OK : TERN_ERR_ARGUMENT);
     return check_scales(round->scales.bytes, round->scales.size);
 }
 

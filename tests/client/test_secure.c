@@ -18,7 +18,9 @@ static struct {
     uint8_t private_key[TERN_SECRET_SIZE]; // of the epoch
     uint32_t epoch;
     bool bad_signature;
-    bool admitted; // the ticket of the last check-in was opened
+    uint64_t log_count; // entries of the helper's log
+    uint8_t log_fork;   // which of several logs it shows
+    bool admitted;      // the ticket of the last check-in was opened
     uint8_t secret[TERN_SECRET_SIZE];
     uint8_t sealed_hash[TERN_SHA256_SIZE];
     char code[TERN_SECURE_CODE_MAX + 1];
@@ -67,6 +69,24 @@ static void sign_key(tern_HelperKey *helper)
     helper->signature.bytes[5] ^= party.bad_signature ? 1 : 0;
 }
 
+// Shows the end of the helper's log in a task.
+static void show_log(tern_SecureRound *round)
+{
+    uint8_t id[TERN_SHA256_SIZE];
+    uint8_t statement[TERN_SHA256_SIZE];
+    struct tern_helper_log log = {.count = party.log_count};
+    federation(id);
+    memset(log.head, (int)party.log_count, sizeof log.head);
+    log.head[7] ^= party.log_fork;
+    tern_helper_log_statement(id, &log, statement);
+    round->log_count = log.count;
+    round->log_head.size = TERN_SHA256_SIZE;
+    memcpy(round->log_head.bytes, log.head, sizeof log.head);
+    round->log_signature.size = TERN_P256_SIGNATURE_SIZE;
+    assert_int_equal(tern_p256_sign(party.sign_key, statement, round->log_signature.bytes),
+                     TERN_OK);
+}
+
 static void open_ticket(const tern_CheckinRequest *checkin)
 {
     uint8_t id[TERN_SHA256_SIZE];
@@ -106,6 +126,7 @@ static void adapt(struct fake_server *from, tern_CheckinReply *reply)
     }
     reply->task.has_secure = true;
     reply->task.secure = party.secure;
+    show_log(&reply->task.secure);
     if (party.attack != NULL) {
         party.attack(&reply->task);
     }
@@ -215,6 +236,7 @@ static int set_up(void **state)
     memset(party.private_key, 9, sizeof party.private_key);
     assert_int_equal(tern_p256_public(party.sign_key, party.sign_public), TERN_OK);
     party.epoch = 12;
+    party.log_count = 40;
     party.settles = true;
     party.counts = true;
     party.secure = (tern_SecureRound){.bits = 8,
@@ -653,6 +675,72 @@ TEST(fewer_clients_than_the_setting_are_refused)
     world.config.secure_min_clients = 49;
     boot();
     run_until(TERN_EVENT_SETTLED, NULL);
+}
+
+// --- The helper's log
+
+static void spoil_log_signature(tern_Task *task)
+{
+    task->secure.log_signature.bytes[63] ^= 1;
+}
+
+static void add_log_entry(tern_Task *task)
+{
+    task->secure.log_count++;
+}
+
+static void change_log_head(tern_Task *task)
+{
+    task->secure.log_head.bytes[31] ^= 1;
+}
+
+// A statement that the helper signed for another federation.
+static void show_foreign_log(tern_Task *task)
+{
+    server->seed++;
+    show_log(&task->secure);
+    server->seed--;
+}
+
+TEST(a_log_that_the_helper_did_not_sign_is_refused)
+{
+    void (*const attacks[])(tern_Task *) = {spoil_log_signature, add_log_entry, change_log_head,
+                                            show_foreign_log};
+    for (size_t i = 0; i < sizeof attacks / sizeof attacks[0]; i++) {
+        party.attack = attacks[i];
+        expect_refusal("log is not signed by secure.helper_key");
+    }
+    assert_int_equal(world.trainings, 0);
+    party.attack = NULL;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(tern_client_masked(&world.client)->log_count, 40);
+}
+
+TEST(a_log_that_was_rolled_back_is_refused)
+{
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    party.log_count = 39;
+    expect_refusal("fewer entries than before");
+    boot();
+    expect_refusal("fewer entries than before");
+    assert_int_equal(world.trainings, 1);
+    party.log_count = 40; // the same log, after a round without a sum
+    run_until(TERN_EVENT_UPLOADED, NULL);
+}
+
+TEST(two_logs_are_refused)
+{
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    party.log_fork = 1;
+    expect_refusal("there are two logs");
+    boot();
+    expect_refusal("there are two logs");
+    assert_int_equal(world.trainings, 1);
+    // A device cannot see whether a longer log continues the one that it saw: `tern-helper log` shows it to its operator.
+    party.log_count = 41;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    party.log_fork = 0;
+    expect_refusal("there are two logs");
 }
 
 // --- Noise

@@ -63,6 +63,17 @@ static int finish(struct answer *answer, char name[32])
 
 // --- Tickets
 
+// Asserts that the helper has signed the end of its log for the federation.
+static void check_log(const struct party *party, uint64_t count, const uint8_t *head,
+                      const uint8_t *signature)
+{
+    struct tern_helper_log log = {.count = count};
+    uint8_t hash[TERN_SHA256_SIZE];
+    memcpy(log.head, head, sizeof log.head);
+    tern_helper_log_statement(party->federation, &log, hash);
+    assert_int_equal(tern_p256_verify(party->public_key, hash, signature), TERN_OK);
+}
+
 int party_epoch(struct party *party)
 {
     char path[TERN_PATH_MAX] = TERN_PATH_EPOCH;
@@ -76,6 +87,8 @@ int party_epoch(struct party *party)
                                   party->epoch.public_key.bytes, hash);
         assert_int_equal(tern_p256_verify(party->public_key, hash, party->epoch.signature.bytes),
                          TERN_OK);
+        check_log(party, party->epoch.log_count, party->epoch.log_head.bytes,
+                  party->epoch.log_signature.bytes);
     }
     return finish(&answer, NULL);
 }
@@ -207,6 +220,7 @@ static void check_signature(const struct party *party, const struct test_round *
     assert_memory_equal(reply.list_hash.bytes, hash, sizeof hash);
     tern_secure_sum_statement(reply.list_hash.bytes, sum.data, sum.len, hash);
     assert_int_equal(tern_p256_verify(party->public_key, hash, reply.signature.bytes), TERN_OK);
+    check_log(party, reply.log_count, reply.log_head.bytes, reply.log_signature.bytes);
 }
 
 struct answer party_ask_sum(const struct party *party, const struct test_round *round)

@@ -178,7 +178,8 @@ static void admit_all(struct running *running)
 static void read_head(const struct running *running, uint8_t head[TERN_SHA256_SIZE])
 {
     struct tern_ledger *ledger = open_ledger(running, NULL);
-    assert_int_equal(tern_ledger_log_head(ledger, head), TERN_OK);
+    uint64_t count;
+    assert_int_equal(tern_ledger_log_head(ledger, &count, head), TERN_OK);
     close_ledger(ledger);
 }
 
@@ -323,6 +324,45 @@ SERVICE_CASE(the_sum_of_masks_reveals_the_sum_of_values_bit_for_bit)
         struct answer answer = party_ask_sum(&running->party, &round);
         assert_int_equal(answer.status, 200);
         party_check_sum(&running->party, &round, answer_sum(&answer));
+        answer_free(&answer);
+    }
+}
+
+// Asserts that an answer has the end of the log as it is in the ledger. Returns the number of entries.
+static uint64_t expect_end(const struct running *running, uint64_t count, const uint8_t *head)
+{
+    uint8_t stored[TERN_SHA256_SIZE];
+    struct tern_ledger *ledger = open_ledger(running, NULL);
+    uint64_t number;
+    assert_int_equal(tern_ledger_log_head(ledger, &number, stored), TERN_OK);
+    close_ledger(ledger);
+    assert_int_equal(count, number);
+    assert_memory_equal(head, stored, sizeof stored);
+    return number;
+}
+
+// The end of the log in keys and sums is that of the ledger, signed (party.c), and has the entry of the answer itself.
+SERVICE_CASE(answers_have_the_end_of_the_log)
+{
+    struct running *running = *state;
+    struct party *party = &running->party;
+    struct test_round round;
+    tern_SumReply reply;
+    struct tern_span sum;
+    const uint64_t before =
+        expect_end(running, party->epoch.log_count, party->epoch.log_head.bytes);
+    admit_all(running);
+    assert_int_equal(party_epoch(party), 200);
+    assert_int_equal(expect_end(running, party->epoch.log_count, party->epoch.log_head.bytes),
+                     before + DEVICES);
+    party_round(party, 1, DEVICES, &round);
+    for (int i = 0; i < 2; i++) { // the second answer is the first one again, and adds no entry
+        struct answer answer = party_ask_sum(party, &round);
+        assert_int_equal(answer.status, 200);
+        assert_int_equal(tern_wire_decode_sum_reply(answer.body, answer.body_len, &reply, &sum),
+                         TERN_OK);
+        assert_int_equal(expect_end(running, reply.log_count, reply.log_head.bytes),
+                         before + DEVICES + 1);
         answer_free(&answer);
     }
 }

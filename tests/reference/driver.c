@@ -14,6 +14,7 @@
 //   ticket FEDERATION CLIENT EPOCH HELPER-PRIVATE EPHEMERAL SECRET CODE
 //                               the helper's public key, the sealed ticket
 //   helper-key SIGNING-PRIVATE FEDERATION EPOCH PUBLIC
+//   helper-log SIGNING-PRIVATE FEDERATION COUNT HEAD
 //                               the signing public key, the signature
 #include "codec/codec.h"
 #include "secure/masked.h"
@@ -282,6 +283,32 @@ static void seal_ticket(void)
     free(federation);
 }
 
+static void sign(const uint8_t *signing, const uint8_t *statement)
+{
+    uint8_t verifying[TERN_P256_PUBLIC_SIZE];
+    uint8_t signature[TERN_P256_SIGNATURE_SIZE];
+    REQUIRE(tern_p256_public(signing, verifying) == TERN_OK);
+    REQUIRE(tern_p256_sign(signing, statement, signature) == TERN_OK);
+    put_bytes(verifying, sizeof verifying);
+    put_bytes(signature, sizeof signature);
+    putchar('\n');
+}
+
+static void sign_helper_log(void)
+{
+    uint8_t *signing = next_fixed(TERN_SECRET_SIZE);
+    uint8_t *federation = next_fixed(TERN_SHA256_SIZE);
+    struct tern_helper_log log = {.count = next_number()};
+    uint8_t *head = next_fixed(TERN_SHA256_SIZE);
+    uint8_t statement[TERN_SHA256_SIZE];
+    memcpy(log.head, head, sizeof log.head);
+    tern_helper_log_statement(federation, &log, statement);
+    sign(signing, statement);
+    free(head);
+    free(federation);
+    free(signing);
+}
+
 static void sign_helper_key(void)
 {
     uint8_t *signing = next_fixed(TERN_SECRET_SIZE);
@@ -289,14 +316,8 @@ static void sign_helper_key(void)
     const uint64_t epoch = next_number();
     uint8_t *public_key = next_fixed(TERN_X25519_PUBLIC_SIZE);
     uint8_t statement[TERN_SHA256_SIZE];
-    uint8_t verifying[TERN_P256_PUBLIC_SIZE];
-    uint8_t signature[TERN_P256_SIGNATURE_SIZE];
     tern_helper_key_statement(federation, epoch, public_key, statement);
-    REQUIRE(tern_p256_public(signing, verifying) == TERN_OK);
-    REQUIRE(tern_p256_sign(signing, statement, signature) == TERN_OK);
-    put_bytes(verifying, sizeof verifying);
-    put_bytes(signature, sizeof signature);
-    putchar('\n');
+    sign(signing, statement);
     free(public_key);
     free(federation);
     free(signing);
@@ -306,9 +327,14 @@ static const struct {
     const char *name;
     void (*run)(void);
 } verbs[] = {
-    {"codecs", list_codecs},         {"encode", encode},        {"decode", decode},
-    {"masked", mask_update},         {"scales", choose_scales}, {"ticket", seal_ticket},
+    {"codecs", list_codecs},
+    {"encode", encode},
+    {"decode", decode},
+    {"masked", mask_update},
+    {"scales", choose_scales},
+    {"ticket", seal_ticket},
     {"helper-key", sign_helper_key},
+    {"helper-log", sign_helper_log},
 };
 
 int main(void)

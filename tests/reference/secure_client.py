@@ -156,6 +156,19 @@ class Secure(unittest.TestCase):
             with self.assertRaises(Refused):
                 secure.check_helper_key(verifying, federation, epoch, key, signed)
 
+    def test_ends_of_the_helper_s_log(self):
+        rng = random.Random(5)
+        federation, head, other = (rng.randbytes(32) for _ in range(3))
+        private = rng.randbytes(32)
+        verifying, signature = self.driver.ask("helper-log", private, federation, 700, head)
+        for last in (None, (700, head), (699, other)):
+            secure.check_log(verifying, federation, last, (700, head), signature)
+        for last, log in ((None, (701, head)), (None, (700, other)), ((701, head), (700, head)), ((700, other), (700, head))):
+            with self.assertRaises(Refused):
+                secure.check_log(verifying, federation, last, log, signature)
+        with self.assertRaises(Refused):
+            secure.check_log(verifying, other, None, (700, head), signature)
+
     def test_the_example_of_the_protocol(self):
         block = re.search(r"^```text secure\n(.*?)^```", self.document, re.M | re.S).group(1)
         found, name = {}, ""

@@ -18,6 +18,7 @@
 #include "tests/asserts.h"
 #include "util/bytes.h"
 #include "util/prng.h"
+#include "watched_log.h"
 
 #define DEVICES 4u
 
@@ -28,14 +29,18 @@ enum mood {
     SILENT,      // no reply
     LOSES_REPLY, // makes the answer, which is lost on the way
     REFUSES,
-    SENDS_NOISE,     // signs a sum that is not that of the masks
-    SIGNS_OTHERWISE, // signs with another key
+    SENDS_NOISE,         // signs a sum that is not that of the masks
+    SENDS_RUBBISH,       // bytes that are no message
+    SIGNS_OTHERWISE,     // signs with another key
+    SIGNS_LOG_OTHERWISE, // signs the sum, and with another key the end of its log
 };
 
 static _Atomic enum mood mood;
 static bool refuses_tickets;
 static uint64_t step_ms; // by which the clock moves while a test waits
 static atomic_uint sums_asked;
+static atomic_bool is_held;    // the answer to a request for a sum waits until this is false
+static uint64_t log_count = 1; // entries of the helper's log
 static uint8_t last_list[TERN_SHA256_SIZE]; // SHA-256 of the last request for a sum
 static const uint8_t signing_key[TERN_SECRET_SIZE] = {[31] = 7};
 static const uint8_t other_key[TERN_SECRET_SIZE] = {[31] = 8};
@@ -50,6 +55,19 @@ static void sign(const uint8_t statement[TERN_SHA256_SIZE], uint8_t signature[64
 {
     assert_int_equal(
         tern_p256_sign(mood == SIGNS_OTHERWISE ? other_key : signing_key, statement, signature),
+        TERN_OK);
+}
+
+// Signs the end of the log. head: its first byte is the number of entries.
+static void sign_log(uint64_t *count, uint8_t *head, uint8_t *signature)
+{
+    struct tern_helper_log log = {.count = log_count, .head = {(uint8_t)log_count}};
+    uint8_t statement[TERN_SHA256_SIZE];
+    tern_helper_log_statement(federation_id, &log, statement);
+    *count = log.count;
+    memcpy(head, log.head, sizeof log.head);
+    assert_int_equal(
+        tern_p256_sign(mood == SIGNS_LOG_OTHERWISE ? other_key : signing_key, statement, signature),
         TERN_OK);
 }
 
@@ -72,6 +90,8 @@ static void reply_epoch(struct tern_helper_reply *reply)
     key.public_key.size = 32;
     key.signature.size = 64;
     key.log_head.size = 32;
+    key.log_signature.size = 64;
+    sign_log(&key.log_count, key.log_head.bytes, key.log_signature.bytes);
     assert_int_equal(tern_x25519_public(epoch_key, key.public_key.bytes), TERN_OK);
     tern_helper_key_statement(federation_id, key.epoch, key.public_key.bytes, statement);
     assert_int_equal(tern_p256_sign(signing_key, statement, key.signature.bytes), TERN_OK);
@@ -95,6 +115,7 @@ static void reply_ticket(const struct tern_helper_request *request, struct tern_
     uint8_t secret[TERN_SECRET_SIZE];
     assert_int_equal(tern_secure_ticket_open(&ticket, epoch_key, sealed, secret, code), TERN_OK);
     assert_memory_equal(secret, secrets[message.client], sizeof secret);
+    log_count++;
     answer.sha256.size = answer.log_head.size = 32;
     assert_int_equal(
         tern_wire_encode_ticket_reply(&answer, reply->body, reply->body_size, &reply->body_len),
@@ -170,8 +191,9 @@ static void reply_sum(const struct tern_helper_request *request, struct tern_hel
         assert_int_equal(tern_masked_add_mask(&shape, other_key, sum), TERN_OK);
     }
     answer.list_hash.size = answer.log_head.size = 32;
-    answer.log_head.bytes[0] = 0xaa;
-    answer.signature.size = 64;
+    answer.signature.size = answer.log_signature.size = 64;
+    log_count++;
+    sign_log(&answer.log_count, answer.log_head.bytes, answer.log_signature.bytes);
     tern_secure_sum_statement(answer.list_hash.bytes, sum, size, statement);
     sign(statement, answer.signature.bytes);
     assert_int_equal(tern_wire_encode_sum_reply(&answer, (struct tern_span){sum, size}, reply->body,
@@ -197,13 +219,19 @@ static enum tern_result exchange(void *ctx, const struct tern_helper_request *re
         return TERN_OK;
     }
     tern_sha256(request->body, request->body_len, last_list);
+    sums_asked++;
+    while (atomic_load(&is_held)) {
+        sched_yield();
+    }
     if (mood == REFUSES) {
         reply_error(reply, 409, "list-too-near");
-    } else {
+    } else if (mood == SENDS_RUBBISH) {
+        assert_int_equal(fill_from_prng(reply->body, reply->body_size), TERN_OK);
+        reply->body_len = reply->body_size;
+    } else if (mood != SILENT) {
         reply_sum(request, reply);
     }
-    sums_asked++;
-    return mood == LOSES_REPLY ? TERN_ERR_NETWORK : TERN_OK;
+    return mood == SILENT || mood == LOSES_REPLY ? TERN_ERR_NETWORK : TERN_OK;
 }
 
 // --- Devices
@@ -212,6 +240,8 @@ struct device {
     uint64_t id;
     float *error;    // error buffer
     float *before;   // error buffer plus the last change, which a given-back update restores
+    float *changes;  // sum of all changes
+    float *counted;  // sum of all updates that count
     uint8_t *packed; // last update without its mask
     uint8_t *masked; // last update
     uint32_t sequence;
@@ -242,6 +272,8 @@ static void configure(void)
     mood = ANSWERS;
     refuses_tickets = false;
     sums_asked = 0;
+    is_held = false;
+    log_count = 1;
     step_ms = 0;
 }
 
@@ -314,6 +346,8 @@ static void start(void)
         devices[id] = (struct device){.id = id};
         devices[id].error = calloc(harness.model.count, sizeof(float));
         devices[id].before = calloc(harness.model.count, sizeof(float));
+        devices[id].changes = calloc(harness.model.count, sizeof(float));
+        devices[id].counted = calloc(harness.model.count, sizeof(float));
         requests[id] = request_with_ticket(&devices[id]);
     }
     const tern_CheckinReply reply = await(&devices[1], has_helper);
@@ -343,6 +377,8 @@ static int teardown_devices(void **state)
         forget_update(&devices[id]);
         free(devices[id].error);
         free(devices[id].before);
+        free(devices[id].changes);
+        free(devices[id].counted);
     }
     memset(devices, 0, sizeof devices);
     noise_setting = 0;
@@ -449,7 +485,9 @@ static void train(struct device *device, const tern_Task *task)
     assert_non_null(device->masked);
     tern_prng_init(&rng, 1, TERN_PRNG_TEST, (uint32_t)device->id, task->round);
     for (uint32_t i = 0; i < harness.model.count; i++) {
-        device->error[i] += (tern_prng_float(&rng) - 0.5F) * 3.0F * scales_of_round[0];
+        const float change = (tern_prng_float(&rng) - 0.5F) * 3.0F * scales_of_round[0];
+        device->error[i] += change;
+        device->changes[i] += change;
     }
     memcpy(device->before, device->error, harness.model.count * sizeof(float));
     assert_int_equal(tern_masked_quantise(&harness.model, &facts_of_round, &training, device->error,
@@ -501,7 +539,18 @@ static bool settle(struct device *device)
     const tern_CheckinReply reply = await(device, is_settled);
     assert_int_equal(reply.settled.round, device->unsettled);
     device->unsettled = 0;
-    return reply.settled.counted;
+    if (!reply.settled.counted) {
+        memcpy(device->error, device->before, harness.model.count * sizeof(float));
+        return false;
+    }
+    float *update = malloc(harness.model.count * sizeof(float));
+    assert_non_null(update);
+    tern_masked_decode(&harness.model, &facts_of_round, device->packed, 1, update);
+    for (uint32_t i = 0; i < harness.model.count; i++) {
+        device->counted[i] += update[i];
+    }
+    free(update);
+    return true;
 }
 
 static bool settle_all(bool counted)
@@ -588,6 +637,29 @@ static void add_plain_mean(float *weights)
     }
     free(mean);
     free(sum);
+}
+
+// Asserts that each device's changes are in the updates that count or in its error buffer, and that the model has the mean of
+// the updates that count, to the rounding of float32.
+static void check_conservation(void)
+{
+    const uint32_t count = harness.model.count;
+    float *weights = malloc(count * sizeof(float));
+    float *first = malloc(count * sizeof(float));
+    assert_true(weights != NULL && first != NULL);
+    load_weights(weights, false);
+    tern_model_init_weights(&harness.model, 7, first);
+    for (uint32_t i = 0; i < count; i++) {
+        float sum = 0;
+        for (uint64_t id = 1; id <= DEVICES; id++) {
+            const struct device *device = &devices[id];
+            assert_float_equal(device->changes[i], device->counted[i] + device->error[i], 1e-5);
+            sum += device->counted[i];
+        }
+        assert_float_equal(weights[i], first[i] + sum / DEVICES, 1e-5);
+    }
+    free(first);
+    free(weights);
 }
 
 // --- Rounds
@@ -710,26 +782,57 @@ static void test_a_sum_that_was_lost_counts(void **state)
     assert_true(checkin_device(&devices[1]).finished);
 }
 
-// The aggregator gives one client another limit of places. The helper's mask for it follows from the facts of all others.
-static void test_another_limit_for_one_client_is_no_sum(void **state)
+static void limit_places(void)
 {
-    (void)state;
-    noise_setting = 700;
-    start();
-    const uint32_t round = train_all();
-    const tern_Task task = await(&devices[1], has_task).task;
     facts_of_round.places_max--;
-    free(devices[1].body);
-    devices[1].body = NULL;
-    devices[1].sequence--;
-    train(&devices[1], &task);
-    put_all(round);
-    await_state(round, TERN_ROUND_ABANDONED);
-    assert_non_null(strstr(round_row(round).reason, "sum-out-of-range"));
-    assert_true(settle_all(false));
 }
 
-// The scales of a round follow from the sum before it, also after a restart, and the task names the helper's log.
+static void change_model(void)
+{
+    facts_of_round.replica[31] ^= 1; // tern_masked_weights_hash() of other weights
+}
+
+static void add_step(void)
+{
+    facts_of_round.local_steps++;
+}
+
+static void move_scale(void)
+{
+    scales_of_round[0] *= 1.5F;
+}
+
+static void lower_min_clients(void)
+{
+    facts_of_round.min_clients--;
+}
+
+// The aggregator gives one client another fact. The helper's mask for it follows from the facts of all others, so the sum is noise.
+static void test_another_fact_for_one_client_is_no_sum(void **state)
+{
+    void (*const change[])(void) = {limit_places, change_model, add_step, move_scale,
+                                    lower_min_clients};
+    for (size_t i = 0; i < sizeof change / sizeof change[0]; i++) {
+        noise_setting = change[i] == limit_places ? 700 : 0;
+        start();
+        const uint32_t round = train_all();
+        const tern_Task task = await(&devices[1], has_task).task;
+        change[i]();
+        memset(devices[1].changes, 0, harness.model.count * sizeof(float));
+        memset(devices[1].error, 0, harness.model.count * sizeof(float));
+        devices[1].sequence--;
+        train(&devices[1], &task);
+        put_all(round);
+        await_state(round, TERN_ROUND_ABANDONED);
+        expect_reason(round, "sum-out-of-range");
+        assert_true(settle_all(false));
+        check_conservation();
+        teardown_devices(state);
+        setup(state);
+    }
+}
+
+// The scales of a round follow from the sum before it, also after a restart.
 static void test_scales_follow_from_the_last_sum(void **state)
 {
     (void)state;
@@ -748,8 +851,54 @@ static void test_scales_follow_from_the_last_sum(void **state)
     const tern_Task task = await(&devices[1], has_task).task;
     take_facts(&task);
     assert_memory_equal(scales_of_round, next, facts_of_round.scale_count * sizeof(float));
-    assert_int_equal(task.secure.log_head.size, TERN_SHA256_SIZE);
-    assert_int_equal(task.secure.log_head.bytes[0], 0xaa);
+}
+
+static void expect_log(const struct device *device, uint64_t count)
+{
+    const tern_SecureRound round = await(device, has_task).task.secure;
+    struct tern_helper_log log = {.count = count, .head = {(uint8_t)count}};
+    uint8_t statement[TERN_SHA256_SIZE];
+    assert_int_equal(round.log_count, count);
+    assert_memory_equal(round.log_head.bytes, log.head, sizeof log.head);
+    tern_helper_log_statement(federation_id, &log, statement);
+    assert_int_equal(tern_p256_verify(harness.config.federation.secure.helper_key, statement,
+                                      round.log_signature.bytes),
+                     TERN_OK);
+}
+
+// All tasks of a round show the end that the helper's log had when the round opened, also after a restart.
+static void test_a_round_shows_one_end_of_the_log(void **state)
+{
+    (void)state;
+    start();
+    expect_log(&devices[1], 1); // the helper was asked before the tickets
+    log_count = 50;
+    harness_restart(&harness);
+    put_all(train_all()); // which compares the facts of all tasks
+    await_state(1, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    expect_log(&devices[1], 51);
+    harness_restart(&harness);
+    expect_log(&devices[2], 51);
+}
+
+// Devices refuse the tasks of a helper whose ledger was restored, so the aggregator's operator learns the reason.
+static void test_a_log_that_was_rolled_back_is_logged(void **state)
+{
+    (void)state;
+    start();
+    put_all(train_all());
+    await_state(1, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    expect_log(&devices[1], 6);
+    watch_log();
+    log_count = 5;
+    harness_restart(&harness); // which asks the helper
+    while (lines_of("helper-log-changed", "entries=5 entries_before=6") == 0) {
+        checkin_device(&devices[1]);
+        sched_yield();
+    }
+    leave_log();
 }
 
 // A round's facts are those of its opening, whatever the settings are when a member fetches its task.
@@ -792,6 +941,7 @@ static void expect_given_back(enum mood of_helper, const char *reason)
     harness_restart(&harness);
     assert_true(settle_all(false));
     mood = ANSWERS;
+    check_conservation();
     // What was given back is in the next round's sum. The next round opens a minute later.
     assert_false(checkin_device(&devices[1]).has_task);
     test_advance(61000);
@@ -800,6 +950,7 @@ static void expect_given_back(enum mood of_helper, const char *reason)
     put_all(next);
     await_state(next, TERN_ROUND_COMMITTED);
     assert_true(settle_all(true));
+    check_conservation();
     expect_replay(1);
 }
 
@@ -819,6 +970,18 @@ static void test_a_wrong_signature_gives_back(void **state)
 {
     (void)state;
     expect_given_back(SIGNS_OTHERWISE, "wrong-signature");
+}
+
+static void test_undecodable_bytes_give_back(void **state)
+{
+    (void)state;
+    expect_given_back(SENDS_RUBBISH, "corrupt");
+}
+
+static void test_a_log_that_is_not_signed_gives_back(void **state)
+{
+    (void)state;
+    expect_given_back(SIGNS_LOG_OTHERWISE, "end of the helper's log is not signed");
 }
 
 static void test_a_silent_helper_is_asked_until_the_deadline(void **state)
@@ -858,6 +1021,84 @@ static void await_sums(unsigned count)
     while (atomic_load(&sums_asked) < count) {
         sched_yield();
     }
+}
+
+// Closes a round whose request to the helper stays without an answer, until long after the deadline.
+static uint32_t ask_and_hold(void)
+{
+    start();
+    const uint32_t round = train_all();
+    is_held = true;
+    put_all(round);
+    await_sums(1);
+    for (unsigned i = 0; i < 3; i++) {
+        test_advance(60000);
+        assert_false(checkin_device(&devices[1]).has_settled);
+    }
+    assert_int_equal(round_row(round).state, TERN_ROUND_OPEN);
+    assert_int_equal(masked_bodies(round), DEVICES);
+    return round;
+}
+
+static void train_round_after_abandoned(uint32_t round)
+{
+    mood = ANSWERS;
+    step_ms = 1000;
+    const uint32_t next = train_all();
+    assert_int_equal(next, round + 1);
+    put_all(next);
+    await_state(next, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    check_conservation();
+    expect_replay(1);
+}
+
+// The connection gives up after a minute (secure/link/link.h).
+static void test_a_helper_that_never_answers_gives_back(void **state)
+{
+    (void)state;
+    const uint32_t round = ask_and_hold();
+    mood = SILENT;
+    is_held = false;
+    await_state(round, TERN_ROUND_ABANDONED);
+    expect_reason(round, "helper-silent");
+    assert_int_equal(masked_bodies(round), 0);
+    assert_true(settle_all(false));
+    check_conservation();
+    train_round_after_abandoned(round);
+}
+
+static void test_a_late_answer_counts(void **state)
+{
+    (void)state;
+    const uint32_t round = ask_and_hold();
+    is_held = false;
+    await_state(round, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    check_conservation();
+    expect_replay(1);
+}
+
+// The helper has answered, and its answers were lost until the deadline. No later answer makes the round count.
+static void test_an_answer_after_the_round_was_abandoned_changes_nothing(void **state)
+{
+    (void)state;
+    start();
+    const uint32_t round = train_all();
+    mood = LOSES_REPLY;
+    put_all(round);
+    await_sums(1);
+    test_advance(60001);
+    harness_restart(&harness);
+    await_state(round, TERN_ROUND_ABANDONED);
+    expect_reason(round, "helper-silent");
+    mood = ANSWERS;
+    assert_true(settle_all(false));
+    check_conservation();
+    const unsigned asked = sums_asked;
+    train_round_after_abandoned(round);
+    assert_int_equal(sums_asked, asked + 1); // for the next round alone
+    expect_reason(round, "helper-silent");
 }
 
 // The answer was lost, as when the aggregator is killed before its commit: the same list is asked for again, and no update
@@ -1091,13 +1332,20 @@ int main(void)
         TEST_OF(test_noise_is_in_the_model_and_no_loss_is_known),
         TEST_OF(test_a_spent_privacy_budget_ends_the_federation),
         TEST_OF(test_a_sum_that_was_lost_counts),
-        TEST_OF(test_another_limit_for_one_client_is_no_sum),
+        TEST_OF(test_another_fact_for_one_client_is_no_sum),
         TEST_OF(test_scales_follow_from_the_last_sum),
+        TEST_OF(test_a_round_shows_one_end_of_the_log),
+        TEST_OF(test_a_log_that_was_rolled_back_is_logged),
         TEST_OF(test_new_settings_do_not_change_an_open_round),
         TEST_OF(test_a_refusing_helper_gives_back),
         TEST_OF(test_noise_in_place_of_masks_gives_back),
         TEST_OF(test_a_wrong_signature_gives_back),
+        TEST_OF(test_undecodable_bytes_give_back),
+        TEST_OF(test_a_log_that_is_not_signed_gives_back),
         TEST_OF(test_a_silent_helper_is_asked_until_the_deadline),
+        TEST_OF(test_a_helper_that_never_answers_gives_back),
+        TEST_OF(test_a_late_answer_counts),
+        TEST_OF(test_an_answer_after_the_round_was_abandoned_changes_nothing),
         TEST_OF(test_a_lost_answer_is_asked_for_again),
         TEST_OF(test_updates_that_do_not_fit_the_round_are_refused),
         TEST_OF(test_a_plain_federation_takes_no_masked_updates),

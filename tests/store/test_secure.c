@@ -148,7 +148,9 @@ static void put_state(struct fixture *f, uint32_t round, enum tern_db_secure_sta
 {
     struct tern_db_secure_round row = {
         .round = round, .state = to, .asked_ms = 9, .facts = {"facts", 5}};
+    row.log_count = 11;
     row.log_head[3] = 7;
+    row.log_signature_s[31] = 9;
     assert_ok(f, tern_db_begin(f->db));
     assert_ok(f, tern_db_secure_round_put(f->db, &row));
     assert_ok(f, tern_db_commit(f->db));
@@ -171,7 +173,10 @@ TEST(the_facts_of_a_round_are_kept)
     assert_int_equal(row.round, 2);
     assert_int_equal(row.facts.len, 5);
     assert_memory_equal(row.facts.data, "facts", 5);
+    assert_int_equal(row.log_count, 11);
     assert_int_equal(row.log_head[3], 7);
+    assert_int_equal(row.log_signature_r[31], 0);
+    assert_int_equal(row.log_signature_s[31], 9);
     assert_false(tern_db_next(rows, &row));
     assert_ok(f, tern_db_end(rows));
     rows = tern_db_secure_round(f->db, 4);

@@ -152,10 +152,13 @@ void example_epoch_key(tern_EpochKey *message)
                                .public_key.size = TERN_X25519_PUBLIC_SIZE,
                                .signature.size = TERN_P256_SIGNATURE_SIZE,
                                .seconds_left = 2592000,
-                               .log_head.size = TERN_SHA256_SIZE};
+                               .log_head.size = TERN_SHA256_SIZE,
+                               .log_count = 700,
+                               .log_signature.size = TERN_P256_SIGNATURE_SIZE};
     example_hash(0x20, message->public_key.bytes);
     count_up(0x40, message->signature.bytes, TERN_P256_SIGNATURE_SIZE);
     example_hash(0x80, message->log_head.bytes);
+    count_up(0xa0, message->log_signature.bytes, TERN_P256_SIGNATURE_SIZE);
 }
 
 void example_ticket_request(tern_TicketRequest *message)
@@ -188,10 +191,13 @@ void example_sum_reply(tern_SumReply *message)
 {
     *message = (tern_SumReply){.list_hash.size = TERN_SHA256_SIZE,
                                .log_head.size = TERN_SHA256_SIZE,
-                               .signature.size = TERN_P256_SIGNATURE_SIZE};
+                               .signature.size = TERN_P256_SIGNATURE_SIZE,
+                               .log_count = 700,
+                               .log_signature.size = TERN_P256_SIGNATURE_SIZE};
     example_hash(0x20, message->list_hash.bytes);
     example_hash(0x80, message->log_head.bytes);
     count_up(0x40, message->signature.bytes, TERN_P256_SIGNATURE_SIZE);
+    count_up(0xa0, message->log_signature.bytes, TERN_P256_SIGNATURE_SIZE);
 }
 
 // Adapters: one set per message that carries nothing else...

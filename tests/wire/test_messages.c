@@ -437,6 +437,9 @@ static void make_secure(tern_CheckinReply *message)
     *round = (tern_SecureRound){.bits = 5, .level = 1, .min_clients = 8, .epoch = 2, .share = 2};
     round->cohort = 10;
     round->places_seed = UINT64_MAX;
+    round->log_count = 700;
+    round->log_head.size = TERN_SHA256_SIZE;
+    round->log_signature.size = TERN_WIRE_SIGNATURE_BYTES;
     round->scales.size = 2 * sizeof(float);
     tern_put_f32(round->scales.bytes, 0.25f);
     tern_put_f32(round->scales.bytes + sizeof(float), FLT_MIN);
@@ -457,8 +460,11 @@ CASE(ranges_of_a_secure_round)
     SECURE(ROUND.epoch = 0, TERN_ERR_ARGUMENT);
     SECURE(ROUND.share = 3, TERN_ERR_ARGUMENT);
     SECURE(ROUND.share = 10, TERN_OK);
-    SECURE(ROUND.log_head.size = 32, TERN_OK);
     SECURE(ROUND.log_head.size = 31, TERN_ERR_CORRUPT);
+    SECURE(ROUND.log_head.size = 0, TERN_ERR_CORRUPT);
+    SECURE(ROUND.log_signature.size = 63, TERN_ERR_CORRUPT);
+    SECURE(ROUND.log_count = 0, TERN_ERR_ARGUMENT);
+    SECURE(ROUND.log_count = UINT64_MAX, TERN_OK);
     SECURE(ROUND.scales.size = 0, TERN_ERR_CORRUPT);
     SECURE(ROUND.scales.size = 7, TERN_ERR_CORRUPT);
     SECURE(tern_put_f32(ROUND.scales.bytes, 0.0f), TERN_ERR_ARGUMENT);

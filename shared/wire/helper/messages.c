@@ -54,10 +54,11 @@ static enum tern_result check_epoch_key(const tern_EpochKey *message)
 {
     if (message->public_key.size != TERN_X25519_PUBLIC_SIZE ||
         message->signature.size != TERN_P256_SIGNATURE_SIZE ||
-        message->log_head.size != TERN_SHA256_SIZE) {
+        message->log_head.size != TERN_SHA256_SIZE ||
+        message->log_signature.size != TERN_P256_SIGNATURE_SIZE) {
         return TERN_ERR_CORRUPT;
     }
-    return message->epoch == 0 ? TERN_ERR_ARGUMENT : TERN_OK;
+    return message->epoch == 0 || message->log_count == 0 ? TERN_ERR_ARGUMENT : TERN_OK;
 }
 
 static enum tern_result check_ticket_request(const tern_TicketRequest *message)
@@ -88,11 +89,12 @@ static enum tern_result check_sum_request(const struct tern_sum_request *message
 
 static enum tern_result check_sum_reply(const tern_SumReply *message)
 {
-    return message->list_hash.size == TERN_SHA256_SIZE &&
-                   message->log_head.size == TERN_SHA256_SIZE &&
-                   message->signature.size == TERN_P256_SIGNATURE_SIZE
-               ? TERN_OK
-               : TERN_ERR_CORRUPT;
+    if (message->list_hash.size != TERN_SHA256_SIZE || message->log_head.size != TERN_SHA256_SIZE ||
+        message->signature.size != TERN_P256_SIGNATURE_SIZE ||
+        message->log_signature.size != TERN_P256_SIGNATURE_SIZE) {
+        return TERN_ERR_CORRUPT;
+    }
+    return message->log_count == 0 ? TERN_ERR_ARGUMENT : TERN_OK;
 }
 
 // --- Messages

@@ -8,7 +8,7 @@ import struct
 from . import crypto
 from .draws import stream
 from .model import COMPRESS, FUSE
-from .values import bits_of, f32, from_bits
+from .values import Refused, bits_of, f32, from_bits
 
 PLACES = 11  # purpose
 LEAST, LARGEST = 2.0**-126, from_bits(0x7F7FFFFF)
@@ -81,6 +81,17 @@ def check_helper_key(signing_key, federation, epoch, public_key, signature):
     """Refuses a key of the helper that it did not sign."""
     statement = sha256(b"tern helper key v1", federation, struct.pack("<Q", epoch), public_key)
     crypto.p256_verify(signing_key, statement, signature)
+
+
+def check_log(signing_key, federation, last, log, signature):
+    """Refuses the end of the helper's log in a task. log: (number of entries, head). last: that of the last masked update, or
+    None."""
+    count, head = log
+    crypto.p256_verify(signing_key, sha256(b"tern helper head v1", federation, struct.pack("<Q", count), head), signature)
+    if last is not None and count < last[0]:
+        raise Refused("the log has fewer entries than before")
+    if last is not None and count == last[0] and head != last[1]:
+        raise Refused("there are two logs")
 
 
 # --- 12.2 Packed vectors
