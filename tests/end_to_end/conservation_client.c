@@ -3,9 +3,9 @@
 // applied plus what the error buffer holds, block r must be there once or not at all, and the
 // number of blocks that are there must be the number of updates the client ever encoded.
 //
-//   conservation_client run SERVER CA DIR CODE [--settle]
+//   conservation_client run SERVER CA DIR CODE [--helper KEY HELPER-CODE] [--settle]
 //     enrols when DIR is new, then works until killed; with --settle only until the pending update,
-//     if any, is answered
+//     if any, is answered and, if it was masked, settled. --helper: masks updates, in sums of 3 or more
 //   conservation_client towards SERVER CA DIR CODE SEED EXAMPLES
 //     as run, and goes a quarter of the way to weights that follow from SEED, in every round
 //   conservation_client buffer DIR            prints generation, sequence, pending bytes, buffer
@@ -13,6 +13,8 @@
 //                                             updates, and what directives took from its buffer
 //   conservation_client means DB LAST         prints how many rounds of devices a gateway had up to LAST,
 //                                             and for each value the sum of their means
+//   conservation_client sums DB LAST          prints how many secure rounds up to LAST have a sum, and for
+//                                             each value the sum of these
 //   conservation_client gateway DIR           prints client, pending bytes, the last round taken; for each
 //                                             value what the error buffer and a pending update have
 #include "client.h"
@@ -23,6 +25,7 @@
 #include "posix/transport.h"
 #include "relay/internal.h"
 #include "store/store.h"
+#include "util/bytes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,8 +173,42 @@ static void take_workspace(struct rig *rig)
     }
 }
 
+struct how {
+    bool settle;
+    const char *helper_key; // NULL: updates are not masked
+    const char *helper_code;
+};
+
+static struct how read_how(int argc, char **argv)
+{
+    struct how how = {.settle = false};
+    for (int i = 0; i < argc; i++) {
+        how.settle |= strcmp(argv[i], "--settle") == 0;
+        if (strcmp(argv[i], "--helper") == 0 && i + 2 < argc) {
+            how.helper_key = argv[i + 1];
+            how.helper_code = argv[i + 2];
+        }
+    }
+    return how;
+}
+
+static void set_helper(struct tern_client_config *config, const struct how *how)
+{
+    static uint8_t key[TERN_P256_PUBLIC_SIZE];
+    if (how->helper_key == NULL) {
+        return;
+    }
+    if (tern_base64url_decode(how->helper_key, strlen(how->helper_key), key, sizeof key) !=
+        TERN_OK) {
+        fail("--helper", TERN_ERR_CONFIG);
+    }
+    config->helper_key = key;
+    config->helper_code = how->helper_code;
+    config->secure_min_clients = 3;
+}
+
 static int run(struct rig *rig, const char *server, const char *ca, const char *directory,
-               const char *code, bool settle)
+               const char *code, const struct how *how)
 {
     struct tern_client_config config = {.name = "conservation",
                                         .wait_ms = 2000,
@@ -179,6 +216,7 @@ static int run(struct rig *rig, const char *server, const char *ca, const char *
                                         .retry_min_ms = 20,
                                         .retry_max_ms = 200,
                                         .on_event = say};
+    set_helper(&config, how);
     open_ports(&config.ports, rig, server, ca, directory);
     enum tern_result result = tern_client_init(&rig->client, &config);
     if (result != TERN_OK) {
@@ -191,7 +229,8 @@ static int run(struct rig *rig, const char *server, const char *ca, const char *
         }
     }
     take_workspace(rig);
-    while (!settle || tern_client_pending(&rig->client)->len != 0) {
+    while (!how->settle || tern_client_pending(&rig->client)->len != 0 ||
+           rig->client.unsettled.len != 0) {
         result = tern_client_step(&rig->client);
         if (result == TERN_AGAIN && tern_client_phase(&rig->client) == TERN_PHASE_FINISHED) {
             return 0;
@@ -322,6 +361,7 @@ struct means {
     double *sum;
     double examples;
     bool follows; // one of its updates brought the model from above
+    bool sums;    // rounds count by their sum, not by their mean
 };
 
 static enum tern_result add_to_round(void *ctx, const struct tern_db_update *update)
@@ -353,18 +393,19 @@ static bool add_round(struct tern_db *db, uint32_t round, struct means *means)
         return false;
     }
     for (uint32_t i = 0; i < means->model.count; i++) {
-        means->sum[i] += means->round[i] / means->examples;
+        means->sum[i] += means->round[i] / (means->sums ? 1.0 : means->examples);
     }
     return true;
 }
 
-static int print_means(const char *path, uint32_t last)
+static int print_means(const char *path, uint32_t last, bool sums)
 {
     char why[256];
     struct tern_db *db = NULL;
     struct tern_db_federation federation;
     static struct means means;
     unsigned rounds = 0;
+    means.sums = sums;
     if (tern_db_open(path, 0, &db, why) != TERN_OK ||
         tern_db_federation(db, &federation) != TERN_OK ||
         tern_model_from_spec(&means.model, federation.model_spec) != TERN_OK) {
@@ -432,17 +473,17 @@ int main(int argc, char **argv)
     if (argc == 8 && strcmp(argv[1], "towards") == 0) {
         rig.marker.seed = (uint32_t)strtoul(argv[6], NULL, 10);
         rig.marker.examples = (uint32_t)strtoul(argv[7], NULL, 10);
-        return run(&rig, argv[2], argv[3], argv[4], argv[5], false);
+        return run(&rig, argv[2], argv[3], argv[4], argv[5], &(struct how){.settle = false});
     }
-    if (argc == 4 && strcmp(argv[1], "means") == 0) {
-        return print_means(argv[2], (uint32_t)strtoul(argv[3], NULL, 10));
+    if (argc == 4 && (strcmp(argv[1], "means") == 0 || strcmp(argv[1], "sums") == 0)) {
+        return print_means(argv[2], (uint32_t)strtoul(argv[3], NULL, 10), argv[1][0] == 's');
     }
     if (argc == 3 && strcmp(argv[1], "gateway") == 0) {
         return print_gateway(&rig, argv[2]);
     }
     if (argc >= 6 && strcmp(argv[1], "run") == 0) {
-        return run(&rig, argv[2], argv[3], argv[4], argv[5],
-                   argc > 6 && strcmp(argv[6], "--settle") == 0);
+        const struct how how = read_how(argc - 6, argv + 6);
+        return run(&rig, argv[2], argv[3], argv[4], argv[5], &how);
     }
     if (argc == 3 && strcmp(argv[1], "buffer") == 0) {
         return print_buffer(&rig, argv[2]);

@@ -71,14 +71,14 @@ def write_table(path, number):
             table.writerow([f"{state - 1 + 0.5 * draw.gauss(0, 1):.3f}" for _ in range(FEATURES)] + [state])
 
 
-def masked_client(workspace, aggregator, helper, number, *arguments, min_noise=0):
-    """The command of a client with rows and settings of its own."""
+def masked_client(workspace, aggregator, helper, number, *arguments, min_noise=0, server=None):
+    """The command of a client with rows and settings of its own. server: its URL, unless it is the aggregator's."""
     config = workspace.path / f"{number}.ini"
     if not config.exists():
         table = workspace.path / f"{number}.csv"
         write_table(table, number)
         config.write_text(
-            f"[client]\nserver = {aggregator.url}\nca = {aggregator.ca}\nname = {number}\n"
+            f"[client]\nserver = {server or aggregator.url}\nca = {aggregator.ca}\nname = {number}\n"
             f"state_dir = {workspace.path}/{number}\nwait = 5m\nretry_min = 100ms\n"
             f"[data]\nsource = csv:{table},label=state\n"
             f"[secure]\nhelper_key = {helper.key}\ncode = {helper.code()}\nmin_clients = 3\nmin_noise = {min_noise}\n")
