@@ -131,6 +131,9 @@ struct tern_client_config {
     const char *name;     // name that `tern-aggregator clients` shows; at most 63 bytes; NULL: ""
     const char *platform; // e.g. "linux-arm64 tern-client/0.1.0"; at most 63 bytes; NULL: ""
     bool evaluator;       // enrol as an evaluator, which evaluates every version and never trains
+    // The program ends after one round: the answer to an update or an evaluation then brings no task, which nobody would do
+    // before the program runs again. Small builds ignore it.
+    bool leaves;
 
     // Durations in milliseconds. Except for wait_ms, 0 means the default in defaults.h.
 

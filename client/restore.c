@@ -129,8 +129,10 @@ static enum tern_client_phase first_phase(const struct tern_client *client)
     if (client->pending.len > 0) {
         return TERN_PHASE_UPLOAD;
     }
-    // The evaluator may have stopped before it reported the evaluation of this version.
-    const bool evaluates = client->identity.evaluator && client->version > 0;
+    // The evaluator may have stopped before it reported the evaluation of this version. One that leaves after each round first
+    // asks: it would never come to the next version, and the aggregator asks again for an evaluation that was lost.
+    const bool evaluates =
+        client->identity.evaluator && client->version > 0 && !client->config.leaves;
     return evaluates ? TERN_PHASE_EVALUATE : TERN_PHASE_CHECKIN;
 }
 

@@ -252,6 +252,12 @@ struct tern_checkin_answer {
 TERN_MUST_USE enum tern_result tern_federation_answer_checkin(struct tern_federation *federation,
                                                               uint64_t client, uint64_t now,
                                                               struct tern_checkin_answer *next);
+
+// Like tern_federation_answer_checkin(), for the answer to an accepted update: a client that leaves after its round
+// (TERN_WIRE_LEAVES) gets no task.
+TERN_MUST_USE enum tern_result tern_federation_answer_update(struct tern_federation *federation,
+                                                             uint64_t client, uint64_t now,
+                                                             struct tern_checkin_answer *next);
 // Sets whether the service holds the client's check-in open. Such a client can start a task at once.
 void tern_federation_set_waiting(struct tern_federation *federation, uint64_t client, bool waits);
 

@@ -70,6 +70,8 @@ struct client {
     struct tern_error_suspicion suspicion; // suspected anomaly of the client's error buffer
     // When the check-in became overdue: rounds do not count on the client; 0 = not overdue.
     uint64_t overdue_ms;
+    // The client has done its round and leaves (TERN_WIRE_LEAVES): no task before its next check-in.
+    bool has_left;
     bool has_statistics; // the client's statistics of columns are stored
     // Consecutive check-ins without a task, because the client lacks the scaling.
     uint32_t denied_unscaled;

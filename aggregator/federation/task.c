@@ -87,6 +87,7 @@ static enum tern_result store_facts(struct tern_federation *federation, uint64_t
     const struct tern_abilities before = tern_abilities_of(row);
     const struct tern_abilities able = abilities_of(message);
     client->dirty = true;
+    client->has_left = message->has_evaluation && (message->abilities & TERN_WIRE_LEAVES) != 0;
     if (row->last_seen_ms == 0) {
         tern_round_client_joined(&federation->machine, now);
     }
@@ -726,6 +727,14 @@ static enum tern_result fill_finished(struct tern_federation *federation,
     return TERN_OK;
 }
 
+enum tern_result tern_federation_answer_update(struct tern_federation *federation, uint64_t id,
+                                               uint64_t now, struct tern_checkin_answer *next)
+{
+    struct client *client = client_of(federation, id);
+    client->has_left = (client->row.abilities & TERN_WIRE_LEAVES) != 0;
+    return tern_federation_answer_checkin(federation, id, now, next);
+}
+
 enum tern_result tern_federation_answer_checkin(struct tern_federation *federation, uint64_t id,
                                                 uint64_t now, struct tern_checkin_answer *next)
 {
@@ -744,6 +753,12 @@ enum tern_result tern_federation_answer_checkin(struct tern_federation *federati
     }
     enum tern_checkin_action action = tern_round_checkin(&federation->machine, id, now, &wait);
     struct client *client = client_of(federation, id);
+    if (client->has_left && action != TERN_CHECKIN_FINISHED) {
+        fill_wait(federation, next,
+                  action == TERN_CHECKIN_WAIT ? wait : until_deadline(federation, now));
+        next->idle = false; // the client does not wait for another task
+        return TERN_OK;
+    }
     if (client->row.evaluator && !tern_statistics_are_awaited(federation)) {
         TERN_TRY(evaluate_task(federation, client, next));
         if (reply->has_task || next->soon) {

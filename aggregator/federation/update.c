@@ -527,6 +527,9 @@ static void note_report(struct tern_federation *federation,
     tern_clients_mark_seen(client, now);
     client->row.version = own ? member->base_version : federation->merge.version;
     memcpy(client->row.replica, base, TERN_SHA256_SIZE);
+    if ((client->row.abilities & TERN_WIRE_LEAVES) != 0) {
+        client->overdue_ms = now; // rounds do not count on the client until it checks in again
+    }
 }
 
 static enum tern_result merge_arrival(struct tern_federation *federation,

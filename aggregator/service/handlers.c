@@ -729,7 +729,7 @@ static enum tern_result settle_update(struct tern_service *service, struct reque
                                       uint64_t now)
 {
     struct tern_checkin_answer next;
-    TERN_TRY(tern_federation_answer_checkin(service->federation, request->client, now, &next));
+    TERN_TRY(tern_federation_answer_update(service->federation, request->client, now, &next));
     answer_counted(service, request, &next);
     return TERN_OK;
 }
@@ -775,7 +775,7 @@ static enum tern_result answer_accepted(struct tern_service *service, struct req
 {
     tern_UpdateReply reply = tern_UpdateReply_init_zero;
     struct tern_checkin_answer next;
-    TERN_TRY(tern_federation_answer_checkin(service->federation, request->client, now, &next));
+    TERN_TRY(tern_federation_answer_update(service->federation, request->client, now, &next));
     reply.status = tern_UpdateStatus_UPDATE_DUPLICATE;
     reply.has_next = true;
     reply.next = next.reply;

@@ -428,6 +428,7 @@ static enum tern_result init_client(struct session *session,
         session->listener = *listener;
         config.on_event = on_event;
         config.ctx = session;
+        config.leaves = listener->leaves;
     }
     const enum tern_result result = tern_client_init(&session->client, &config);
     return result == TERN_OK ? TERN_OK

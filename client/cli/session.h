@@ -44,6 +44,7 @@ struct session_listener {
     void *ctx;
     const volatile sig_atomic_t *abort;
     bool patient; // retry until the model's manifest was fetched
+    bool leaves;  // the program ends after one round
 };
 
 struct session {

@@ -503,8 +503,11 @@ static void log_data(const struct session *session)
 
 static enum tern_result start_client(struct session *session, struct event_logger *logger)
 {
-    const struct session_listener listener = {
-        .on_event = on_event, .ctx = logger, .abort = &tern_interrupted, .patient = !logger->once};
+    const struct session_listener listener = {.on_event = on_event,
+                                              .ctx = logger,
+                                              .abort = &tern_interrupted,
+                                              .patient = !logger->once,
+                                              .leaves = logger->once};
     TERN_TRY(tern_session_open(session, &tern_client_settings, &listener));
     logger->curl = session->curl;
     logger->external = &session->external;

@@ -295,7 +295,7 @@ static const char *wait_reason(const tern_CheckinReply *reply)
         return TERN_WHY("rounds begin when other clients have sent the statistics of their columns "
                         "(statistics.columns)");
     }
-    return TERN_WHY("the aggregator has no task now");
+    return TERN_WHY("the aggregator has no task for this client now");
 }
 
 static bool needs_statistics_phase(const struct tern_client *client, const tern_CheckinReply *reply)

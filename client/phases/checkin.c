@@ -59,9 +59,10 @@ static bool holds_replica(const struct tern_client *client)
 
 static uint32_t abilities(const struct tern_client *client)
 {
+    const uint32_t leaves = !TERN_SMALL && client->config.leaves ? TERN_WIRE_LEAVES : 0;
     uint32_t bits = TERN_WIRE_STEPS_AHEAD;
     bits |= TERN_VARIANCE_REDUCTION && client->work.anchor != NULL ? TERN_WIRE_REDUCES : 0;
-    return client->identity.evaluator ? 0 : bits;
+    return leaves | (client->identity.evaluator ? 0 : bits);
 }
 
 static tern_CheckinRequest make_checkin_request(struct tern_client *client, uint32_t room)

@@ -119,6 +119,8 @@ TERN_MUST_USE enum tern_result tern_wire_decode_checkin_reply(const uint8_t *src
 // Bits of CheckinRequest.abilities.
 #define TERN_WIRE_STEPS_AHEAD 1u // ERROR_STEP_AHEAD is supported
 #define TERN_WIRE_REDUCES 2u     // tasks with any Gradient are supported
+#define TERN_WIRE_LEAVES                                                                           \
+    4u // the client leaves after its round, and takes no task before its next check-in
 
 // Limits on fields.
 #define TERN_WIRE_TOKEN_BYTES 16     // bytes of a bearer token, 22 characters of base64url

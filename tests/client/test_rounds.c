@@ -412,6 +412,14 @@ TEST(blob_bound_holds_every_codec)
     assert_int_equal(world_count_events(&world, TERN_EVENT_FAILURE), 0);
 }
 
+TEST(client_that_leaves_reports_so)
+{
+    world.config.leaves = true;
+    boot();
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_int_equal(world.server.last_checkin.abilities & TERN_WIRE_LEAVES, TERN_WIRE_LEAVES);
+}
+
 TEST(enrolment_tells_what_failed)
 {
     assert_int_equal(tern_client_init(&world.client, &world.config), TERN_OK);
