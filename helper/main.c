@@ -258,7 +258,8 @@ static int start_serving(struct tern_cli *cli, struct serving *serving)
                  settings.helper_min_clients, TERN_SECURE_MIN_CLIENTS);
     }
     tern_log(TERN_LOG_INFO, "listening", "address=%s port=%u min_clients=%" PRIu32,
-             TERN_LOG_TEXT(settings.helper_address), (unsigned)port, settings.helper_min_clients);
+             TERN_LOG_TEXT(tern_http_address(serving->server)), (unsigned)port,
+             settings.helper_min_clients);
     tern_notify("READY=1\n");
     return TERN_EXIT_OK;
 }

@@ -802,8 +802,13 @@ static void print_dashboard(const struct serving *serving)
 static void print_addresses(const struct serving *serving)
 {
     const struct tern_aggregator_settings *s = serving->settings;
+    const char *address = tern_http_address(serving->server);
     printf("listening on ");
-    print_address("https", s->server_address, tern_http_port(serving->server));
+    print_address("https", address, tern_http_port(serving->server));
+    if (strcmp(s->server_address, "::") == 0) {
+        printf("%s",
+               strcmp(address, "::") == 0 ? " (IPv6 and IPv4)" : " (this machine has no IPv6)");
+    }
     if (serving->admin != NULL) {
         printf(", admin on ");
         if (strncmp(s->admin_address, "unix:", 5) == 0) {

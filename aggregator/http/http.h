@@ -66,9 +66,11 @@ struct tern_http_files {
 };
 
 struct tern_http_config {
-    const char *address; // "0.0.0.0", "::1", or "unix:/path" (admin only)
-    uint16_t port;       // 0 = any; see tern_http_port()
-    uint32_t threads;    // loops; 0 = one per core
+    // "0.0.0.0", "::1", "::" or "unix:/path" (admin only), which must outlive the server. "::" takes connections by IPv6 and
+    // by IPv4; on a machine without IPv6 it means "0.0.0.0".
+    const char *address;
+    uint16_t port;    // 0 = any; see tern_http_port()
+    uint32_t threads; // loops; 0 = one per core
     struct tern_http_files files;
     const char *ticket_keys; // file of the session-ticket keys (mode 0600), so that a restart
                              // does not cost every device a full handshake; NULL = no tickets
@@ -281,6 +283,8 @@ TERN_MUST_USE enum tern_result tern_http_check_files(const struct tern_http_file
 // exceed a lower limit. One call at a time.
 void tern_http_set_limits(struct tern_http_server *server, const struct tern_http_limits *limits);
 
+// Returns the address where the server listens: that of the configuration, or "0.0.0.0" in place of "::".
+const char *tern_http_address(const struct tern_http_server *server);
 uint16_t tern_http_port(const struct tern_http_server *server);
 
 // Returns the keys of session tickets, valid until tern_http_stop(). NULL: the server issues no tickets.

@@ -51,8 +51,9 @@ struct loop {
 struct tern_http_server {
     struct tern_server_shared shared;
     uint16_t port;
-    char *unix_path; // NULL = TCP
-    uint32_t count;  // number of running loops
+    const char *address; // that of the configuration, or ANY_IPV4
+    char *unix_path;     // NULL = TCP
+    uint32_t count;      // number of running loops
     struct loop *loops;
 };
 
@@ -111,14 +112,27 @@ static enum tern_result open_unix(const char *path, int *fd, char why[256])
     return TERN_OK;
 }
 
+// A socket at this address takes connections of both families, and without IPv6 the other one replaces it.
+#define ANY_ADDRESS "::"
+#define ANY_IPV4 "0.0.0.0"
+
+static bool is_any_ipv6(const struct sockaddr *name)
+{
+    return name->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)name)->sin6_addr);
+}
+
 static int bind_socket(const struct addrinfo *name, bool shares)
 {
     int fd = socket(name->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int on = 1;
+    int off = 0;
     if (fd < 0) {
         return -1;
     }
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        (is_any_ipv6(name->ai_addr) && // whatever net.ipv6.bindv6only is
+         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
         (shares && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
         bind(fd, name->ai_addr, name->ai_addrlen) != 0) {
         close(fd);
@@ -182,23 +196,11 @@ static void close_all(int *fds, uint32_t count)
     }
 }
 
-// Binds `count` sockets (one for a unix path) and listens. *bound is the port, 0 for a unix path.
-// TERN_ERR_CONFIG   the address cannot be parsed
-// TERN_ERR_NETWORK  the address cannot be bound, or another process already listens there
-static enum tern_result open_sockets(const char *address, uint16_t port, int *fds, uint32_t count,
-                                     uint16_t *bound, char why[256])
+// Opens `count` sockets at an address of TCP. *lacks_family: this machine has no address of that family.
+// TERN_ERR_CONFIG, TERN_ERR_NETWORK  as open_sockets()
+static enum tern_result open_address(const char *address, uint16_t port, int *fds, uint32_t count,
+                                     uint16_t *bound, bool *lacks_family, char why[256])
 {
-    for (uint32_t i = 0; i < count; i++) {
-        fds[i] = -1;
-    }
-    *bound = 0;
-    if (unix_path_of(address) != NULL) {
-        enum tern_result result = open_unix(unix_path_of(address), fds, why);
-        if (result != TERN_OK) {
-            close_all(fds, 1);
-        }
-        return result;
-    }
     char service[8];
     snprintf(service, sizeof service, "%u", port);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -211,10 +213,38 @@ static enum tern_result open_sockets(const char *address, uint16_t port, int *fd
     int reason = errno;
     freeaddrinfo(name);
     if (!opened) {
+        *lacks_family = reason == EAFNOSUPPORT || reason == EADDRNOTAVAIL;
         close_all(fds, count);
         return refuse(TERN_ERR_NETWORK, address, port, strerror(reason), why);
     }
     return TERN_OK;
+}
+
+// Binds `count` sockets (one for a unix path) and listens. *address: where they listen in the end. *bound is the port, 0
+// for a unix path.
+// TERN_ERR_CONFIG   the address cannot be parsed
+// TERN_ERR_NETWORK  the address cannot be bound, or another process already listens there
+static enum tern_result open_sockets(const char **address, uint16_t port, int *fds, uint32_t count,
+                                     uint16_t *bound, char why[256])
+{
+    bool lacks_family = false;
+    for (uint32_t i = 0; i < count; i++) {
+        fds[i] = -1;
+    }
+    *bound = 0;
+    if (unix_path_of(*address) != NULL) {
+        enum tern_result result = open_unix(unix_path_of(*address), fds, why);
+        if (result != TERN_OK) {
+            close_all(fds, 1);
+        }
+        return result;
+    }
+    enum tern_result result = open_address(*address, port, fds, count, bound, &lacks_family, why);
+    if (result == TERN_ERR_NETWORK && lacks_family && strcmp(*address, ANY_ADDRESS) == 0) {
+        *address = ANY_IPV4;
+        result = open_address(*address, port, fds, count, bound, &lacks_family, why);
+    }
+    return result;
 }
 
 // --- Loop: accepting
@@ -666,7 +696,8 @@ static enum tern_result start_loops(struct tern_http_server *server,
 {
     uint32_t count = loop_count(config);
     int fds[THREADS_MAX];
-    TERN_TRY(open_sockets(config->address, config->port, fds, count, &server->port, why));
+    server->address = config->address;
+    TERN_TRY(open_sockets(&server->address, config->port, fds, count, &server->port, why));
     const char *path = unix_path_of(config->address);
     server->unix_path = path != NULL ? strdup(path) : NULL;
     server->loops = calloc(count, sizeof *server->loops);
@@ -772,6 +803,11 @@ enum tern_result tern_http_check_files(const struct tern_http_files *names, char
     tern_tls_context_release(context);
     free_files(&files);
     return result;
+}
+
+const char *tern_http_address(const struct tern_http_server *server)
+{
+    return server->address;
 }
 
 uint16_t tern_http_port(const struct tern_http_server *server)
