@@ -63,6 +63,7 @@ int tern_gateway_open(struct tern_cli *cli, int *lock, struct tern_relay **relay
         .certificate = s->relay_certificate,
         .key = s->relay_key,
         .tls = s->relay_tls,
+        .proxy = s->relay_proxy,
         .name = s->relay_name,
         .wait_ms = (uint32_t)s->relay_wait,
         .budget_per_month = s->relay_budget_per_month,

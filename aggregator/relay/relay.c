@@ -296,6 +296,7 @@ static enum tern_result open_link(struct tern_relay *relay, char why[512])
                                           .certificate = config->certificate,
                                           .key = config->key,
                                           .tls = config->tls,
+                                          .proxy = config->proxy,
                                           .session_file = relay->session_file,
                                           .abort = &relay->abort};
     return tern_curl_open(&relay->curl, &curl, why);

@@ -27,9 +27,10 @@ struct tern_relay_config {
     const char *ca;
     const char *certificate; // PEM file with this gateway's client certificate; "" = none
     const char *key;
-    const char *tls;  // TLS versions, as in client.tls
-    const char *name; // name of this gateway upstream; "" = the host's name
-    uint32_t wait_ms; // how long the upstream aggregator may hold a check-in open
+    const char *tls;   // TLS versions, as in client.tls
+    const char *proxy; // as client.proxy; NULL = none
+    const char *name;  // name of this gateway upstream; "" = the host's name
+    uint32_t wait_ms;  // how long the upstream aggregator may hold a check-in open
     uint64_t budget_per_month;
 };
 

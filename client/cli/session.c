@@ -446,6 +446,7 @@ static enum tern_result open_curl(struct session *session, const volatile sig_at
                                           .certificate = settings->client_certificate,
                                           .key = settings->client_key,
                                           .tls = settings->client_tls,
+                                          .proxy = settings->client_proxy,
                                           .session_file = session_file,
                                           .abort = abort};
     return tern_curl_open(&session->curl, &curl, session->why);

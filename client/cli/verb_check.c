@@ -227,7 +227,8 @@ static void check_server(const struct tern_client_identity *identity,
                                             .ca_file = tern_client_settings.client_ca,
                                             .certificate = tern_client_settings.client_certificate,
                                             .key = tern_client_settings.client_key,
-                                            .tls = tern_client_settings.client_tls};
+                                            .tls = tern_client_settings.client_tls,
+                                            .proxy = tern_client_settings.client_proxy};
     struct tern_curl *curl = NULL;
     char why[512] = "libcurl cannot start";
     if (tern_client_settings.client_server[0] == '\0') {

@@ -237,10 +237,10 @@ static int enroll(struct tern_cli *cli, struct session *session)
         return tern_cli_fail(
             cli, result, "enrolling with %s failed: %s%s", session->settings->client_server,
             tern_failure_text(&session->client, session->curl, result, why),
-            result == TERN_ERR_NETWORK ? "; try again: if the aggregator has accepted the code, it "
-                                         "answers that the code is "
-                                         "used up"
-                                       : "");
+            result == TERN_ERR_NETWORK && tern_curl_has_sent(session->curl)
+                ? "; try again: if the aggregator has accepted the code, it answers that the code "
+                  "is used up"
+                : "");
     }
     return fetch_model(cli, session);
 }

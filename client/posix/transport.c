@@ -284,11 +284,200 @@ void tern_sockets_remove(struct tern_sockets *sockets, int fd, enum tern_purpose
     reading->fd = -1;
 }
 
+#define WHY_SIZE 512
+
+// --- The HTTP proxy between this transport and its server (client.proxy, relay.proxy): which one, and why it fails
+
+struct proxy {
+    char *url;            // with user and password; NULL: none
+    char *place;          // "host:port", for messages
+    char setting[64];     // the setting or the environment variable that names it
+    bool by_environment;  // also obeys no_proxy
+    bool has_credentials; // the URL has a user
+};
+
+// Sets *value to the first of libcurl's variables for https that is not empty. Returns its name; NULL: there is none.
+static const char *find_variable(const char **value)
+{
+    static const char *const names[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        *value = getenv(names[i]);
+        if (*value != NULL && (*value)[0] != '\0') {
+            return names[i];
+        }
+    }
+    return NULL;
+}
+
+static bool has_part(CURLU *url, CURLUPart part)
+{
+    char *text = NULL;
+    const bool has = curl_url_get(url, part, &text, 0) == CURLUE_OK;
+    curl_free(text);
+    return has;
+}
+
+static bool part_is(CURLU *url, CURLUPart part, const char *wanted)
+{
+    char *text = NULL;
+    const bool same = curl_url_get(url, part, &text, 0) == CURLUE_OK && strcmp(text, wanted) == 0;
+    curl_free(text);
+    return same;
+}
+
+// Returns what is wrong with the URL; NULL: nothing.
+static const char *fault_of(CURLU *url)
+{
+    if (!part_is(url, CURLUPART_SCHEME, "http")) {
+        return "its scheme is not http";
+    }
+    if (!has_part(url, CURLUPART_PORT)) {
+        return "it has no port";
+    }
+    if (!part_is(url, CURLUPART_PATH, "/") || has_part(url, CURLUPART_QUERY) ||
+        has_part(url, CURLUPART_FRAGMENT)) {
+        return "it goes on after the port";
+    }
+    return NULL;
+}
+
+// Returns "host:port", malloc'ed; NULL without memory.
+static char *place_of(CURLU *url)
+{
+    char *host = NULL;
+    char *port = NULL;
+    char *place = NULL;
+    if (curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+        curl_url_get(url, CURLUPART_PORT, &port, 0) == CURLUE_OK &&
+        asprintf(&place, "%s:%s", host, port) < 0) {
+        place = NULL;
+    }
+    curl_free(host);
+    curl_free(port);
+    return place;
+}
+
+static enum tern_result read_proxy(struct proxy *proxy, const char *text, CURLU *url, char *why)
+{
+    // In the environment, "host:port" is common.
+    const unsigned flags = proxy->by_environment ? CURLU_GUESS_SCHEME : 0;
+    const char *fault = curl_url_set(url, CURLUPART_URL, text, flags) == CURLUE_OK
+                            ? fault_of(url)
+                            : "it is no such URL";
+    if (fault != NULL) {
+        snprintf(why, WHY_SIZE, "%s must be http://[user:password@]host:port%s: %s", proxy->setting,
+                 proxy->by_environment ? "" : ", environment, or empty", fault);
+        return TERN_ERR_CONFIG;
+    }
+    proxy->has_credentials = has_part(url, CURLUPART_USER);
+    proxy->place = place_of(url);
+    proxy->url = strdup(text);
+    return proxy->url != NULL && proxy->place != NULL ? TERN_OK : TERN_ERR_NO_MEMORY;
+}
+
+// Chooses the proxy. wanted: NULL or "": none; "environment"; else a URL. The caller frees *proxy, also after an error, whose
+// why has no password.
+static enum tern_result choose_proxy(const char *section, const char *wanted, struct proxy *proxy,
+                                     char *why)
+{
+    *proxy = (struct proxy){0};
+    if (wanted == NULL || wanted[0] == '\0') {
+        return TERN_OK;
+    }
+    proxy->by_environment = strcmp(wanted, "environment") == 0;
+    const char *variable = proxy->by_environment ? find_variable(&wanted) : NULL;
+    if (proxy->by_environment && variable == NULL) {
+        return TERN_OK;
+    }
+    if (proxy->by_environment) {
+        snprintf(proxy->setting, sizeof proxy->setting, "the environment variable %s", variable);
+    } else {
+        snprintf(proxy->setting, sizeof proxy->setting, "%s.proxy", section);
+    }
+    CURLU *url = curl_url();
+    snprintf(why, WHY_SIZE, "there is no memory for a connection");
+    const enum tern_result result =
+        url != NULL ? read_proxy(proxy, wanted, url, why) : TERN_ERR_NO_MEMORY;
+    curl_url_cleanup(url);
+    return result;
+}
+
+static void free_proxy(struct proxy *proxy)
+{
+    if (proxy->url != NULL) {
+        explicit_bzero(proxy->url, strlen(proxy->url));
+    }
+    free(proxy->url);
+    free(proxy->place);
+    *proxy = (struct proxy){0};
+}
+
+// Sets the proxy of a new handle. Without one, libcurl obeys none of the environment either.
+static void configure_proxy(const struct proxy *proxy, CURL *easy)
+{
+    curl_easy_setopt(easy, CURLOPT_PROXY, proxy->url != NULL ? proxy->url : "");
+    if (!proxy->by_environment) {
+        curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
+    }
+    curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+}
+
+static void explain_refused_connect(const struct proxy *proxy, long status, char *text, size_t size)
+{
+    if (status != 407) {
+        snprintf(text, size,
+                 "the proxy %s answered HTTP %ld, and did not connect to the aggregator (%s)",
+                 proxy->place, status, proxy->setting);
+    } else if (proxy->has_credentials) {
+        snprintf(text, size, "the proxy %s refused the user or the password in %s (HTTP 407)",
+                 proxy->place, proxy->setting);
+    } else {
+        snprintf(text, size,
+                 "the proxy %s requires a user and a password (HTTP 407): add user:password@ to "
+                 "the URL in %s",
+                 proxy->place, proxy->setting);
+    }
+}
+
+// Returns whether libcurl's message is about a connection to the proxy, and not one past it (no_proxy).
+static bool is_about(const struct proxy *proxy, const char *text)
+{
+    const bool brackets = proxy->place[0] == '[';
+    const char *host = proxy->place + brackets;
+    char wanted[300];
+    snprintf(wanted, sizeof wanted, " %.*s port ", (int)strcspn(host, brackets ? "]" : ":"), host);
+    return strstr(text, wanted) != NULL;
+}
+
+// Replaces libcurl's message in text[0..size) about an exchange that failed with `code`, if the proxy is the reason.
+static void explain_proxy(const struct proxy *proxy, CURL *easy, CURLcode code, char *text,
+                          size_t size)
+{
+    long status = 0;
+    char before[CURL_ERROR_SIZE];
+    if (proxy->url == NULL || code == CURLE_OK) {
+        return;
+    }
+    curl_easy_getinfo(easy, CURLINFO_HTTP_CONNECTCODE, &status);
+    snprintf(before, sizeof before, "%s", text);
+    if (code == CURLE_COULDNT_RESOLVE_PROXY) {
+        snprintf(text, size, "the name of the proxy %s has no address (DNS): check %s",
+                 proxy->place, proxy->setting);
+    } else if (status >= 300) {
+        explain_refused_connect(proxy, status, text, size);
+    } else if (code == CURLE_COULDNT_CONNECT && is_about(proxy, before)) {
+        snprintf(text, size, "the proxy %s of %s cannot be reached: %.80s", proxy->place,
+                 proxy->setting, before);
+    } else if (strstr(before, "CONNECT") != NULL) {
+        snprintf(text, size, "the proxy %s ended the connection before it answered (%s)",
+                 proxy->place, proxy->setting);
+    }
+}
+
 // --- The transport
 
 #define CONNECT_TIMEOUT_MS 20000
 #define IDLE_CONNECTION_S 600 // a connection that is idle for longer is closed
-#define WHY_SIZE 512
 
 // An exchange with a lower average rate (4 kbit/s) is aborted even if bytes move. The aggregator does the same
 // (limits.min_rate).
@@ -304,6 +493,7 @@ struct tern_curl {
     CURL *easy;   // NULL: no connection
     CURLM *multi; // has the kept connection
     struct tern_curl_tls *tls;
+    struct proxy proxy;
     char *server;
     uint32_t connect_timeout_ms;
     char *url;
@@ -315,6 +505,7 @@ struct tern_curl {
     bool connecting;           // the newest socket has not sent a request yet
     bool body_is_long;         // the aggregator may keep a partial body of this exchange
     bool body_begun;           // a part of such a body was sent
+    bool sent;                 // a part of the request was sent
     const struct tern_request *request;
     struct tern_response *response;
     enum tern_result refused; // error of put(), response->take or request->watch
@@ -444,11 +635,14 @@ static int on_traffic(CURL *easy, curl_infotype type, char *data, size_t len, vo
     struct tern_curl *curl = ctx;
     (void)easy;
     (void)data;
+    // Before the handshake with the server, these are the request to a proxy and its answer.
+    const enum tern_purpose purpose = curl->connecting ? TERN_PURPOSE_HANDSHAKE : curl->purpose;
     if (type == CURLINFO_HEADER_OUT || type == CURLINFO_DATA_OUT) {
-        count_traffic(&curl->sockets, curl->purpose, TERN_UP, len);
+        count_traffic(&curl->sockets, purpose, TERN_UP, len);
         curl->body_begun = curl->body_begun || (type == CURLINFO_DATA_OUT && curl->body_is_long);
+        curl->sent = curl->sent || !curl->connecting;
     } else if (type == CURLINFO_HEADER_IN || type == CURLINFO_DATA_IN) {
-        count_traffic(&curl->sockets, curl->purpose, TERN_DOWN, len);
+        count_traffic(&curl->sockets, purpose, TERN_DOWN, len);
     }
     return 0;
 }
@@ -511,6 +705,7 @@ static void set_options(struct tern_curl *curl)
     curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(easy, CURLOPT_XFERINFODATA, curl);
+    configure_proxy(&curl->proxy, easy);
     tern_curl_tls_configure(curl->tls, easy);
 }
 
@@ -753,9 +948,15 @@ static void explain(struct tern_curl *curl, CURLcode code, const struct tern_req
     } else if (curl->error[0] == '\0') {
         snprintf(curl->error, sizeof curl->error, "%s", curl_easy_strerror(code));
     }
+    if (code == CURLE_COULDNT_RESOLVE_HOST) {
+        const size_t len = strlen(curl->error);
+        snprintf(curl->error + len, sizeof curl->error - len,
+                 " (DNS): check the server's name, or wait for the network");
+    }
     if (code != CURLE_OK && was_alerted(curl)) {
         advise_about_certificate(curl);
     }
+    explain_proxy(&curl->proxy, curl->easy, code, curl->error, sizeof curl->error);
 }
 
 static enum tern_result perform(struct tern_curl *curl, const struct tern_request *request)
@@ -776,11 +977,12 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     curl->body_is_long =
         request->body_len > TERN_CLIENT_RESUME_UPLOAD_ABOVE || request->range_from > 0;
     curl->body_begun = false;
+    curl->sent = false;
     watch(curl, request);
     const CURLcode code = run_request(curl);
     long status = 0;
     curl_easy_getinfo(curl->easy, CURLINFO_RESPONSE_CODE, &status);
-    curl->response->status = (int)status;
+    curl->response->status = curl->connecting ? 0 : (int)status; // a proxy has others
     tern_sockets_read(&curl->sockets, curl->connecting ? TERN_PURPOSE_HANDSHAKE : request->purpose);
     curl_easy_setopt(curl->easy, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
@@ -870,7 +1072,10 @@ enum tern_result tern_curl_open(struct tern_curl **curl, const struct tern_curl_
         return TERN_ERR_NO_MEMORY;
     }
     tern_sockets_init(&fresh->sockets);
-    const enum tern_result result = tern_curl_tls_open(&fresh->tls, &tls, why);
+    enum tern_result result = choose_proxy(section_of(config), config->proxy, &fresh->proxy, why);
+    if (result == TERN_OK) {
+        result = tern_curl_tls_open(&fresh->tls, &tls, why);
+    }
     if (result != TERN_OK) {
         tern_curl_close(fresh);
         return result;
@@ -886,6 +1091,7 @@ void tern_curl_close(struct tern_curl *curl)
     }
     close_connection(curl);
     tern_curl_tls_close(curl->tls);
+    free_proxy(&curl->proxy);
     free(curl->server);
     free(curl->url);
     free(curl);
@@ -905,6 +1111,11 @@ struct tern_curl_expiries tern_curl_certificates(const struct tern_curl *curl)
 const char *tern_curl_why(const struct tern_curl *curl)
 {
     return curl->error;
+}
+
+bool tern_curl_has_sent(const struct tern_curl *curl)
+{
+    return curl->sent;
 }
 
 // --- Explaining a failure

@@ -2,7 +2,7 @@
 // the socket's own counters (TCP_INFO). Used by tern-client, gateways and tern-fleet. One transport belongs to one thread.
 //
 // The meter's http counts the bytes that libcurl has written and read; tls and wire come from the kernel. The bytes of a new
-// connection before its first request count as "handshake". Late bytes on an open connection (acknowledgements, a close) count
+// connection before its first request count as "handshake", with those of the request to a proxy and its answer. Late bytes on an open connection (acknowledgements, a close) count
 // for the previous exchange. The segments that close a connection follow the last possible reading; they are added as two up
 // and one or two down, without payload. If the kernel does not count bytes, tls and wire are estimates (sockets.h).
 //
@@ -28,6 +28,8 @@ struct tern_curl_config {
     const char *certificate; // file of the client's certificate, PEM; NULL or "": none
     const char *key;         // file of the certificate's key, PEM
     const char *tls;         // version: "1.2", "1.3", or "auto" for both; NULL: "1.2"
+    // HTTP proxy: NULL or "": none, whatever the environment has; "environment"; or http://[user:password@]host:port
+    const char *proxy;
     // keeps the TLS session when the process ends; NULL or "" = it does not
     const char *session_file;
     uint32_t connect_timeout_ms; // longest time until a connection is open; 0: 20,000
@@ -44,7 +46,7 @@ bool tern_curl_is_counted(void);
 // Opens a transport, and does not connect. Copies the strings of the config. After an error why names the setting and the
 // reason.
 // TERN_ERR_CONFIG     the server is not an https URL, or a file cannot be read or is missing,
-//                     or tls names no version that the library has
+//                     tls names no version that the library has, or proxy is no such URL
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_curl_open(struct tern_curl **curl,
                                               const struct tern_curl_config *config, char why[512]);
@@ -68,6 +70,9 @@ struct tern_curl_expiries tern_curl_certificates(const struct tern_curl *curl);
 
 // Returns why the last exchange has failed; "" if it has not. Valid until the next exchange.
 const char *tern_curl_why(const struct tern_curl *curl);
+
+// Returns whether a part of the last request was sent to the server, so that the server may have acted on it.
+bool tern_curl_has_sent(const struct tern_curl *curl);
 
 #define TERN_FAILURE_MAX 384 // bytes of a sentence with the terminating NUL
 

@@ -160,11 +160,12 @@ def who_does_not_answer_is_said(workspace, aggregator):
     code = aggregator.join_code(uses=9)
     aggregator.process.send_signal(signal.SIGSTOP)
     fresh.run("enroll", code, code=1, says=f"enrolling with {aggregator.url} failed: timed out: no byte was sent or received for 1000 ms "
-              "while TLS was being set up; try again: if the aggregator has accepted the code")
+              "while TLS was being set up\n")
     aggregator.process.send_signal(signal.SIGCONT)
     mute = Mute(workspace)
     fresh.run("enroll", "--set", f"client.server=https://127.0.0.1:{mute.port}", code, code=1,
-              says="timed out: no byte was sent or received for 1000 ms while the client waited for the answer")
+              says="timed out: no byte was sent or received for 1000 ms while the client waited for the answer; try again: if "
+              "the aggregator has accepted the code")
     # Its database is held by another program.
     patient = ["--set", "client.timeout=100s"]
     with contextlib.closing(sqlite3.connect(aggregator.state / "tern.db", isolation_level=None, timeout=60)) as holder:
