@@ -634,7 +634,9 @@ static int on_traffic(CURL *easy, curl_infotype type, char *data, size_t len, vo
 {
     struct tern_curl *curl = ctx;
     (void)easy;
-    (void)data;
+    if (type == CURLINFO_SSL_DATA_IN && curl->connecting) {
+        tern_curl_tls_note_received(curl->tls, (const uint8_t *)data, len);
+    }
     // Before the handshake with the server, these are the request to a proxy and its answer.
     const enum tern_purpose purpose = curl->connecting ? TERN_PURPOSE_HANDSHAKE : curl->purpose;
     if (type == CURLINFO_HEADER_OUT || type == CURLINFO_DATA_OUT) {
@@ -879,6 +881,7 @@ static CURLcode run_request(struct tern_curl *curl)
     tern_curl_tls_begin(curl->tls);
     const CURLcode code = run_once(curl);
     if (curl->connecting && result_of(code) == TERN_ERR_TLS &&
+        !tern_curl_tls_is_intercepted(curl->tls, curl->easy) &&
         tern_curl_tls_try_without_session(curl->tls)) {
         return run_once(curl);
     }
@@ -938,12 +941,16 @@ static void explain_timeout(struct tern_curl *curl, const struct tern_request *r
 
 static void explain(struct tern_curl *curl, CURLcode code, const struct tern_request *request)
 {
+    const bool refused = result_of(code) == TERN_ERR_TLS;
+    if (refused && curl->connecting) {
+        tern_curl_tls_explain_intercepted(curl->tls, curl->easy);
+    }
     const char *why = tern_curl_tls_why(curl->tls);
     if (code == CURLE_OK) {
         curl->error[0] = '\0'; // libcurl may have left a message about an old connection
     } else if (curl->stalled || code == CURLE_OPERATION_TIMEDOUT) {
         explain_timeout(curl, request);
-    } else if (result_of(code) == TERN_ERR_TLS && why[0] != '\0') {
+    } else if (refused && why[0] != '\0') {
         snprintf(curl->error, sizeof curl->error, "%s", why);
     } else if (curl->error[0] == '\0') {
         snprintf(curl->error, sizeof curl->error, "%s", curl_easy_strerror(code));
@@ -993,6 +1000,11 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     }
     if (curl->refused != TERN_OK) {
         return curl->refused;
+    }
+    // Where something else answers in the aggregator's place, the client waits as without a network.
+    if (curl->connecting && result_of(code) == TERN_ERR_TLS &&
+        tern_curl_tls_is_intercepted(curl->tls, curl->easy)) {
+        return TERN_ERR_NETWORK;
     }
     // With TLS 1.3 the aggregator can reject our certificate after our handshake has completed.
     return code != CURLE_OK && was_alerted(curl) ? TERN_ERR_TLS : result_of(code);

@@ -333,9 +333,9 @@ def verification_is_mandatory(client, workspace):
     good = client.file.read_bytes()
     client.run("once", code=1, ca=folder / "other.crt")
     check(client.file.read_bytes() == good, "a failed verification changed the session")
-    expect_refusal(client, "wrong CA", ("not issued by a CA", "self-signed", "issuer"),
+    expect_refusal(client, "wrong CA", ("another CA has issued its certificate",),
                    ca=folder / "other.crt")
-    expect_refusal(client, "no CA of this machine's", ("not issued by a CA", "self-signed", "issuer"),
+    expect_refusal(client, "no CA of this machine's", ("another CA has issued its certificate",),
                    ca="/etc/ssl/certs/ca-certificates.crt")
     client.run("once", code=2, ca="/nonexistent/ca.crt")
     sign(client.aggregator, "DNS:elsewhere.example,IP:127.0.0.2", 2)

@@ -39,6 +39,9 @@ void tern_curl_tls_backend_configure(struct tern_curl_tls *tls, CURL *easy);
 TERN_MUST_USE enum tern_result tern_curl_tls_backend_end_handshake(struct tern_curl_tls *tls,
                                                                    CURL *easy);
 
+// Returns, after a failed handshake, whether a CA that this client does not trust has issued the peer's certificate.
+bool tern_curl_tls_backend_is_foreign(const struct tern_curl_tls *tls, CURL *easy);
+
 // Reads when the first certificate of a PEM file expires (UTC). Returns false when none can be read.
 bool tern_curl_tls_backend_read_expiry(const char *file, struct tm *end);
 
@@ -51,6 +54,12 @@ const struct tern_curl_tls_session *tern_curl_tls_session_to_offer(struct tern_c
 // peer's certificate and name were verified.
 void tern_curl_tls_store_session(struct tern_curl_tls *tls,
                                  const struct tern_curl_tls_session *session);
+
+// Notes that a CA that this client does not trust has issued the peer's certificate.
+void tern_curl_tls_set_foreign(struct tern_curl_tls *tls);
+
+// Returns whether the current handshake has called tern_curl_tls_set_foreign().
+bool tern_curl_tls_has_foreign(const struct tern_curl_tls *tls);
 
 // Notes that the current full handshake has verified the peer's certificate chain and name.
 void tern_curl_tls_set_verified(struct tern_curl_tls *tls);

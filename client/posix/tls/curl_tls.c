@@ -120,6 +120,8 @@ struct tern_curl_tls {
     bool refused;  // a handshake that offered the session has failed: offer none in this exchange
     bool offered;  // the last handshake of this exchange has offered the session
     bool verified; // the current handshake has verified the peer
+    bool foreign;  // the current handshake has met a certificate of another CA
+    uint8_t first; // the first byte that the peer has sent in the current handshake; 0: none
     struct tern_curl_expiries ends; // expiry dates from the last full handshake
     void *backend;
     char why[256];
@@ -413,12 +415,16 @@ void tern_curl_tls_begin(struct tern_curl_tls *tls)
 {
     tls->refused = false;
     tls->offered = false;
+    tls->foreign = false;
+    tls->first = 0;
     tls->why[0] = '\0';
 }
 
 const struct tern_curl_tls_session *tern_curl_tls_session_to_offer(struct tern_curl_tls *tls)
 {
     tls->verified = false;
+    tls->foreign = false;
+    tls->first = 0;
     tls->ends = (struct tern_curl_expiries){0};
     free_session(&tls->new_session);
     tls->offered =
@@ -524,6 +530,61 @@ bool tern_curl_tls_try_without_session(struct tern_curl_tls *tls)
     tls->refused = tls->offered;
     tls->offered = false;
     return tls->refused;
+}
+
+// --- Something else in the aggregator's place
+
+// Types of TLS records (RFC 5246, section 6.2.1).
+#define RECORD_FIRST 20
+#define RECORD_LAST 23
+
+void tern_curl_tls_note_received(struct tern_curl_tls *tls, const uint8_t *bytes, size_t len)
+{
+    tls->first = tls->first == 0 && len > 0 ? bytes[0] : tls->first;
+}
+
+void tern_curl_tls_set_foreign(struct tern_curl_tls *tls)
+{
+    tls->foreign = true;
+}
+
+bool tern_curl_tls_has_foreign(const struct tern_curl_tls *tls)
+{
+    return tls->foreign;
+}
+
+static bool speaks_no_tls(const struct tern_curl_tls *tls)
+{
+    return tls->first != 0 && (tls->first < RECORD_FIRST || tls->first > RECORD_LAST);
+}
+
+static bool is_foreign(const struct tern_curl_tls *tls, CURL *easy)
+{
+    return tern_curl_tls_backend_matches(library_version()) &&
+           tern_curl_tls_backend_is_foreign(tls, easy);
+}
+
+bool tern_curl_tls_is_intercepted(const struct tern_curl_tls *tls, CURL *easy)
+{
+    // A session was made with the same CA file.
+    return speaks_no_tls(tls) || (tls->session.bytes != NULL && is_foreign(tls, easy));
+}
+
+void tern_curl_tls_explain_intercepted(struct tern_curl_tls *tls, CURL *easy)
+{
+    if (speaks_no_tls(tls)) {
+        tern_curl_tls_explain(
+            tls,
+            "what answers is not the aggregator, because it speaks no TLS: a captive portal or "
+            "proxy (sign in, or wait), or ",
+            "server", " has the wrong port");
+    } else if (is_foreign(tls, easy)) {
+        tern_curl_tls_explain(
+            tls,
+            "what answers is not the aggregator, because another CA has issued its certificate: a "
+            "captive portal or proxy (sign in, or wait), or ",
+            "ca", " is not the aggregator's CA");
+    }
 }
 
 bool tern_curl_tls_has_certificate(const struct tern_curl_tls *tls)

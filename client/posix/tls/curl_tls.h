@@ -65,6 +65,16 @@ void tern_curl_tls_exchanged(struct tern_curl_tls *tls);
 // this exchange then offers none.
 bool tern_curl_tls_try_without_session(struct tern_curl_tls *tls);
 
+// Notes bytes that the peer has sent in a handshake, if libcurl passes them on. The first ones show whether they are TLS.
+void tern_curl_tls_note_received(struct tern_curl_tls *tls, const uint8_t *bytes, size_t len);
+
+// Returns, after a failed handshake, whether something else has certainly answered in the aggregator's place, such as a captive
+// portal: without TLS, or with a certificate of another CA although an earlier handshake has verified the aggregator.
+bool tern_curl_tls_is_intercepted(const struct tern_curl_tls *tls, CURL *easy);
+
+// Describes, after a failed handshake, an answer without TLS or a certificate of another CA for tern_curl_tls_why().
+void tern_curl_tls_explain_intercepted(struct tern_curl_tls *tls, CURL *easy);
+
 // Returns whether the client has a certificate.
 bool tern_curl_tls_has_certificate(const struct tern_curl_tls *tls);
 

@@ -37,8 +37,15 @@ static int on_send(void *ctx, const unsigned char *data, size_t len)
 static int on_receive(void *ctx, unsigned char *data, size_t size)
 {
     struct tern_flights *flights = ctx;
-    const int result = flush(flights);
-    return result == 0 ? flights->recv(flights->socket, data, size) : result;
+    int result = flush(flights);
+    if (result != 0) {
+        return result;
+    }
+    result = flights->recv(flights->socket, data, size);
+    if (result > 0 && flights->on_received != NULL) {
+        flights->on_received(flights->ctx, data, (size_t)result);
+    }
+    return result;
 }
 
 void tern_flights_begin(struct tern_flights *flights, mbedtls_ssl_context *connection)
@@ -47,6 +54,7 @@ void tern_flights_begin(struct tern_flights *flights, mbedtls_ssl_context *conne
     flights->recv = connection->f_recv;
     flights->socket = connection->p_bio;
     flights->len = 0;
+    flights->on_received = NULL;
     mbedtls_ssl_set_bio(connection, flights, on_send, on_receive, NULL);
 }
 

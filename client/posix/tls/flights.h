@@ -15,6 +15,9 @@ struct tern_flights {
     mbedtls_ssl_recv_t *recv;
     void *socket;
     size_t len; // unsent bytes
+    // Called with bytes that the peer has sent; NULL: not called. tern_flights_begin() sets NULL.
+    void (*on_received)(void *ctx, const unsigned char *bytes, size_t len);
+    void *ctx;
     unsigned char gathered[TERN_FLIGHT_MAX];
 };
 

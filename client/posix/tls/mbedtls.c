@@ -69,10 +69,7 @@ static void explain(struct tern_curl_tls *tls, uint32_t flags, bool is_peer)
     static const char expired[] = "a CA of the aggregator's certificate has expired (";
     static const char early[] = "a CA of the aggregator's certificate is not valid yet (";
     if ((flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) != 0) {
-        tern_curl_tls_explain(
-            tls,
-            "the aggregator's certificate was not issued by a CA that this client trusts: ", "ca",
-            " must name that CA's file");
+        tern_curl_tls_set_foreign(tls);
     } else if ((flags & MBEDTLS_X509_BADCERT_CN_MISMATCH) != 0) {
         tern_curl_tls_explain(tls, "the aggregator's certificate does not name the host in ",
                               "server", "");
@@ -115,6 +112,12 @@ static int on_certificate(void *ctx, mbedtls_x509_crt *certificate, int depth, u
         tern_curl_tls_set_verified(tls);
     }
     return 0;
+}
+
+bool tern_curl_tls_backend_is_foreign(const struct tern_curl_tls *tls, CURL *easy)
+{
+    (void)easy;
+    return tern_curl_tls_has_foreign(tls);
 }
 
 // --- Sessions
@@ -205,6 +208,11 @@ static void set_config(mbedtls_ssl_config *config, struct tern_curl_tls *tls)
     mbedtls_ssl_conf_verify(config, on_certificate, tls);
 }
 
+static void on_received(void *ctx, const unsigned char *bytes, size_t len)
+{
+    tern_curl_tls_note_received(ctx, bytes, len);
+}
+
 static CURLcode on_context(CURL *easy, void *config, void *ctx)
 {
     struct tern_curl_tls *tls = ctx;
@@ -219,6 +227,8 @@ static CURLcode on_context(CURL *easy, void *config, void *ctx)
     set_config(config, tls);
     offer(tls, connection);
     tern_flights_begin(*flights, connection);
+    ((struct tern_flights *)*flights)->on_received = on_received;
+    ((struct tern_flights *)*flights)->ctx = tls;
     return CURLE_OK;
 }
 

@@ -192,6 +192,23 @@ static int on_session(void *connection, void *now)
     return 0; // OpenSSL keeps ownership of the session
 }
 
+// --- The peer's certificate
+
+bool tern_curl_tls_backend_is_foreign(const struct tern_curl_tls *tls, CURL *easy)
+{
+    // Values from OpenSSL 3's headers: no issuer, self-signed, self-signed in the chain, no local issuer, no signature.
+    static const long untrusted[] = {2, 18, 19, 20, 21};
+    long error = 0;
+    (void)tls;
+    curl_easy_getinfo(easy, CURLINFO_SSL_VERIFYRESULT, &error);
+    for (size_t i = 0; i < sizeof untrusted / sizeof untrusted[0]; i++) {
+        if (error == untrusted[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // --- Setting up
 
 // Enables TLS 1.2 session tickets, which libcurl disables. Accepts a TCP close without a TLS close as a normal end: OpenSSL 3
