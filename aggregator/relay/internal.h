@@ -10,7 +10,6 @@
 #include "relay/relay.h"
 #include "store/store.h"
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 
 // --- The client's records, and the downstream rounds in them (records.c)
@@ -100,7 +99,6 @@ struct tern_relay {
 
     pthread_t thread;
     bool running;
-    volatile sig_atomic_t abort; // 1: ends a transfer that is in progress
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool stopping; // under the lock

@@ -152,10 +152,7 @@ static void log_failure(struct tern_relay *relay, const struct tern_client_event
     case TERN_ERR_TLS:
     case TERN_ERR_BUSY:
     case TERN_ERR_HTTP:
-        // A transfer that failed because the gateway stops is not logged.
-        if (relay->abort == 0) {
-            log_silence(relay, event);
-        }
+        log_silence(relay, event);
         break;
     default:
         tern_log(TERN_LOG_WARN, "upstream-failed",
@@ -297,8 +294,7 @@ static enum tern_result open_link(struct tern_relay *relay, char why[512])
                                           .key = config->key,
                                           .tls = config->tls,
                                           .proxy = config->proxy,
-                                          .session_file = relay->session_file,
-                                          .abort = &relay->abort};
+                                          .session_file = relay->session_file};
     return tern_curl_open(&relay->curl, &curl, why);
 }
 
@@ -595,7 +591,7 @@ static void *run_thread(void *arg)
             sleep_ms(relay, over ? 1000 : tern_client_next_ms(client));
         }
     }
-    if (result != TERN_OK && result != TERN_AGAIN) {
+    if (result != TERN_OK && result != TERN_AGAIN && result != TERN_ERR_CANCELLED) {
         give_up(relay, result);
     }
     if (tern_client_end(client) != TERN_OK) {
@@ -675,7 +671,7 @@ void tern_relay_stop(struct tern_relay *relay)
     }
     pthread_mutex_lock(&relay->lock);
     relay->stopping = true;
-    relay->abort = 1;
+    tern_client_cancel(&relay->client); // ends a transfer that is in progress
     pthread_cond_broadcast(&relay->wake);
     pthread_mutex_unlock(&relay->lock);
     pthread_join(relay->thread, NULL);

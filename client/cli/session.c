@@ -431,12 +431,15 @@ static enum tern_result init_client(struct session *session,
         config.leaves = listener->leaves;
     }
     const enum tern_result result = tern_client_init(&session->client, &config);
+    if (is_aborted(session)) { // before there was a client to cancel
+        tern_client_cancel(&session->client);
+    }
     return result == TERN_OK ? TERN_OK
                              : explain(session, result, "the client cannot start: %s",
                                        tern_result_sentence(result));
 }
 
-static enum tern_result open_curl(struct session *session, const volatile sig_atomic_t *abort)
+static enum tern_result open_curl(struct session *session)
 {
     const struct tern_client_settings *settings = session->settings;
     char session_file[PATH_MAX];
@@ -447,8 +450,7 @@ static enum tern_result open_curl(struct session *session, const volatile sig_at
                                           .key = settings->client_key,
                                           .tls = settings->client_tls,
                                           .proxy = settings->client_proxy,
-                                          .session_file = session_file,
-                                          .abort = abort};
+                                          .session_file = session_file};
     return tern_curl_open(&session->curl, &curl, session->why);
 }
 
@@ -465,7 +467,7 @@ enum tern_result tern_session_open(struct session *session,
     if (tern_curl_global() != TERN_OK) {
         return explain(session, TERN_ERR_NO_MEMORY, "libcurl cannot start");
     }
-    TERN_TRY(open_curl(session, listener->abort));
+    TERN_TRY(open_curl(session));
     enum tern_result result =
         tern_file_store_open(&session->store, settings->client_state_dir, session->why);
     if (result != TERN_OK) {
@@ -489,7 +491,7 @@ enum tern_result tern_session_open_reader(struct session *session,
 bool tern_session_open_transport(struct session *session)
 {
     return session->settings->client_server[0] != '\0' && tern_curl_global() == TERN_OK &&
-           open_curl(session, NULL) == TERN_OK;
+           open_curl(session) == TERN_OK;
 }
 
 enum tern_result tern_session_identify(struct session *session)

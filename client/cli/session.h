@@ -42,6 +42,7 @@ struct watched_trainer {
 struct session_listener {
     void (*on_event)(void *ctx, const struct tern_client_event *event);
     void *ctx;
+    // nonzero: the process ends, so that nothing is tried again. Whoever sets it cancels the client, too. NULL: never
     const volatile sig_atomic_t *abort;
     bool patient; // retry until the model's manifest was fetched
     bool leaves;  // the program ends after one round

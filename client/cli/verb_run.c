@@ -321,9 +321,6 @@ static void log_pause(const struct event_logger *logger, const struct tern_clien
                  event->sequence, event->wait_ms);
         break;
     case TERN_EVENT_FAILURE: {
-        if (tern_interrupted && event->result == TERN_ERR_NETWORK) {
-            break; // no failure: a signal has aborted the exchange
-        }
         const char *detail = detail_of(logger, event->result);
         tern_log(TERN_LOG_WARN, name, "result=%s status=%d wait_ms=%u why=%s%s%s",
                  tern_result_name(event->result), event->status, event->wait_ms,
@@ -596,7 +593,7 @@ static enum tern_result run_loop(struct session *session, const struct event_log
            tern_client_phase(client) != TERN_PHASE_FINISHED) {
         const enum tern_result result = tern_client_step(client);
         progress_step(logger->progress, client, result);
-        if (result != TERN_OK && result != TERN_AGAIN) {
+        if (result != TERN_OK && result != TERN_AGAIN && result != TERN_ERR_CANCELLED) {
             return result;
         }
         if (result == TERN_AGAIN && !logger->ended) {
@@ -625,15 +622,26 @@ static int finish_run(const struct tern_cli *cli, struct session *session,
     return logger->exit_code;
 }
 
+static struct session session;
+
+// Called by the handler of signals.
+static void cancel_client(void)
+{
+    tern_client_cancel(&session.client);
+}
+
 static int run_client(struct tern_cli *cli, struct event_logger *logger)
 {
-    static struct session session;
     tern_log_set_level(tern_log_level_named(tern_client_settings.client_log));
     tern_log_set_format(tern_log_format_named(tern_client_settings.client_log_format));
+    tern_interrupts_call(cancel_client);
     tern_interrupts_catch();
     enum tern_result result = start_client(&session, logger);
     int code = TERN_EXIT_FAILED;
-    if (result != TERN_OK) {
+    if (result == TERN_ERR_CANCELLED) {
+        tern_log(TERN_LOG_INFO, "interrupted", NULL);
+        code = TERN_EXIT_INTERRUPTED;
+    } else if (result != TERN_OK) {
         code = tern_cli_fail(cli, result, "%s", session.why);
     } else {
         result = run_loop(&session, logger);

@@ -489,6 +489,9 @@ static void explain_proxy(const struct proxy *proxy, CURL *easy, CURLcode code, 
 // A socket takes no more than this before it has sent it, so that few bytes follow the end of an exchange.
 #define UNSENT_MAX 16384
 
+#define PIECE_SIZE 16384  // of long bodies; a TLS record takes no more
+#define BUFFER_SIZE 65536 // libcurl's default
+
 struct tern_curl {
     CURL *easy;   // NULL: no connection
     CURLM *multi; // has the kept connection
@@ -498,7 +501,6 @@ struct tern_curl {
     uint32_t connect_timeout_ms;
     char *url;
     size_t url_size;
-    const volatile sig_atomic_t *abort;
     char error[CURL_ERROR_SIZE];
     struct tern_sockets sockets;
     enum tern_purpose purpose; // purpose of the current or last exchange
@@ -605,8 +607,12 @@ static curl_socket_t on_open(void *ctx, curlsocktype type, struct curl_sockaddr 
 static int on_close(void *ctx, curl_socket_t fd)
 {
     struct tern_curl *curl = ctx;
+    const struct linger discard = {.l_onoff = 1, .l_linger = 0};
     tern_sockets_remove(&curl->sockets, fd,
                         curl->connecting ? TERN_PURPOSE_HANDSHAKE : curl->purpose);
+    if (curl->refused == TERN_ERR_CANCELLED) {
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &discard, sizeof discard); // what waits is not sent
+    }
     return close(fd);
 }
 
@@ -672,7 +678,7 @@ static int on_progress(void *ctx, curl_off_t down_total, curl_off_t down, curl_o
     // on_body() reports the bytes of the response
     const bool ends = curl->received > 0 ? !may_go_on(curl, TERN_DOWN, curl->received, down_total)
                                          : !may_go_on(curl, TERN_UP, up, up_total);
-    return ends || (curl->abort != NULL && *curl->abort != 0) || is_stalled(curl) ? 1 : 0;
+    return ends || is_stalled(curl) ? 1 : 0;
 }
 
 // --- The handle
@@ -983,6 +989,9 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     curl->refused = TERN_OK;
     curl->body_is_long =
         request->body_len > TERN_CLIENT_RESUME_UPLOAD_ABOVE || request->range_from > 0;
+    // A TLS library reports the progress of a whole buffer only, and long bodies may have to end early.
+    curl_easy_setopt(curl->easy, CURLOPT_UPLOAD_BUFFERSIZE,
+                     (long)(curl->body_is_long ? PIECE_SIZE : BUFFER_SIZE));
     curl->body_begun = false;
     curl->sent = false;
     watch(curl, request);
@@ -1047,7 +1056,6 @@ static enum tern_result check_config(const struct tern_curl_config *config, char
 
 static bool copy_config(struct tern_curl *curl, const struct tern_curl_config *config)
 {
-    curl->abort = config->abort;
     curl->connect_timeout_ms =
         config->connect_timeout_ms != 0 ? config->connect_timeout_ms : CONNECT_TIMEOUT_MS;
     curl->server = strdup(config->server);

@@ -13,7 +13,6 @@
 
 #include "client.h"
 #include "ports.h"
-#include <signal.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,8 +32,6 @@ struct tern_curl_config {
     // keeps the TLS session when the process ends; NULL or "" = it does not
     const char *session_file;
     uint32_t connect_timeout_ms; // longest time until a connection is open; 0: 20,000
-    const volatile sig_atomic_t
-        *abort; // the exchange ends within a second after *abort becomes nonzero; NULL = never
 };
 
 // Initialises libcurl. Call it once per process, before the first tern_curl_open() and before threads start. TERN_ERR_NO_MEMORY

@@ -24,10 +24,20 @@
 
 volatile sig_atomic_t tern_interrupted;
 
+static void (*called)(void); // by the handler; NULL: nothing
+
 static void on_signal(int number)
 {
     (void)number;
     tern_interrupted = 1;
+    if (called != NULL) {
+        called();
+    }
+}
+
+void tern_interrupts_call(void (*function)(void))
+{
+    called = function;
 }
 
 void tern_interrupts_catch(void)

@@ -17,6 +17,9 @@ extern volatile sig_atomic_t tern_interrupted;
 // write to a closed pipe or socket returns an error. Call once, from the main thread.
 void tern_interrupts_catch(void);
 
+// Makes the handler of these signals call the function, too, which must be safe there. Before tern_interrupts_catch().
+void tern_interrupts_call(void (*function)(void));
+
 // Sleeps for `ms`, or until one of these signals has arrived. From the main thread, after tern_interrupts_catch().
 void tern_interrupts_sleep(uint32_t ms);
 

@@ -19,6 +19,25 @@ CASE(each_signal_is_noted)
     expect(SIGPIPE, 0);
 }
 
+static volatile sig_atomic_t calls;
+
+static void count_call(void)
+{
+    calls++;
+}
+
+CASE(handler_calls_what_ends_a_transfer)
+{
+    tern_interrupts_call(count_call);
+    tern_interrupts_catch();
+    expect(SIGTERM, 1);
+    expect(SIGINT, 1);
+    assert_int_equal(calls, 2);
+    tern_interrupts_call(NULL);
+    expect(SIGTERM, 1);
+    assert_int_equal(calls, 2);
+}
+
 CASE(a_terminal_that_closes_is_ignored_under_nohup)
 {
     signal(SIGHUP, SIG_IGN);

@@ -42,11 +42,8 @@ static enum tern_result read_token(struct tern_helper_link *link, const char *pa
 static enum tern_result open_link(const struct tern_helper_link_config *config,
                                   struct tern_helper_link *link, char why[512])
 {
-    const struct tern_curl_config curl = {.section = "secure",
-                                          .server = config->server,
-                                          .ca_file = config->ca,
-                                          .tls = "auto",
-                                          .abort = &link->stopped};
+    const struct tern_curl_config curl = {
+        .section = "secure", .server = config->server, .ca_file = config->ca, .tls = "auto"};
     TERN_TRY(read_token(link, config->token_file, why));
     TERN_TRY(tern_curl_global());
     TERN_TRY(tern_curl_open(&link->curl, &curl, why));
@@ -85,6 +82,16 @@ void tern_helper_link_close(struct tern_helper_link *link)
     }
 }
 
+// Ends a request when the link is stopped (tern_request.watch).
+static bool goes_on(void *ctx, enum tern_direction direction, uint64_t done, uint64_t total)
+{
+    const struct tern_helper_link *link = ctx;
+    (void)direction;
+    (void)done;
+    (void)total;
+    return link->stopped == 0;
+}
+
 static enum tern_result exchange(void *ctx, const struct tern_helper_request *request,
                                  struct tern_helper_reply *reply)
 {
@@ -95,7 +102,9 @@ static enum tern_result exchange(void *ctx, const struct tern_helper_request *re
                                       .token = link->token,
                                       .body = request->body,
                                       .body_len = request->body_len,
-                                      .timeout_ms = TIMEOUT_MS};
+                                      .timeout_ms = TIMEOUT_MS,
+                                      .watch = goes_on,
+                                      .watch_ctx = link};
     struct tern_response received = {.body = reply->body, .body_size = reply->body_size};
     enum tern_result result = link->stopped ? TERN_ERR_NETWORK : TERN_AGAIN;
     while (result == TERN_AGAIN) {
@@ -103,6 +112,9 @@ static enum tern_result exchange(void *ctx, const struct tern_helper_request *re
     }
     reply->status = received.status;
     reply->body_len = received.body_len;
+    if (result == TERN_ERR_CANCELLED) {
+        result = TERN_ERR_NETWORK;
+    }
     if (result != TERN_OK) {
         snprintf(reply->why, sizeof reply->why, "%.159s", tern_curl_why(link->curl));
         link->transport.close(link->transport.ctx);
