@@ -84,6 +84,9 @@ def is_deep(settings):
     return any(name.startswith("deep.") for name in settings)
 
 
+OF_SECURE = ("secure.", "privacy.")  # sections of secure rounds
+
+
 def is_secure(settings):
     """Whether the run has secure rounds: with a helper of its own, which lab/private/demo.py starts on a free port."""
     helper = settings.get("secure.helper", "")
@@ -93,8 +96,8 @@ def is_secure(settings):
 
 
 def without_secure(settings):
-    """Returns the settings that both programs read: tern-fleet has other keys in [secure] than tern-aggregator."""
-    return {key: value for key, value in settings.items() if not key.startswith("secure.")}
+    """Returns the settings that both programs read: tern-fleet has other keys in [secure] than tern-aggregator, and no [privacy]."""
+    return {key: value for key, value in settings.items() if not key.startswith(OF_SECURE)}
 
 
 def ordered(value):

@@ -17,7 +17,7 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "lab")]
-from comparison.settings import effective, without_secure, write  # noqa: E402
+from comparison.settings import OF_SECURE, effective, without_secure, write  # noqa: E402
 from failover.nodes import Fleet, Site, sets  # noqa: E402
 from failover.programs import Programs, check, free_port, listens, main_of_demo, must_run, wait_until  # noqa: E402
 
@@ -120,7 +120,7 @@ def federate(arguments, programs):
     cohort = int(settings["round.cohort"])
     config = folder / "federation.ini"
     write(config, without_secure(settings))
-    secure = [f"{key}={value}" for key, value in settings.items() if key.startswith("secure.")]
+    secure = [f"{key}={value}" for key, value in settings.items() if key.startswith(OF_SECURE)]
     helper = Helper(programs, arguments.programs, folder, int(settings["fleet.clients"]), cohort)
     secure = [*SECURE, *secure, *helper.overrides(), f"secure.helper=https://127.0.0.1:{helper.port}", f"secure.ca={folder}/ca.pem"]
     print("settings of tern-aggregator:", config, *sets(*secure), flush=True)

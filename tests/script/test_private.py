@@ -21,7 +21,7 @@ from private import demo  # noqa: E402
 CLIENTS = 8
 ROUNDS = 3
 OVERRIDES = [*(f"{key}={CLIENTS}" for key in ("fleet.clients", "round.cohort", "round.quorum", "round.min_clients")),
-             f"round.rounds={ROUNDS}", "data.source=digits:train=400,test=100,size=16,seed=1"]
+             f"round.rounds={ROUNDS}", "data.source=digits:train=400,test=100,size=16,seed=1", "privacy.clip=0.3"]
 
 
 def change(database, statement):
@@ -42,7 +42,8 @@ class Private(unittest.TestCase):
     def test_masked_and_open_sums_agree_and_a_different_bit_is_found(self):
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             demo.run(self.arguments)
-        for setting in ("federation.ini", "--set downloads.plan=trunk", f"--set secure.min_clients={CLIENTS}", "--set secure.helper_key="):
+        for setting in ("federation.ini", "--set downloads.plan=trunk", f"--set secure.min_clients={CLIENTS}", "--set secure.helper_key=",
+                        "--set privacy.clip=0.3"):
             self.assertIn(setting, printed.getvalue(), "settings that repeat the federation")
         run, results = self.arguments.folder, json.loads(self.arguments.results.read_text(encoding="utf-8"))
         self.assertIn(f"agree, to the bit, in {ROUNDS} of {ROUNDS} rounds", (run / "saw.txt").read_text(encoding="utf-8"))
