@@ -79,7 +79,7 @@ static inline uint32_t tern_secure_places(const struct tern_secure_settings *set
                                           uint32_t values)
 {
     const uint32_t sent = values / settings->share + (values % settings->share != 0);
-    const double places = ceil(settings->clip * values);
+    const double places = ceil(settings->clip * sent);
     return places < 1 ? 1 : places < sent ? (uint32_t)places : sent;
 }
 

@@ -1,5 +1,6 @@
 #include "secure/masked.h"
 #include "util/bytes.h"
+#include "util/math.h"
 #include "util/prng.h"
 #include <float.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #define FIRST_STEP                                                                                 \
     0.25 // first scale of a tensor: this, times learning rate, local steps and mean magnitude
 #define ZERO_MODEL_MAGNITUDE 0.04 // mean magnitude that a model of zeros counts as having
+#define GAIN 0.5                  // part of the way to a proportional scale
+#define NOISE_UNIT 1000.0         // noise has thousandths of the noise multiplier
 #define MOVE_MAX 2.0              // largest factor between the scales of two rounds
 #define ACCEPTED_MOVE 4.0f        // largest factor that a client accepts between two rounds
 #define MISSED_ROUNDS_MAX 2u      // rounds by which a client's limit grows: to a factor of 16
@@ -349,11 +352,12 @@ static bool stays(struct magnitude_limit *limit, float ratio)
     return true;
 }
 
-// Returns the part of a tensor's values that the next scales aim at. With noise an update has no more places than places_max.
-static double target_density(const struct tern_secure_round *round, uint32_t values)
+// Returns the part of a tensor's values that the next scales of a round with noise aim at: all places that the noise is for. With
+// fewer, the noise would be as large and hide less; with larger scales, it would be larger.
+static double places_density(const struct tern_secure_round *round, uint32_t values)
 {
     const double places = (double)round->places_max / values;
-    return round->noise > 0 && places < TARGET_DENSITY ? places : TARGET_DENSITY;
+    return places < 1 ? places : 1;
 }
 
 // Turns the counters of a round with noise, which have the values that are not zero before the limit, into bounded ones: the largest
@@ -362,7 +366,7 @@ static void bound_counters(const struct tern_model *model, const struct tern_sec
                            uint8_t *packed)
 {
     const double most = tern_secure_counter_max(round);
-    const double target = target_density(round, tern_masked_shape_of(model, round).values);
+    const double target = places_density(round, tern_masked_shape_of(model, round).values);
     struct sent_walk walk;
     start_walk(&walk, model, round);
     for (bool more = next_sent(&walk); more;) {
@@ -595,10 +599,20 @@ struct tern_masked_totals tern_masked_totals_of(const struct tern_secure_round *
     return totals;
 }
 
+// Returns a larger divisor for a sum with noise. The norm of the noise, over all values, is z * sqrt(values) times the largest norm
+// of one update. Where that exceeds the cohort, most of the mean is noise, and full steps would drown the model in it.
+static double damped(const struct tern_secure_round *round, uint32_t values, double divisor)
+{
+    const double multiplier = (double)round->noise / NOISE_UNIT;
+    return round->noise == 0 ? divisor
+                             : tern_sqrt(divisor * divisor + multiplier * multiplier * values);
+}
+
 void tern_masked_decode(const struct tern_model *model, const struct tern_secure_round *round,
-                        const uint8_t *sum, double divisor, float *change)
+                        const uint8_t *sum, double weight, float *change)
 {
     const struct tern_masked_shape shape = tern_masked_shape_of(model, round);
+    const double divisor = damped(round, shape.values, weight);
     struct sent_walk walk;
     start_walk(&walk, model, round);
     memset(change, 0, sizeof *change * model->count);
@@ -647,18 +661,22 @@ void tern_masked_first_scales(const struct tern_model *model, const struct tern_
 }
 
 // Returns the factor of a scale. excess: density divided by its target. A scale that is too small makes too many values different
-// from zero. The factor is half of the way to a proportional one.
-static double scale_factor(double excess)
+// from zero. gain: the part of the way to a proportional one.
+static double scale_factor(double excess, double gain)
 {
-    double factor = 0.5 + 0.5 * excess;
+    double factor = 1 - gain + gain * excess;
     return factor > MOVE_MAX ? MOVE_MAX : factor;
 }
 
-// Returns a tensor's density divided by its target, from its counter in a sum with noise.
-static double noisy_excess(const struct tern_secure_round *round, int32_t counter, uint32_t members)
+// Returns the factor of a scale from its counter in a sum with noise. The excess, of which 1 is the target, has the variance
+// noise / target^2. The larger it is, the less the scale follows, as in a Kalman filter; otherwise scales would walk at random.
+static double noisy_factor(const struct tern_secure_round *round, int32_t counter, uint32_t members)
 {
-    const double excess = 2.0 * counter / ((double)tern_secure_counter_max(round) * members);
-    return excess > 0 ? excess : 0;
+    const double target = (double)tern_secure_counter_max(round) * members / 2;
+    const double square = target * target;
+    const double excess = counter / target;
+    return scale_factor(excess > 0 ? excess : 0,
+                        GAIN * (square / (square + (double)tern_secure_variance(round))));
 }
 
 bool tern_masked_sum_is_possible(const struct tern_model *model,
@@ -713,10 +731,11 @@ void tern_masked_next_scales(const struct tern_model *model, const struct tern_s
         const uint32_t tensor = walk.order;
         const uint32_t values = skip_tensor(&walk, &more);
         const uint32_t counter = tern_get_le32(sum + 4 * (COUNTERS + (size_t)tensor));
-        const double excess = round->noise > 0
-                                  ? noisy_excess(round, (int32_t)counter, members)
-                                  : counter / ((double)values * members) / TARGET_DENSITY;
-        next[tensor] = limited_scale(round->scales[tensor] * scale_factor(excess));
+        const double excess = counter / ((double)values * members) / TARGET_DENSITY;
+        next[tensor] =
+            limited_scale(round->scales[tensor] *
+                          (round->noise > 0 ? noisy_factor(round, (int32_t)counter, members)
+                                            : scale_factor(excess, GAIN)));
     }
 }
 

@@ -130,10 +130,10 @@ bool tern_masked_sum_is_possible(const struct tern_model *model,
 int32_t tern_masked_value(const struct tern_masked_shape *shape, const uint8_t *packed,
                           uint32_t index);
 
-// Writes scale * value / divisor for every value of a sum, 0 for values that were not sent. change: [model->count]. divisor: > 0;
-// the weight of tern_masked_totals_of() gives the mean change.
+// Writes scale * value / weight for every value of a sum, 0 for values that were not sent; in a round with noise a smaller change.
+// change: [model->count]. weight: > 0; that of tern_masked_totals_of() gives the mean change.
 void tern_masked_decode(const struct tern_model *model, const struct tern_secure_round *round,
-                        const uint8_t *sum, double divisor, float *change);
+                        const uint8_t *sum, double weight, float *change);
 
 // --- Public scales. Exact in IEEE arithmetic, so that every program computes the same bits.
 

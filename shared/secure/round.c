@@ -7,7 +7,7 @@
 #define NOISE_UNIT 1000u  // noise has thousandths of the noise multiplier
 #define NOISE_MAX 100000u // largest noise
 #define COUNTER_SHARE                                                                              \
-    100u // the counters have at most this part of an update's squared norm, or 1 each
+    25u // the counters have at most this part of an update's squared norm, or 1 each
 
 // Returns the square of the largest norm of an update's values, at most 2^41.
 static uint64_t square_of_values(const struct tern_secure_round *round)

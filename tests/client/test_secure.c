@@ -186,7 +186,7 @@ static void note_key(const struct tern_masked_key *masked)
 // Removes the mask of the last update as the helper would, and decodes it.
 static void unmask(const tern_Task *task, float change[WORLD_VALUES])
 {
-    const struct tern_secure_round round = facts(task);
+    struct tern_secure_round round = facts(task);
     const struct tern_masked_shape shape = tern_masked_shape_of(&world.model, &round);
     struct tern_masked_key masked = {.nonce = server->last_update.nonce};
     uint8_t key[TERN_SECRET_SIZE];
@@ -195,6 +195,7 @@ static void unmask(const tern_Task *task, float change[WORLD_VALUES])
     note_key(&masked);
     assert_int_equal(tern_mask_key(party.secret, &masked, key), TERN_OK);
     assert_int_equal(tern_masked_remove_mask(&shape, key, party.packed), TERN_OK);
+    round.noise = 0; // the whole update, not the step that a sum with noise makes
     tern_masked_decode(&world.model, &round, party.packed, 1, change);
 }
 

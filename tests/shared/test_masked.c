@@ -581,9 +581,11 @@ static void set_noise(uint32_t cohort, uint32_t places_max, uint32_t noise)
 CASE_WITH(with_noise_no_counter_shows_more_than_its_bound, start, NULL)
 {
     uint8_t packed[1024];
+    set_noise(100, 22, 1000); // 22 of 55 places
+    assert_int_equal(tern_secure_counter_max(&round_facts), 1);
     set_noise(100, 4000, 1000);
     const uint32_t most = tern_secure_counter_max(&round_facts);
-    assert_int_equal(most, 3);
+    assert_int_equal(most, 6);
     float work[VALUES_MAX] = {0};
     quantise(work, packed);
     for (uint32_t i = 0; i < 6; i++) {
@@ -596,13 +598,15 @@ CASE_WITH(with_noise_no_counter_shows_more_than_its_bound, start, NULL)
     assert_int_equal(tern_get_le32(packed), 0); // examples and loss
     assert_int_equal(tern_get_le32(packed + 4), 0);
     for (uint32_t i = 2; i < 6; i++) {
-        assert_int_equal(tern_get_le32(packed + 4 * (size_t)i), most);
+        assert_int_equal(tern_get_le32(packed + 4 * (size_t)i), most / 2);
     }
     for (uint32_t i = 0; i < model.coded; i++) {
-        work[i] = i % 10 == 0 ? 100 : 0; // the target density of 0.1: half of the bound
+        work[i] =
+            i % 2 == 0 ? 100 : 0; // the target is all values, which half of the bound stands for
     }
     quantise(work, packed);
-    assert_int_equal(tern_get_le32(packed + 8), 2); // of the 41 values, 5 are not zero
+    assert_int_equal(tern_get_le32(packed + 8),
+                     2); // 21 of the 41 values are not zero: 6 * 21 / 41 / 2
 }
 
 // The squared norm of every update, counters included, is at most the one that the noise is drawn for.
@@ -697,14 +701,43 @@ CASE_WITH(scales_follow_noisy_counters_within_their_limits, start, NULL)
 {
     uint8_t sum[1024] = {0};
     float next[8];
-    set_noise(100, 4000, 1000); // the largest counter is 3, and half of it stands for the target
-    tern_put_le32(sum + 8, 150);
-    tern_put_le32(sum + 12, 300);
+    set_noise(100, 4000, 100); // the largest counter is 6, and half of it stands for the target
+    const double gain = 0.5 * (90000.0 / (90000.0 + 42)); // (4000 + 4 * 36) / 100, rounded up
+    assert_int_equal(tern_secure_variance(&round_facts), 42);
+    tern_put_le32(sum + 8, 300);
+    tern_put_le32(sum + 12, 600);
     tern_put_le32(sum + 16, (uint32_t)-40); // noise
     tern_put_le32(sum + 20, 100000);
     tern_masked_next_scales(&model, &round_facts, sum, 100, next);
-    assert_true(next[0] == scales[0] && next[1] == 1.5f * scales[1] &&
-                next[2] == 0.5f * scales[2] && next[3] == 2 * scales[3]);
+    assert_true(next[0] == scales[0] && next[1] == (float)((1 + gain) * (double)scales[1]) &&
+                next[2] == (float)((1 - gain) * (double)scales[2]) && next[3] == 2 * scales[3]);
+}
+
+// Scales do not walk at random where counters are mostly noise.
+CASE_WITH(scales_follow_less_the_more_noise_there_is, start, NULL)
+{
+    uint8_t sum[1024] = {0};
+    float next[8];
+    set_noise(50, 25, 10000); // counters of 0 and 1, with noise of 10 * sqrt(29)
+    tern_put_le32(sum + 8, 54);
+    tern_put_le32(sum + 12, (uint32_t)-54);
+    tern_masked_next_scales(&model, &round_facts, sum, 50, next);
+    assert_true(next[0] > scales[0] && next[0] < 1.16f * scales[0]);
+    assert_true(next[1] < scales[1] && next[1] > 0.85f * scales[1]);
+}
+
+CASE_WITH(steps_become_smaller_where_noise_is_larger_than_the_sum, start, NULL)
+{
+    uint8_t sum[1024] = {0};
+    float change[VALUES_MAX];
+    set_noise(30, 25, 0);
+    const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
+    tern_put_le32(sum + 4 * (2 + (size_t)shape.tensors), 7); // the first value, of the scale 0.5
+    tern_masked_decode(&model, &round_facts, sum, 30, change);
+    assert_true(change[0] == (float)(3.5 / 30));
+    round_facts.noise = 4000; // without other bits: 4 * sqrt(55) is as large as 30
+    tern_masked_decode(&model, &round_facts, sum, 30, change);
+    assert_true(fabsf(change[0] - (float)(3.5 / sqrt(900 + 16 * 55))) < 1e-7f);
 }
 
 CASE_WITH(at_most_places_max_values_are_not_zero, start, NULL)

@@ -77,16 +77,16 @@ static struct tern_secure_round noisy(uint32_t places_max, uint32_t noise)
 CASE(the_variance_of_the_noise_follows_from_the_largest_norm)
 {
     struct tern_secure_round round = noisy(1000, 1000);
-    assert_int_equal(tern_secure_counter_max(&round), 1); // 3 * 1 of a squared norm of 1,000
-    assert_int_equal(tern_secure_variance(&round), 1003);
+    assert_int_equal(tern_secure_counter_max(&round), 3); // 3 * 9 of a squared norm of 1,000
+    assert_int_equal(tern_secure_variance(&round), 1027);
     round.noise = 500;
-    assert_int_equal(tern_secure_variance(&round), 251); // 250.75, rounded up
+    assert_int_equal(tern_secure_variance(&round), 257); // 256.75, rounded up
     round.places_max = 30000;
-    assert_int_equal(tern_secure_counter_max(&round), 10);
-    assert_int_equal(tern_secure_variance(&round), 7575);
+    assert_int_equal(tern_secure_counter_max(&round), 20);
+    assert_int_equal(tern_secure_variance(&round), 7800);
     round.level = 3;
-    assert_int_equal(tern_secure_counter_max(&round), 30);
-    assert_int_equal(tern_secure_variance(&round), 9 * 7575);
+    assert_int_equal(tern_secure_counter_max(&round), 60);
+    assert_int_equal(tern_secure_variance(&round), 9 * 7800);
     round.noise = 0;
     assert_int_equal(tern_secure_variance(&round), 0);
 }
@@ -95,8 +95,8 @@ CASE(bits_grow_with_the_noise)
 {
     assert_int_equal(noisy(1000, 0).bits, 8);
     assert_int_equal(noisy(1, 1).bits, 8);         // 100 + 10
-    assert_int_equal(noisy(1000, 1000).bits, 10);  // 100 + 309
-    assert_int_equal(noisy(10000, 1000).bits, 12); // 100 + 980 of 2,047
+    assert_int_equal(noisy(1000, 1000).bits, 10);  // 100 + 313
+    assert_int_equal(noisy(10000, 1000).bits, 12); // 100 + 993 of 2,047
     // Sums of 2^23 wrap: the level is out of reach, so no bits suffice.
     assert_int_equal(tern_secure_bits(&(struct tern_secure_round){
                          .cohort = (1u << 23) - 10, .level = 1, .places_max = 1, .noise = 1000}),

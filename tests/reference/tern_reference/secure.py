@@ -24,7 +24,7 @@ def federation_id(model_hash, seed):
 
 def counter_max(level, places_max, tensors):
     """12.5: the largest counter of a tensor."""
-    return max(1, math.isqrt(level**2 * places_max // (100 * tensors)))
+    return max(1, math.isqrt(level**2 * places_max // (25 * tensors)))
 
 
 def variance(level, places_max, noise, tensors):
@@ -156,16 +156,12 @@ def counters(facts, examples, loss):
     return [min(count, most), int(fixed)]
 
 
-def target(facts, values):
-    """The density that scales aim at."""
-    return min(0.1, facts.places_max / values) if facts.noise else 0.1
-
-
 def bounded(facts, not_zero, sent):
     """The counters of tensors in a round with noise."""
     most = counter_max(facts.level, facts.places_max, len(facts.scales))
+    target = min(1.0, facts.places_max / len(sent))
     values = [sum(tensor == t for _, tensor in sent) for t in range(len(facts.scales))]
-    return [int(min(most, most * (count / number / (2 * target(facts, len(sent))))) + 0.5) if number else 0
+    return [int(min(most, most * (count / number / (2 * target))) + 0.5) if number else 0
             for count, number in zip(not_zero, values)]
 
 
@@ -217,12 +213,16 @@ def first_scales(model, facts, weights):
     return [limited(step * (mean_magnitude(weights[at : at + count]) or whole)) for at, count in tensors]
 
 
-def excess(facts, counter, values, clients):
-    """A tensor's density divided by the target."""
-    if not facts.noise:
-        return counter / (values * clients) / 0.1
-    signed = counter - 2**32 if counter >= 2**31 else counter
-    return max(0.0, 2.0 * signed / (counter_max(facts.level, facts.places_max, len(facts.scales)) * clients))
+def factor(facts, counter, values, clients):
+    """Of a tensor's scale: excess is its density divided by the target."""
+    excess, gain = counter / (values * clients) / 0.1, 0.5
+    if facts.noise:
+        signed = counter - 2**32 if counter >= 2**31 else counter
+        tensors = len(facts.scales)
+        target = counter_max(facts.level, facts.places_max, tensors) * clients / 2
+        excess = max(0.0, signed / target)
+        gain *= target**2 / (target**2 + variance(facts.level, facts.places_max, facts.noise, tensors))
+    return min(2.0, 1 - gain + gain * excess)
 
 
 def next_scales(model, facts, packed_sum, clients):
@@ -230,5 +230,5 @@ def next_scales(model, facts, packed_sum, clients):
     for _, tensor in places(model, facts):
         sent[tensor] += 1
     not_zero = struct.unpack_from("<%dI" % len(sent), packed_sum, 8)
-    return [limited(s * min(2.0, 0.5 + 0.5 * excess(facts, n, count, clients))) if count else s
+    return [limited(s * factor(facts, n, count, clients)) if count else s
             for s, n, count in zip(facts.scales, not_zero, sent)]
