@@ -3,7 +3,11 @@
 #ifndef TERN_FIRMWARE_BUILD_H
 #define TERN_FIRMWARE_BUILD_H
 
+#ifdef TERN_WITHOUT_UNIFORM
+#define TERN_CODECS(X) X(float32, FLOAT32, 0) X(3lc, 3LC, 2)
+#else
 #define TERN_CODECS(X) X(float32, FLOAT32, 0) X(uniform, UNIFORM, 13) X(3lc, 3LC, 2)
+#endif
 #define TERN_CODERS(X) X(range, RANGE)
 #ifndef TERN_ERROR_STORAGE // TERN_ERROR_INT8 takes the least RAM
 #define TERN_ERROR_STORAGE TERN_ERROR_FLOAT32

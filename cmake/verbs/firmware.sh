@@ -23,7 +23,8 @@ both each part takes, against firmware_port/sizes.json. The images are build/fir
             lab/bench/firmware/codec_cost.json
   --prepare builds the images of --test, for later
   --all     every image: all boards, libraries and kinds of TLS, one more for both kinds, one for
-            int8 and one of secure rounds. With --test all tests, too: those of networks that fail, and of power cuts
+            int8, one of secure rounds, and, for their sizes alone, one without a log (silent), one with DHCP (dhcp) and
+            one without the codec uniform (lean). With --test all tests, too: those of networks that fail, and of power cuts
 
 The sources of mbedTLS, lwIP and nanopb are those of Debian 12, whatever this machine runs: devices
 keep mbedTLS 2.28. They are fetched once, from the Debian archive that this machine's apt uses, into
@@ -33,7 +34,7 @@ END_HELP
 
 FIRMWARE_SOURCES="mbedtls lwip nanopb"
 
-# KIND: float32 or int8, the storage of the error buffer; or secure, the client of secure rounds.
+# KIND: float32 or int8, the storage of the error buffer; or secure, the client of secure rounds; or silent, dhcp or lean.
 image_name() { # BOARD LIBC TLS KIND
     local name=$1-$2-$3
     [ "$4" = float32 ] || name=$name-$4
@@ -42,17 +43,23 @@ image_name() { # BOARD LIBC TLS KIND
 
 # Builds one image. Fails if it exceeds its budget.
 build_firmware() { # BOARD LIBC TLS KIND
-    local board=$1 libc=$2 tls=$3 storage=$4 secure=OFF name dir
+    local board=$1 libc=$2 tls=$3 kind=$4 storage=float32 secure=OFF log=ON flags='' name dir
     name=$(image_name "$@")
     dir=$TERN_BUILD/firmware/$name
-    [ "$storage" != secure ] || { storage=float32 && secure=ON; }
+    case $kind in
+    secure) secure=ON ;;
+    silent) log=OFF ;;
+    dhcp) flags=-DTERN_DHCP ;;
+    lean) flags=-DTERN_WITHOUT_UNIFORM ;;
+    *) storage=$kind ;;
+    esac
     say "firmware ($name)"
     mkdir -p "$dir"
     quietly "$dir/configure.log" "configuring the firmware" cmake -G Ninja -B "$dir" \
         -S "$TERN_ROOT/firmware_port" -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_TOOLCHAIN_FILE="$TERN_ROOT/configs/toolchains/arm-none-eabi.cmake" \
         -DTERN_BOARD="$board" -DTERN_LIBC="$libc" -DTERN_TLS="$tls" \
-        -DTERN_ERROR_STORAGE="$storage" -DTERN_SECURE="$secure" \
+        -DTERN_ERROR_STORAGE="$storage" -DTERN_SECURE="$secure" -DTERN_LOG="$log" -DCMAKE_C_FLAGS="$flags" \
         -DTERN_SOURCES="$TERN_BUILD/sources"
     quietly "$dir/build.log" "building the firmware" cmake --build "$dir" -j "$(cores)"
 }
@@ -123,7 +130,7 @@ all_images() { # BOARDS LIBCS KINDS KIND
 
 verb_firmware() {
     local ARCHIVE_SUITE=bookworm
-    local boards=an385 libcs=newlib kinds=ecdsa tests=no all=no sizes=table name within=yes images
+    local boards=an385 libcs=newlib kinds=ecdsa tests=no all=no sizes=table name within=yes images measured=()
     local storage=float32 without=long
     while [ $# -gt 0 ]; do
         case $1 in
@@ -152,14 +159,17 @@ verb_firmware() {
     esac
     mapfile -t images < <(all_images "$boards" "$libcs" "$kinds" "$storage")
     case $all,$tests in
-    yes,*) images+=("an385 newlib both float32" "an385 newlib ecdsa int8" "an385 newlib psk secure") ;;
+    yes,*)
+        images+=("an385 newlib both float32" "an385 newlib ecdsa int8" "an385 newlib psk secure")
+        measured=("an385 newlib ecdsa silent" "an385 newlib ecdsa dhcp" "an385 newlib ecdsa lean")
+        ;;
     no,yes | no,prepare) images=("an385 newlib ecdsa float32" "an386 picolibc psk float32" "an385 newlib psk secure") ;;
     esac
     verb_setup build test firmware
     for name in $FIRMWARE_SOURCES; do
         archive_source "$TERN_BUILD/sources" "$name"
     done
-    build_images "$sizes" "${images[@]}" || within=no
+    build_images "$sizes" "${images[@]}" "${measured[@]}" || within=no
     if [ "$tests" = yes ]; then
         codec_cost "$sizes" || within=no
         test_firmware "$without" "${images[@]}"

@@ -162,17 +162,20 @@ class Planted(unittest.TestCase):
         self.assertEqual(self.documents(), ["docs/overview.dot does not have lab/new"])
 
     def test_sizes_that_differ_from_the_documented_ones_are_found(self):
-        sizes = {image % libc: {part: {"flash": 30000, "ram": 200} for _, _, part in check_documents.ROWS}
-                 for image in check_documents.IMAGES for libc in ("newlib", "picolibc")}
+        images = {image % libc for image in check_documents.IMAGES for libc in ("newlib", "picolibc")}
+        images |= {"an385-newlib-psk-secure", *(image for _, *pair in check_documents.DIFFERENCES for image in pair)}
+        sizes = {image: {part: {"flash": 30000, "ram": 200} for _, _, part in check_documents.ROWS} for image in images}
         self.plant("firmware_port/sizes.json", json.dumps(sizes))
         self.plant("docs/PORTING.md", "")
         found = list(check_documents.firmware_size_findings(self.root.name))
-        self.assertEqual(len(found), len(check_documents.ROWS) + 4)
+        self.assertEqual(len(found), len(check_documents.ROWS) + len(check_documents.DIFFERENCES) + 4)
         page = "\n".join("  " + line.split(": ", 1)[1] for line in found)
         self.plant("docs/PORTING.md", page)
         self.assertEqual(list(check_documents.firmware_size_findings(self.root.name)), [])
-        self.plant("docs/PORTING.md", page.replace("30,000 / 200", "30,001 / 200", 1))
-        self.assertEqual(len(list(check_documents.firmware_size_findings(self.root.name))), 1)
+        for wrong in (page.replace("30,000 / 200", "30,001 / 200", 1), page + "\nDHCP takes 4.8 KB of flash.",
+                      page.replace("0.0 KB of flash:", "0.1 KB of flash:", 1)):
+            self.plant("docs/PORTING.md", wrong)
+            self.assertNotEqual(list(check_documents.firmware_size_findings(self.root.name)), [])
 
     def test_source_files_that_are_gone_are_found(self):
         self.plant("shared/codec/b.c", "// As codec/a.c does.\n#include <sys/gone.h>\n")
