@@ -43,7 +43,7 @@ def sanitizer():
     runtimes = [run("gcc", f"-print-file-name=lib{name}.so").strip() for name in ("asan", "ubsan")]
     return dict(os.environ, LD_PRELOAD=":".join(runtimes), UBSAN_OPTIONS="halt_on_error=1",
                 ASAN_OPTIONS="handle_segv=0:handle_sigfpe=0:allow_user_segv_handler=1:detect_leaks=1:fast_unwind_on_malloc=0",
-                LSAN_OPTIONS=f"suppressions={HERE / 'lsan.supp'}:print_suppressions=0")
+                LSAN_OPTIONS=f"suppressions={HERE / 'lsan.supp'}:print_suppressions=0:use_tls=0")
 
 
 def java(scenario, aggregator, *arguments, code=None, options=(), timeout=within(60, 200)):
