@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,14 @@
 #define RESERVE_SUFFIX "-reserve" // suffix of a file beside the database that reserves disk space
 #define APPLICATION_ID 0x5465726e // SQLite's application_id: "Tern"
 
+// A thread that writes the log back by a connection of its own.
+struct log_writer {
+    sqlite3 *handle; // NULL: there is no thread
+    pthread_t thread;
+    atomic_bool has_ended;
+    int frames; // pages of the log that were written back, once it has ended
+};
+
 struct sqlite {
     struct tern_sql base;
     sqlite3 *handle;
@@ -34,6 +44,7 @@ struct sqlite {
     uint64_t pages;     // pages of the database after this connection's last commit; 0 = not known
     bool is_service;    // this connection is a service's, which makes the reserve
     bool disk_was_full; // an operation failed because the disk is full
+    struct log_writer writer;
 };
 
 static sqlite3 *handle_of(const struct tern_sql *sql)
@@ -322,6 +333,9 @@ void tern_db_remove(const char *path)
 #define LOG_MOST (UINT64_C(64) << 20)
 #define LOG_LEAST (UINT64_C(128) << 10)
 #define LOG_SHARE 8 // the log may take 1/8 of the free bytes
+// A service writes a longer log back on a thread: 64 MiB take 0.1 s, during which no transaction could begin.
+#define LOG_SHORT (UINT64_C(4) << 20)
+#define LOG_FEW (UINT64_C(256) << 10)
 
 #define RESERVE_MOST (UINT64_C(8) << 20)
 #define RESERVE_SHARE 16 // the reserve may take 1/16 of the disk
@@ -521,14 +535,71 @@ static void watch_log(struct tern_sql *sql)
     sqlite3_wal_hook(handle_of(sql), note_frames, sql); // replaces SQLite's own hook
 }
 
+static void *write_log(void *arg)
+{
+    static const char open_log[] = "SELECT 1 FROM sqlite_schema LIMIT 1"; // the first read does
+    struct log_writer *writer = arg;
+    // A failure is repeated, and reported, by the connection that commits.
+    if (sqlite3_exec(writer->handle, open_log, NULL, NULL, NULL) == SQLITE_OK) {
+        (void)sqlite3_wal_checkpoint_v2(writer->handle, "main", SQLITE_CHECKPOINT_PASSIVE, NULL,
+                                        &writer->frames);
+    }
+    atomic_store(&writer->has_ended, true);
+    return NULL;
+}
+
+static void end_writer(struct log_writer *writer)
+{
+    if (writer->handle != NULL) {
+        pthread_join(writer->thread, NULL);
+        sqlite3_close(writer->handle);
+        writer->handle = NULL;
+    }
+}
+
+static bool begin_writer(struct log_writer *writer, const char *path)
+{
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    atomic_store(&writer->has_ended, false);
+    writer->frames = 0;
+    if (sqlite3_open_v2(path, &writer->handle, flags, NULL) == SQLITE_OK &&
+        pthread_create(&writer->thread, NULL, write_log, writer) == 0) {
+        return true;
+    }
+    sqlite3_close(writer->handle);
+    writer->handle = NULL;
+    return false;
+}
+
 // Writes the log back to the file. Never waits for readers: a later call writes the pages that they still need.
 static int write_back(struct tern_sql *sql, int mode)
 {
     sqlite3 *handle = handle_of(sql);
+    end_writer(&((struct sqlite *)sql)->writer);
     sqlite3_busy_timeout(handle, 0);
     const int code = sqlite3_wal_checkpoint_v2(handle, "main", mode, NULL, NULL);
     sqlite3_busy_timeout(handle, BUSY_TIMEOUT_MS);
     return code;
+}
+
+// Writes a long log back on a thread, and what was committed meanwhile, too, unless these are a few pages: the commit behind
+// them restarts the log.
+static void write_back_beside(struct tern_sql *sql)
+{
+    struct sqlite *lite = (struct sqlite *)sql;
+    struct log_writer *writer = &lite->writer;
+    const bool runs = writer->handle != NULL;
+    if (runs && !atomic_load(&writer->has_ended)) {
+        return;
+    }
+    end_writer(writer);
+    const uint64_t frames = runs && writer->frames > 0 ? (uint64_t)writer->frames : 0;
+    const uint64_t left = lite->log_frames > frames ? lite->log_frames - frames : 0;
+    const bool has_failed = runs && frames == 0;
+    if (has_failed || left * (uint64_t)lite->page_bytes <= LOG_FEW ||
+        !begin_writer(writer, sql->path)) {
+        (void)write_back(sql, SQLITE_CHECKPOINT_PASSIVE);
+    }
 }
 
 static uint64_t log_most(const struct statvfs *disk, uint64_t bytes)
@@ -549,10 +620,13 @@ static void maintain_log(struct tern_sql *sql)
     const uint64_t most = log_most(&disk, bytes);
     const uint64_t grown = lite->growth_bytes;
     const bool low = grown > 0 && free_of(&disk) < reserve_of(&disk);
+    const uint64_t used = lite->log_frames * (uint64_t)lite->page_bytes;
+    const bool due = grown >= reserve_of(&disk) / 2 || used >= most;
     if (bytes > 2 * most) {
         (void)write_back(sql, SQLITE_CHECKPOINT_TRUNCATE);
-    } else if (low || grown >= reserve_of(&disk) / 2 ||
-               lite->log_frames * (uint64_t)lite->page_bytes >= most) {
+    } else if (due && !low && lite->is_service && used > LOG_SHORT) {
+        write_back_beside(sql);
+    } else if (due || low) {
         (void)write_back(sql, SQLITE_CHECKPOINT_PASSIVE); // the next commit restarts the log
     }
     if (lite->is_service) {
@@ -983,6 +1057,7 @@ static enum tern_result put_pieces(struct tern_sql *sql, const char *table, cons
 
 static void close_connection(struct tern_sql *sql)
 {
+    end_writer(&((struct sqlite *)sql)->writer);
     sqlite3_close(handle_of(sql)); // an open transaction is rolled back
     free(sql);
 }

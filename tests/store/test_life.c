@@ -3,6 +3,7 @@
 #include "store/run_sql.h"
 #include "tests/postgres/place.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -385,6 +386,57 @@ static void fill(struct fixture *f)
     assert_ok(f, tern_db_commit(f->db));
 }
 
+static unsigned threads(void)
+{
+    unsigned count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+        count += entry->d_name[0] != '.';
+    }
+    closedir(tasks);
+    return count;
+}
+
+#define LOG_PARTS 24 // of 1 MiB
+#define PART_VALUES (1u << 18)
+
+// A service writes 4 MiB and more back on a thread, and its next commits restart the log.
+static void a_service_writes_a_long_log_back_on_a_thread(void **state)
+{
+    struct fixture *f = *state;
+    const uint32_t count = LOG_PARTS * PART_VALUES;
+    const off_t most = (off_t)(count * sizeof(float)) - (5 << 20); // the rest is not due yet
+    float *values = calloc(count, sizeof *values);
+    float *got = calloc(count, sizeof *got);
+    struct stat file = {.st_size = 0};
+    unsigned beside = 0;
+    assert_non_null(values);
+    assert_non_null(got);
+    assert_ok(f, tern_db_hold(f->db));
+    for (uint32_t part = 0; part < LOG_PARTS; part++) {
+        values[(size_t)part * PART_VALUES] = (float)part;
+        assert_ok(f, tern_db_begin(f->db));
+        assert_ok(f, tern_db_weights_put_part(f->db, TERN_WEIGHTS_REPLICA, 1, values, count, part));
+        assert_ok(f, tern_db_commit(f->db));
+        beside += threads() > 1;
+    }
+    assert_true(beside > 0);
+    for (uint32_t tries = 0; tries < 2000 && file.st_size < most; tries++) {
+        assert_ok(f, tern_db_begin(f->db));
+        assert_ok(f, tern_db_touch(f->db));
+        assert_ok(f, tern_db_commit(f->db));
+        assert_int_equal(stat(f->path, &file), 0);
+    }
+    assert_true(file.st_size >= most); // the file has what the log had
+    fixture_reopen(f);
+    assert_ok(f, tern_db_weights_get(f->db, TERN_WEIGHTS_REPLICA, 1, got, count));
+    assert_memory_equal(got, values, count * sizeof *got);
+    assert_ok(f, tern_db_check(f->db));
+    free(values);
+    free(got);
+}
+
 // Whatever is overwritten, the store answers with a named error or with the right bytes.
 static void damaged_files_give_named_errors(void **state)
 {
@@ -460,6 +512,7 @@ static int run_tests_of_files(void)
         TEST(a_backup_is_a_database),
         TEST(foreign_files_are_refused_and_left_alone),
         TEST(a_folder_is_no_database),
+        TEST(a_service_writes_a_long_log_back_on_a_thread),
         TEST(damaged_files_give_named_errors),
         TEST(a_changed_body_is_never_handed_out),
     };
