@@ -249,7 +249,7 @@ static bool is_in_file(const struct tern_blob *blob)
     return blob->spool.fd >= 0;
 }
 
-// Returns a view of a piece of a blob, and releases the memory pages of earlier pieces.
+// Returns a view of a piece of a blob, and drops the memory pages of earlier pieces.
 static enum tern_result view(void *ctx, size_t at, size_t len, const uint8_t **data)
 {
     const struct tern_blob *blob = ctx;
@@ -284,19 +284,22 @@ static void cache_blob(struct tern_download_store *store, const struct tern_db_d
 
 enum tern_result tern_download_store_put(struct tern_download_store *store,
                                          const struct tern_db_download *row, struct tern_blob *blob,
-                                         uint64_t *bytes)
+                                         uint64_t *bytes, bool *more)
 {
     struct tern_db_download there;
     struct tern_download_facts facts;
-    TERN_TRY(facts_of(store->db, row, &facts));
+    *more = false;
     const enum tern_result found = tern_db_download_get(store->db, row->sha256, &there, NULL, 0);
     if (found == TERN_ERR_NOT_FOUND) {
-        TERN_TRY(is_in_file(blob) ? tern_db_download_put_pieces(store->db, row, view, blob)
-                                  : tern_db_download_put(store->db, row, blob->data));
+        TERN_TRY(tern_db_download_put_some(store->db, row, view, blob, more));
+        if (*more) {
+            return TERN_OK;
+        }
         *bytes += row->size;
     } else {
         TERN_TRY(found);
     }
+    TERN_TRY(facts_of(store->db, row, &facts));
     tern_blob_drop_pages(blob, 0, blob->len);
     cache_blob(store, row, false, blob, &facts);
     return TERN_OK;

@@ -49,10 +49,12 @@ TERN_MUST_USE enum tern_result tern_download_read(struct tern_db *db, const char
 #define TERN_ALL_VERSIONS UINT32_MAX
 void tern_download_store_forget(struct tern_download_store *store, uint32_t version);
 
-// Stores a download, unless the store has it, and caches its blob. Adds the bytes that the store grew by to *bytes.
+// Stores up to 1 MiB of a download, unless the store has it, and caches its blob with the last bytes. *more: bytes are missing,
+// which further calls store, also in other transactions. Adds the bytes of the download to *bytes once they are complete.
 TERN_MUST_USE enum tern_result tern_download_store_put(struct tern_download_store *store,
                                                        const struct tern_db_download *row,
-                                                       struct tern_blob *blob, uint64_t *bytes);
+                                                       struct tern_blob *blob, uint64_t *bytes,
+                                                       bool *more);
 
 // Sets *blob to a new reference to the download with that hash; blob NULL: sets only the facts.
 // TERN_ERR_NOT_FOUND  no such download

@@ -229,14 +229,38 @@ static enum tern_result end_work(struct tern_catchup *catchup)
     return catchup->job_result;
 }
 
-// Stores the snapshot that the job has made.
+// Stores up to 1 MiB of a download. *more: bytes are missing
+static enum tern_result store_some(struct tern_catchup *catchup, const struct tern_db_download *row,
+                                   struct tern_blob *blob, bool *more)
+{
+    return tern_download_store_put(&catchup->store, row, blob, &catchup->book.bytes, more);
+}
+
+// Stores up to 1 MiB of the downloads that the job has made. *more: bytes are missing
+static enum tern_result store_some_found(struct tern_catchup *catchup, bool *more)
+{
+    const struct tern_search *search = &catchup->search;
+    const bool chosen = search->choice.kind == TERN_CHOICE_PASSES;
+    *more = false;
+    if (catchup->work != WORK_SEARCH) {
+        return store_some(catchup, &catchup->snapshot, catchup->snapshot_blob, more);
+    }
+    for (uint32_t i = 0; chosen && i < search->draft_count && !*more; i++) {
+        TERN_TRY(store_some(catchup, &search->drafts[i].row, search->drafts[i].blob, more));
+    }
+    return TERN_OK;
+}
+
+// Stores what is missing of the snapshot that the job has made.
 static enum tern_result put_snapshot(struct tern_catchup *catchup)
 {
-    struct tern_blob *blob = catchup->snapshot_blob;
+    enum tern_result result = TERN_OK;
+    bool more = true;
+    while (more && result == TERN_OK) {
+        result = store_some(catchup, &catchup->snapshot, catchup->snapshot_blob, &more);
+    }
+    tern_blob_release(catchup->snapshot_blob);
     catchup->snapshot_blob = NULL;
-    const enum tern_result result =
-        tern_download_store_put(&catchup->store, &catchup->snapshot, blob, &catchup->book.bytes);
-    tern_blob_release(blob);
     return result;
 }
 
@@ -711,11 +735,18 @@ void tern_catchup_wait(struct tern_catchup *catchup)
 enum tern_result tern_catchup_store_found(struct tern_catchup *catchup, uint64_t now, bool *found)
 {
     const enum job_work work = catchup->work;
+    bool more = false;
     if (!tern_catchup_has_found(catchup)) {
         return TERN_OK;
     }
-    *found = true;
     tern_job_join(&catchup->job);
+    if (catchup->job_result == TERN_OK) {
+        TERN_TRY(store_some_found(catchup, &more));
+    }
+    if (more) {
+        return TERN_OK;
+    }
+    *found = true;
     TERN_TRY(end_work(catchup));
     switch (work) {
     case WORK_SEARCH:
@@ -927,6 +958,13 @@ enum tern_result tern_catchup_free_disk(struct tern_catchup *catchup, uint64_t m
 {
     catchup->paths_version = UINT32_MAX;
     return tern_replica_free_disk(&catchup->book, catchup->merge->version, most);
+}
+
+enum tern_result tern_catchup_drop_some(struct tern_catchup *catchup, bool *more)
+{
+    *more = false;
+    return tern_catchup_has_found(catchup) ? TERN_OK
+                                           : tern_db_download_drop_some(catchup->db, more);
 }
 
 enum tern_result tern_catchup_complete_id(struct tern_catchup *catchup,

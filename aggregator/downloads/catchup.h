@@ -73,6 +73,9 @@ TERN_MUST_USE enum tern_result tern_catchup_collect(struct tern_catchup *catchup
 // Keeps what clients of the newest versions need.
 TERN_MUST_USE enum tern_result tern_catchup_free_disk(struct tern_catchup *catchup, uint64_t most);
 
+// Deletes some bytes of large downloads that were deleted. *more: bytes may be left
+TERN_MUST_USE enum tern_result tern_catchup_drop_some(struct tern_catchup *catchup, bool *more);
+
 // Completes a replica's id from its first bytes, as a check-in has them. id: in: the client's previous replica; out: the
 // whole id or, if the store does not have it, `name` followed by zeros.
 TERN_MUST_USE enum tern_result tern_catchup_complete_id(struct tern_catchup *catchup,
@@ -98,10 +101,10 @@ TERN_MUST_USE enum tern_result tern_catchup_trainer(struct tern_catchup *catchup
 
 // Whether a search or snapshot is being made, or its result is not stored yet.
 bool tern_catchup_is_searching(const struct tern_catchup *catchup);
-// Whether a search or snapshot has ended and its result is not stored yet.
+// Whether a search or snapshot has ended and its result is not stored yet, or in part.
 bool tern_catchup_has_found(const struct tern_catchup *catchup);
-// Stores the result of a search or snapshot that has ended, in a transaction. Sets *found if there was one: paths that were
-// pending may exist now.
+// Stores up to 1 MiB of the result of a search or snapshot that has ended, in a transaction: tern_catchup_has_found() is true
+// until all is stored. Then sets *found: paths that were pending may exist.
 TERN_MUST_USE enum tern_result tern_catchup_store_found(struct tern_catchup *catchup, uint64_t now,
                                                         bool *found);
 // Waits until the running search or snapshot, if any, has ended. NULL is allowed.

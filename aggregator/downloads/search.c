@@ -595,8 +595,12 @@ static enum tern_result store(const struct tern_search *search,
     for (uint32_t i = 0; i < search->draft_count; i++) {
         const struct tern_draft *draft = &search->drafts[i];
         const bool last = i + 1 == search->draft_count;
+        bool more = true;
         tern_path_add(path, draft->row.sha256, draft->row.size);
-        TERN_TRY(tern_download_store_put(downloads, &draft->row, draft->blob, &book->bytes));
+        while (more) {
+            TERN_TRY(
+                tern_download_store_put(downloads, &draft->row, draft->blob, &book->bytes, &more));
+        }
         TERN_TRY(tern_replica_add(book, &draft->row, NULL, last ? search->weights : NULL,
                                   (float)draft->residual, false, now));
     }

@@ -231,6 +231,9 @@ static enum tern_result prune_some(struct tern_federation *federation)
         return TERN_OK;
     }
     TERN_TRY(tern_db_checkpoint_drop_some(federation->db, &more));
+    if (!more) {
+        TERN_TRY(tern_catchup_drop_some(federation->catchup, &more));
+    }
     if (more) {
         return TERN_OK;
     }

@@ -9,8 +9,8 @@
 
 // --- The federation
 
-enum tern_result tern_store_read_federation(struct tern_db *db,
-                                            struct tern_db_federation *federation)
+// Reads the federation's row, without the files that came with the model. NOT_FOUND
+static enum tern_result read_federation(struct tern_db *db, struct tern_db_federation *federation)
 {
     *federation = (struct tern_db_federation){0};
     return tern_table_get(db, &tern_table_federation, "", NULL, federation);
@@ -19,7 +19,7 @@ enum tern_result tern_store_read_federation(struct tern_db *db,
 enum tern_result tern_db_set_clock(struct tern_db *db, const struct tern_db_federation *clock)
 {
     struct tern_db_federation row;
-    TERN_TRY(tern_store_read_federation(db, &row));
+    TERN_TRY(read_federation(db, &row));
     memcpy(row.clock_boot, clock->clock_boot, sizeof row.clock_boot);
     row.clock_day_ms = clock->clock_day_ms;
     row.clock_steady_ms = clock->clock_steady_ms;
@@ -29,7 +29,7 @@ enum tern_result tern_db_set_clock(struct tern_db *db, const struct tern_db_fede
 enum tern_result tern_db_set_copied(struct tern_db *db, const char *to, uint64_t now_ms)
 {
     struct tern_db_federation row;
-    TERN_TRY(tern_store_read_federation(db, &row));
+    TERN_TRY(read_federation(db, &row));
     snprintf(row.copied_to, sizeof row.copied_to, "%s", to);
     row.copied_ms = now_ms;
     return tern_table_put(db, &tern_table_federation, &row);
@@ -38,7 +38,7 @@ enum tern_result tern_db_set_copied(struct tern_db *db, const char *to, uint64_t
 enum tern_result tern_db_set_restored(struct tern_db *db, uint64_t now_ms)
 {
     struct tern_db_federation row;
-    TERN_TRY(tern_store_read_federation(db, &row));
+    TERN_TRY(read_federation(db, &row));
     row.restored_ms = now_ms;
     return tern_table_put(db, &tern_table_federation, &row);
 }
@@ -58,7 +58,7 @@ enum tern_result tern_db_latest_ms(struct tern_db *db, uint64_t *latest_ms)
 enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms)
 {
     struct tern_db_federation row;
-    TERN_TRY(tern_store_read_federation(db, &row));
+    TERN_TRY(read_federation(db, &row));
     row.checked_ms = now_ms;
     return tern_table_put(db, &tern_table_federation, &row);
 }
@@ -69,7 +69,7 @@ enum tern_result tern_db_set_checked(struct tern_db *db, uint64_t now_ms)
 static enum tern_result prepare_current(struct tern_db *db)
 {
     struct tern_db_federation federation;
-    const enum tern_result result = tern_store_read_federation(db, &federation);
+    const enum tern_result result = read_federation(db, &federation);
     if (result == TERN_ERR_NOT_FOUND) {
         return tern_sql_fail(db->sql, TERN_ERR_IO,
                              "the database has no federation; restore a backup");
@@ -135,15 +135,6 @@ enum tern_result tern_db_upgrade(struct tern_db *db)
     TERN_TRY(tern_schema_migrate(db->sql, tern_schema_steps));
     db->is_older = false;
     return prepare_current(db);
-}
-
-void tern_db_forget(struct tern_db *db)
-{
-    tern_deferred_free(db);
-    tern_table_free_texts(db);
-    free(db->evaluators);
-    free(db->manifest);
-    free(db->metadata);
 }
 
 void tern_db_close(struct tern_db *db)
@@ -383,6 +374,7 @@ enum tern_result tern_db_check(struct tern_db *db)
                           "the stored bytes of an update differ from those received"));
     TERN_TRY(check_hashes(db, "SELECT sha256, body FROM downloads JOIN download_bodies USING (id)",
                           "the bytes of a download do not match its name"));
+    TERN_TRY(tern_downloads_check_parts(db));
     TERN_TRY(check_hashes(db, "SELECT sha256, body FROM secure_sums",
                           "the stored sum of a secure round differs from the one that was made"));
     TERN_TRY(check_hashes(db, "SELECT sha256, body FROM statistics",

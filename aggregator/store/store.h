@@ -606,11 +606,16 @@ struct tern_db_download {
 TERN_MUST_USE enum tern_result tern_db_download_put(struct tern_db *db,
                                                     const struct tern_db_download *download,
                                                     const uint8_t *blob);
-// Stores a download whose bytes are read in pieces: view sets *data to `len` bytes from offset `at` on, valid until its
-// next call. After an error the transaction must be rolled back.
-TERN_MUST_USE enum tern_result tern_db_download_put_pieces(
+// Stores up to 1 MiB of a download's bytes, those behind what earlier calls have stored, also in other transactions. *more:
+// some are missing; until the last call nothing finds the download. view sets *data to `len` bytes from offset `at` on, valid
+// until its next call; its error is returned, and nothing was written.
+TERN_MUST_USE enum tern_result tern_db_download_put_some(
     struct tern_db *db, const struct tern_db_download *download,
-    enum tern_result (*view)(void *ctx, size_t at, size_t len, const uint8_t **data), void *ctx);
+    enum tern_result (*view)(void *ctx, size_t at, size_t len, const uint8_t **data), void *ctx,
+    bool *more);
+// Deletes up to 4 MiB of bytes of a download that was deleted, or whose storing was given up. No download may be stored in
+// part. *more: bytes may be left
+TERN_MUST_USE enum tern_result tern_db_download_drop_some(struct tern_db *db, bool *more);
 // Reads a download, and its bytes into dst unless dst is NULL. NOT_FOUND; TERN_ERR_NO_SPACE dst_size is too small
 TERN_MUST_USE enum tern_result tern_db_download_get(struct tern_db *db,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],

@@ -88,7 +88,8 @@ static enum tern_result load_manifest(struct tern_db *db)
 
 enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federation *federation)
 {
-    TERN_TRY(tern_store_read_federation(db, federation));
+    *federation = (struct tern_db_federation){0};
+    TERN_TRY(tern_table_get(db, &tern_table_federation, "", NULL, federation));
     if (db->manifest == NULL &&
         db->metadata == NULL) { // the files never change, so one read is enough
         TERN_TRY(load_manifest(db));
@@ -105,6 +106,7 @@ enum tern_result tern_db_federation(struct tern_db *db, struct tern_db_federatio
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "vectors are stored little-endian");
 
 #define PART_VALUES (1u << 18)
+#define PART_BYTES (PART_VALUES * (uint32_t)sizeof(float))
 
 #define PARTS_AT_ONCE "4" // parts that are dropped together: 4 MiB take some 5 ms
 
@@ -386,29 +388,158 @@ enum tern_result tern_db_version_of_replica(struct tern_db *db,
 
 #define DOWNLOADS &tern_table_downloads
 
-// The name is the hash of the bytes, so a download that is there already is the same one.
-enum tern_result tern_db_download_put(struct tern_db *db, const struct tern_db_download *download,
-                                      const uint8_t *blob)
+typedef enum tern_result (*viewer)(void *ctx, size_t at, size_t len, const uint8_t **data);
+typedef enum tern_result (*taker)(void *ctx, const uint8_t *data, size_t len);
+
+// A download of more than PART_BYTES has its bytes in parts, as a vector has, and its row is stored after them: parts without
+// a row are of a download that is being stored, was being stored when the program ended, or was deleted.
+static bool has_parts(const struct tern_db_download *download)
 {
-    struct tern_db_download row = *download;
+    return download->size > PART_BYTES;
+}
+
+static uint32_t bytes_of_part(uint32_t size, uint32_t part)
+{
+    const uint32_t left = size - part * PART_BYTES;
+    return left < PART_BYTES ? left : PART_BYTES;
+}
+
+// Stores the part behind those that are stored. *more: more parts follow
+static enum tern_result put_next_part(struct tern_db *db, const struct tern_db_download *download,
+                                      viewer view, void *ctx, bool *more)
+{
+    static const char count[] =
+        "SELECT count(*) FROM weights WHERE kind = ? AND name = ? AND version = 0";
+    const uint32_t values = download->size / (uint32_t)sizeof(float) + 1;
+    struct tern_part_row row = {.kind = TERN_VECTOR_OF_DOWNLOAD, .count = values};
+    const uint8_t *data = NULL;
+    tern_hex_encode(download->sha256, TERN_SHA256_SIZE, row.name);
+    TERN_TRY(tern_query_get_u32(
+        tern_db_read(db, count, TERN_BIND(TERN_VECTOR_OF_DOWNLOAD, row.name)), &row.part));
+    const uint64_t at = (uint64_t)row.part * PART_BYTES;
+    *more = at + PART_BYTES < download->size;
+    if (at >= download->size) {
+        return TERN_OK;
+    }
+    row.body.len = bytes_of_part(download->size, row.part);
+    TERN_TRY(view(ctx, at, row.body.len, &data));
+    row.body.data = data;
+    row.crc32c = tern_crc32c(0, data, row.body.len);
+    return tern_table_put(db, &tern_table_weights, &row);
+}
+
+// The name is the hash of the bytes, so a download that is there already is the same one.
+static enum tern_result put_whole(struct tern_db *db, struct tern_db_download row, viewer view,
+                                  void *ctx)
+{
+    const uint8_t *data = NULL;
     bool added;
+    TERN_TRY(view(ctx, 0, row.size, &data));
     TERN_TRY(tern_table_keep(db, DOWNLOADS, &row, &added));
-    struct tern_body_row body = {row.id, {blob, row.size}};
+    struct tern_body_row body = {row.id, {data, row.size}};
     return added ? tern_table_insert(db, &tern_table_download_bodies, &body) : TERN_OK;
 }
 
-enum tern_result tern_db_download_put_pieces(
-    struct tern_db *db, const struct tern_db_download *download,
-    enum tern_result (*view)(void *ctx, size_t at, size_t len, const uint8_t **data), void *ctx)
+enum tern_result tern_db_download_put_some(struct tern_db *db,
+                                           const struct tern_db_download *download, viewer view,
+                                           void *ctx, bool *more)
 {
     struct tern_db_download row = *download;
     bool added;
-    TERN_TRY(tern_table_keep(db, DOWNLOADS, &row, &added));
-    if (!added) {
-        return TERN_OK;
+    *more = false;
+    if (!has_parts(download)) {
+        return put_whole(db, row, view, ctx);
     }
-    return tern_sql_put_pieces(db->sql, tern_table_download_bodies.name, "body", row.id, row.size,
-                               view, ctx);
+    TERN_TRY(put_next_part(db, download, view, ctx, more));
+    return *more ? TERN_OK : tern_table_keep(db, DOWNLOADS, &row, &added);
+}
+
+static enum tern_result view_memory(void *ctx, size_t at, size_t len, const uint8_t **data)
+{
+    (void)len;
+    *data = (const uint8_t *)ctx + at;
+    return TERN_OK;
+}
+
+enum tern_result tern_db_download_put(struct tern_db *db, const struct tern_db_download *download,
+                                      const uint8_t *blob)
+{
+    bool more = true;
+    while (more) {
+        TERN_TRY(
+            tern_db_download_put_some(db, download, view_memory, (void *)(uintptr_t)blob, &more));
+    }
+    return TERN_OK;
+}
+
+// NOT_FOUND  another connection has deleted the download since its row was read
+static enum tern_result fail_missing(struct tern_db *db, const struct tern_db_download *download)
+{
+    struct tern_db_download row;
+    TERN_TRY(tern_table_get(db, DOWNLOADS, "WHERE sha256 = ?", TERN_BIND(download->sha256), &row));
+    return tern_sql_fail_damaged(db->sql, "part of a stored download is missing");
+}
+
+static enum tern_result take_part_of(struct tern_db *db, const struct tern_db_download *download,
+                                     uint32_t part, taker take, void *ctx)
+{
+    char name[TERN_VECTOR_NAME_MAX];
+    struct tern_part_row row;
+    tern_hex_encode(download->sha256, TERN_SHA256_SIZE, name);
+    struct tern_query query = tern_table_select(
+        db, &tern_table_weights, "WHERE kind = ? AND name = ? AND version = 0 AND part = ?",
+        TERN_BIND(TERN_VECTOR_OF_DOWNLOAD, name, part));
+    enum tern_result taken = TERN_OK;
+    if (!tern_table_next(&query, &tern_table_weights, &row)) {
+        TERN_TRY(tern_query_end(&query));
+        return fail_missing(db, download);
+    }
+    if (row.body.len == bytes_of_part(download->size, part)) {
+        taken = take(ctx, row.body.data, row.body.len);
+    } else {
+        tern_query_damaged(&query, "part of a stored download has another length");
+    }
+    TERN_TRY(tern_query_end(&query));
+    return taken;
+}
+
+static enum tern_result take_parts(struct tern_db *db, const struct tern_db_download *download,
+                                   taker take, void *ctx)
+{
+    for (uint32_t part = 0; (uint64_t)part * PART_BYTES < download->size; part++) {
+        TERN_TRY(take_part_of(db, download, part, take, ctx));
+    }
+    return TERN_OK;
+}
+
+struct hashed {
+    taker take;
+    void *ctx;
+    struct tern_sha256 hash;
+};
+
+static enum tern_result hash_and_take(void *ctx, const uint8_t *data, size_t len)
+{
+    struct hashed *hashed = ctx;
+    tern_sha256_update(&hashed->hash, data, len);
+    return hashed->take(hashed->ctx, data, len);
+}
+
+enum tern_result tern_db_download_stream(struct tern_db *db,
+                                         const struct tern_db_download *download, taker take,
+                                         void *ctx)
+{
+    struct hashed hashed = {.take = take, .ctx = ctx};
+    uint8_t digest[TERN_SHA256_SIZE];
+    tern_sha256_init(&hashed.hash);
+    TERN_TRY(has_parts(download)
+                 ? take_parts(db, download, hash_and_take, &hashed)
+                 : db->sql->driver->stream(db->sql, tern_table_download_bodies.name, "body",
+                                           download->id, download->size, hash_and_take, &hashed));
+    tern_sha256_final(&hashed.hash, digest);
+    return memcmp(digest, download->sha256, sizeof digest) == 0
+               ? TERN_OK
+               : tern_sql_fail_damaged(db->sql, "the bytes of a download do not match its name");
 }
 
 static void copy_body(struct tern_query *query, const struct tern_blob_column *body,
@@ -423,6 +554,14 @@ static void copy_body(struct tern_query *query, const struct tern_blob_column *b
     }
 }
 
+static enum tern_result append(void *ctx, const uint8_t *data, size_t len)
+{
+    uint8_t **end = ctx;
+    memcpy(*end, data, len);
+    *end += len;
+    return TERN_OK;
+}
+
 enum tern_result tern_db_download_get(struct tern_db *db, const uint8_t sha256[TERN_SHA256_SIZE],
                                       struct tern_db_download *out, uint8_t *dst, size_t dst_size)
 {
@@ -432,6 +571,9 @@ enum tern_result tern_db_download_get(struct tern_db *db, const uint8_t sha256[T
     }
     if (dst_size < out->size) {
         return TERN_ERR_NO_SPACE;
+    }
+    if (has_parts(out)) {
+        return tern_db_download_stream(db, out, append, &dst);
     }
     struct tern_body_row row;
     struct tern_query query =
@@ -443,33 +585,62 @@ enum tern_result tern_db_download_get(struct tern_db *db, const uint8_t sha256[T
     return tern_query_end(&query);
 }
 
-struct hashed {
-    enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len);
-    void *ctx;
-    struct tern_sha256 hash;
-};
-
-static enum tern_result hash_and_take(void *ctx, const uint8_t *data, size_t len)
+static enum tern_result ignore(void *ctx, const uint8_t *data, size_t len)
 {
-    struct hashed *hashed = ctx;
-    tern_sha256_update(&hashed->hash, data, len);
-    return hashed->take(hashed->ctx, data, len);
+    (void)ctx;
+    (void)data;
+    (void)len;
+    return TERN_OK;
 }
 
-enum tern_result
-tern_db_download_stream(struct tern_db *db, const struct tern_db_download *download,
-                        enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len),
-                        void *ctx)
+enum tern_result tern_downloads_check_parts(struct tern_db *db)
 {
-    struct hashed hashed = {.take = take, .ctx = ctx};
-    uint8_t digest[TERN_SHA256_SIZE];
-    tern_sha256_init(&hashed.hash);
-    TERN_TRY(db->sql->driver->stream(db->sql, tern_table_download_bodies.name, "body", download->id,
-                                     download->size, hash_and_take, &hashed));
-    tern_sha256_final(&hashed.hash, digest);
-    return memcmp(digest, download->sha256, sizeof digest) == 0
-               ? TERN_OK
-               : tern_sql_fail_damaged(db->sql, "the bytes of a download do not match its name");
+    struct tern_db_download download;
+    struct tern_db_rows *rows =
+        tern_table_list(db, DOWNLOADS, "WHERE size > ?", TERN_BIND(PART_BYTES));
+    while (tern_db_next(rows, &download)) {
+        tern_db_check_row(rows, tern_db_download_stream(db, &download, ignore, NULL));
+    }
+    return tern_db_end(rows);
+}
+
+// Finds parts without a row in downloads, by the name under which they are stored.
+static enum tern_result find_unused_parts(struct tern_db *db, char name[TERN_VECTOR_NAME_MAX],
+                                          bool *found)
+{
+    struct tern_db_download download;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    enum tern_result result = TERN_OK;
+    struct tern_query query =
+        tern_db_read(db, "SELECT name FROM weights WHERE kind = ? AND version = 0 AND part = 0",
+                     TERN_BIND(TERN_VECTOR_OF_DOWNLOAD));
+    *found = false;
+    while (!*found && result == TERN_OK && tern_query_row(&query)) {
+        tern_query_text(&query, name, TERN_VECTOR_NAME_MAX);
+        if (tern_hex_decode(name, sha256, sizeof sha256) != TERN_OK) {
+            tern_query_damaged(&query, "a part of a download has no name");
+        } else {
+            result = tern_db_download_get(db, sha256, &download, NULL, 0);
+            *found = result == TERN_ERR_NOT_FOUND;
+            result = tern_db_may_miss(result);
+        }
+    }
+    TERN_TRY(tern_query_end(&query));
+    return result;
+}
+
+// Drops the last parts first: those that are left can be continued.
+enum tern_result tern_db_download_drop_some(struct tern_db *db, bool *more)
+{
+    static const char text[] =
+        "DELETE FROM weights WHERE kind = ?1 AND name = ?2 AND version = 0 AND part >="
+        " (SELECT count(*) FROM weights WHERE kind = ?1 AND name = ?2 AND version = 0)"
+        " - " PARTS_AT_ONCE;
+    char name[TERN_VECTOR_NAME_MAX];
+    TERN_TRY(find_unused_parts(db, name, more));
+    return *more
+               ? tern_query_post(tern_db_write(db, text, TERN_BIND(TERN_VECTOR_OF_DOWNLOAD, name)))
+               : TERN_OK;
 }
 
 enum tern_result tern_db_download_to(struct tern_db *db, uint32_t to_version, bool snapshot,

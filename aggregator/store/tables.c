@@ -311,14 +311,6 @@ static const char *text_of(struct tern_db *db, const struct tern_table_text *key
     return make_text(db, key);
 }
 
-void tern_table_free_texts(struct tern_db *db)
-{
-    for (size_t i = 0; i < db->text_count; i++) {
-        free(db->texts[i].text);
-    }
-    free(db->texts);
-}
-
 static struct tern_query query_of(struct tern_db *db, const struct tern_table *table,
                                   enum shape shape, const char *group, const char *tail,
                                   const struct tern_sql_value *parameters)
@@ -707,7 +699,7 @@ void tern_deferred_forget(struct tern_db *db)
     db->deferred_blob_bytes = 0;
 }
 
-void tern_deferred_free(struct tern_db *db)
+static void free_groups(struct tern_db *db)
 {
     tern_deferred_forget(db);
     for (struct tern_group *group = db->groups; group != NULL; group = db->groups) {
@@ -715,6 +707,18 @@ void tern_deferred_free(struct tern_db *db)
         free(group->rows);
         free(group);
     }
+}
+
+void tern_db_forget(struct tern_db *db)
+{
+    free_groups(db);
+    for (size_t i = 0; i < db->text_count; i++) {
+        free(db->texts[i].text);
+    }
+    free(db->texts);
+    free(db->evaluators);
+    free(db->manifest);
+    free(db->metadata);
 }
 
 static void bind_row(struct tern_query *query, const struct write *write, const void *row)

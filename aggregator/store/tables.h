@@ -169,7 +169,6 @@ TERN_MUST_USE enum tern_result tern_table_change(struct tern_db *db, const struc
 // Writes the rows that wait. TERN_ERR_IO (_BUSY, _NO_MEMORY)  one of them was refused: the transaction cannot be committed
 TERN_MUST_USE enum tern_result tern_deferred_flush(struct tern_db *db);
 void tern_deferred_forget(struct tern_db *db); // drops the rows that wait, after a rollback
-void tern_deferred_free(struct tern_db *db);
 // As tern_query_read() and _write(). First write the waiting rows that the statement may depend on.
 struct tern_query tern_db_read(struct tern_db *db, const char *text,
                                const struct tern_sql_value *parameters);
@@ -191,9 +190,7 @@ TERN_MUST_USE enum tern_result tern_table_next_body(struct tern_db *db,
                                                     const struct tern_table *table, uint64_t after,
                                                     uint64_t *id, size_t *size);
 
-// Frees the generated statements, after the connection was closed.
-void tern_table_free_texts(struct tern_db *db);
-// Frees all memory of db except the connection.
+// Frees all memory of db except the connection, which is closed.
 void tern_db_forget(struct tern_db *db);
 
 // --- The tables (tables.c), and rows that only the store uses
@@ -240,9 +237,10 @@ struct tern_file_row {
 // Kinds of vectors, after those of enum tern_db_weights.
 enum tern_db_vector_kind {
     TERN_VECTOR_STATE = TERN_WEIGHTS_INITIAL + 1, // state of a strategy
-    TERN_VECTOR_OF_REPLICA, // weights of a replica of the form TERN_REPLICA_WHOLE
+    TERN_VECTOR_OF_REPLICA,  // weights of a replica of the form TERN_REPLICA_WHOLE
+    TERN_VECTOR_OF_DOWNLOAD, // bytes of a download, whose last part may have any length
 };
-#define TERN_LAST_vector_kind TERN_VECTOR_OF_REPLICA
+#define TERN_LAST_vector_kind TERN_VECTOR_OF_DOWNLOAD
 #define TERN_VECTOR_NAME_MAX (2 * TERN_SHA256_SIZE + 1)
 struct tern_part_row {
 #define COLUMN TERN_MEMBER
@@ -253,9 +251,8 @@ struct tern_part_row {
 TERN_MUST_USE enum tern_result tern_retention_has_dropped(struct tern_db *db, uint32_t round,
                                                           bool *dropped);
 
-// Reads the federation's row, without the files that came with the model. NOT_FOUND
-TERN_MUST_USE enum tern_result tern_store_read_federation(struct tern_db *db,
-                                                          struct tern_db_federation *federation);
+// Compares the bytes of the downloads that are stored in parts with their names.
+TERN_MUST_USE enum tern_result tern_downloads_check_parts(struct tern_db *db);
 
 // --- The schema, and its upgrade
 

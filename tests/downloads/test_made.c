@@ -7,6 +7,7 @@
 #include "tests/cases.h"
 #include "util/prng.h"
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SPEC "softmax:64-10"
@@ -20,14 +21,15 @@ static struct tern_search search;
 static uint8_t seed_id[TERN_SHA256_SIZE];
 
 // Version 1, whose global model differs from the seed's by a little at each value.
-static int setup(void **state)
+static int setup_model(void **state, const char *spec)
 {
-    struct tern_db_federation about = {.model_spec = SPEC, .seed = SEED};
+    struct tern_db_federation about = {.seed = SEED};
     struct tern_model model;
     struct tern_prng rng;
     fixture_setup(state);
     struct fixture *f = *state;
-    assert_int_equal(tern_model_from_spec(&model, SPEC), TERN_OK);
+    snprintf(about.model_spec, sizeof about.model_spec, "%s", spec);
+    assert_int_equal(tern_model_from_spec(&model, spec), TERN_OK);
     memcpy(about.model_hash, model.hash, TERN_SHA256_SIZE);
     assert_int_equal(tern_merge_init(&merge, &about, NULL), TERN_OK);
     tern_merge_seed(&merge, SEED);
@@ -46,6 +48,17 @@ static int setup(void **state)
     assert_ok(f, tern_replica_book_load(&book));
     assert_ok(f, tern_db_commit(f->db));
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_model(state, SPEC);
+}
+
+// A snapshot in float32 has three parts.
+static int setup_large(void **state)
+{
+    return setup_model(state, "mlp:1024-600-10");
 }
 
 static int teardown(void **state)
@@ -390,6 +403,44 @@ CASE_WITH(test_clients_wait_for_the_snapshot_of_the_final_model, setup, teardown
     open_catchup(f, UINT32_MAX);
     const struct tern_path at_once = ask_final(f);
     assert_memory_equal(&path, &at_once, sizeof path);
+    tern_catchup_free(catchup);
+}
+
+// Each batch stores 1 MiB of a large snapshot. What a kill leaves of it, or a batch that fails, is continued.
+CASE_WITH(test_a_large_snapshot_is_stored_by_several_batches, setup_large, teardown)
+{
+    struct fixture *f = *state;
+    struct tern_blob *blob = NULL;
+    struct tern_download_facts facts;
+    for (uint32_t kills = 0; kills < 2; kills++) {
+        bool found = false;
+        open_catchup(f, 0);
+        assert_true(ask_final(f).pending);
+        tern_catchup_wait(catchup);
+        assert_false(store_found(f));
+        assert_true(tern_catchup_has_found(catchup));
+        assert_ok(f, tern_db_begin(f->db));
+        assert_ok(f, tern_catchup_store_found(catchup, 2, &found));
+        tern_db_rollback(f->db);
+        assert_true(found == (kills == 1));
+        if (kills == 0) {
+            assert_true(ask_final(f).pending);
+            tern_catchup_free(catchup);
+            fixture_reopen(f);
+        }
+    }
+    tern_catchup_free(catchup); // the batch that failed had ended the work
+    open_catchup(f, 0);
+    assert_true(ask_final(f).pending);
+    tern_catchup_wait(catchup);
+    assert_true(store_found(f)); // the last of three parts
+    const struct tern_path path = ask_final(f);
+    assert_true(path.exists && !path.pending);
+    assert_true(path.bytes[0] > merge.model.count * sizeof(float));
+    tern_catchup_free(catchup);
+    open_catchup(f, 0);
+    assert_ok(f, tern_catchup_blob(catchup, path.sha256[0], &blob, &facts)); // from the store
+    tern_blob_release(blob);
     tern_catchup_free(catchup);
 }
 

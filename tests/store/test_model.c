@@ -1,5 +1,6 @@
 // Weights, versions and downloads: what store.h promises of each.
 #include "store/fixture.h"
+#include "store/run_sql.h"
 #include "tests/cases.h"
 
 #include <stdlib.h>
@@ -268,45 +269,121 @@ static enum tern_result take_none(void *ctx, const uint8_t *data, size_t len)
     return TERN_ERR_NO_SPACE;
 }
 
-static enum tern_result view_piece(void *ctx, size_t at, size_t len, const uint8_t **data)
+#define PART_BYTES (1u << 20)
+
+// A download of three parts, the last one short.
+static uint8_t large[2 * PART_BYTES + 12345];
+
+static struct tern_db_download large_download(void)
 {
-    struct pieces *pieces = ctx;
-    assert_true(at + len <= sizeof pieces->bytes);
-    pieces->most = len > pieces->most ? len : pieces->most;
-    *data = pieces->bytes + at;
+    struct tern_db_download download = {.snapshot = true, .to_version = 1, .size = sizeof large};
+    for (size_t i = 0; i < sizeof large; i++) {
+        large[i] = (uint8_t)(i / 5 + i / PART_BYTES);
+    }
+    tern_sha256(large, sizeof large, download.sha256);
+    return download;
+}
+
+static enum tern_result view_part(void *ctx, size_t at, size_t len, const uint8_t **data)
+{
+    size_t *viewed = ctx;
+    assert_true(at + len <= sizeof large);
+    *viewed += len;
+    *data = large + at;
     return TERN_OK;
 }
 
-static enum tern_result view_some(void *ctx, size_t at, size_t len, const uint8_t **data)
+static enum tern_result view_none(void *ctx, size_t at, size_t len, const uint8_t **data)
 {
-    return at > 0 ? TERN_ERR_IO : view_piece(ctx, at, len, data);
+    (void)ctx;
+    (void)at;
+    (void)len;
+    (void)data;
+    return TERN_ERR_BUSY;
 }
 
-TEST(a_download_is_written_in_pieces)
+// Stores the next part in a transaction of its own, and returns whether the download is complete.
+static bool store_part(struct fixture *f, const struct tern_db_download *download)
+{
+    struct tern_db_download found;
+    size_t viewed = 0;
+    bool more = false;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_download_put_some(f->db, download, view_part, &viewed, &more));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_in_range(viewed, 1, PART_BYTES);
+    assert_int_equal(tern_db_download_get(f->db, download->sha256, &found, NULL, 0),
+                     more ? TERN_ERR_NOT_FOUND : TERN_OK);
+    return !more;
+}
+
+// Returns how many transactions it takes to delete all bytes of downloads without a row.
+static unsigned drop_unused(struct fixture *f)
+{
+    unsigned drops = 0;
+    bool more = true;
+    while (more) {
+        assert_ok(f, tern_db_begin(f->db));
+        assert_ok(f, tern_db_download_drop_some(f->db, &more));
+        assert_ok(f, tern_db_commit(f->db));
+        drops += more;
+    }
+    return drops;
+}
+
+TEST(a_large_download_is_stored_in_parts)
 {
     struct fixture *f = *state;
-    static struct pieces pieces;
-    static uint8_t got[sizeof pieces.bytes];
-    struct tern_db_download download = {.snapshot = true, .to_version = 1, .size = sizeof got};
+    static uint8_t got[sizeof large];
+    const struct tern_db_download download = large_download();
     struct tern_db_download found;
-    for (size_t i = 0; i < sizeof got; i++) {
-        pieces.bytes[i] = (uint8_t)(i / 5);
-    }
-    tern_sha256(pieces.bytes, sizeof got, download.sha256);
+    size_t viewed = 0;
+    bool more = false;
+    assert_false(store_part(f, &download));
+    fixture_reopen(f); // as after a kill
     assert_ok(f, tern_db_begin(f->db));
-    assert_int_equal(tern_db_download_put_pieces(f->db, &download, view_some, &pieces),
-                     TERN_ERR_IO);
-    assert_int_not_equal(tern_db_commit(f->db), TERN_OK); // what is there in part is never kept
+    assert_ok(f, tern_db_download_put_some(f->db, &download, view_part, &viewed, &more));
     tern_db_rollback(f->db);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_int_equal(tern_db_download_put_some(f->db, &download, view_none, NULL, &more),
+                     TERN_ERR_BUSY);
+    assert_ok(f, tern_db_commit(f->db));
+    assert_false(store_part(f, &download));
+    assert_true(store_part(f, &download));
+    assert_ok(f, tern_db_download_get(f->db, download.sha256, &found, got, sizeof got));
+    assert_memory_equal(got, large, sizeof got);
+    assert_int_equal(drop_unused(f), 0);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_download_put(f->db, &download, large)); // is there
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_check(f->db));
+    run_sql(f->path, "DELETE FROM weights WHERE part = 1");
+    assert_int_equal(tern_db_check(f->db), TERN_ERR_IO);
+    assert_true(tern_db_damaged(f->db));
+}
+
+TEST(parts_of_a_deleted_download_are_dropped)
+{
+    struct fixture *f = *state;
+    const struct tern_db_download download = large_download();
+    uint64_t freed = 0;
+    struct tern_db_download found;
+    assert_false(store_part(f, &download));
+    assert_int_equal(drop_unused(f), 1); // given up
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_download_put(f->db, &download, large));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(drop_unused(f), 0);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_snapshot_prune(f->db, 2, &freed));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(freed, sizeof large);
+    assert_int_equal(drop_unused(f), 1);
+    assert_int_equal(tern_db_download_stream(f->db, &download, take_none, NULL),
+                     TERN_ERR_NOT_FOUND);
     assert_int_equal(tern_db_download_get(f->db, download.sha256, &found, NULL, 0),
                      TERN_ERR_NOT_FOUND);
-    assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_db_download_put_pieces(f->db, &download, view_piece, &pieces));
-    assert_ok(f, tern_db_download_put_pieces(f->db, &download, view_some, &pieces)); // is there
-    assert_ok(f, tern_db_commit(f->db));
-    assert_true(pieces.most < sizeof got);
-    assert_ok(f, tern_db_download_get(f->db, download.sha256, &found, got, sizeof got));
-    assert_memory_equal(got, pieces.bytes, sizeof got);
+    assert_false(store_part(f, &download)); // begins anew
 }
 
 TEST(a_download_is_read_in_pieces)
