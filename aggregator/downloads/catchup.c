@@ -229,26 +229,11 @@ static enum tern_result end_work(struct tern_catchup *catchup)
     return catchup->job_result;
 }
 
-// Stores up to 1 MiB of a download. *more: bytes are missing
-static enum tern_result store_some(struct tern_catchup *catchup, const struct tern_db_download *row,
-                                   struct tern_blob *blob, bool *more)
+// Stores up to 1 MiB of the snapshot that the job has made. *more: bytes are missing
+static enum tern_result store_some_of_snapshot(struct tern_catchup *catchup, bool *more)
 {
-    return tern_download_store_put(&catchup->store, row, blob, &catchup->book.bytes, more);
-}
-
-// Stores up to 1 MiB of the downloads that the job has made. *more: bytes are missing
-static enum tern_result store_some_found(struct tern_catchup *catchup, bool *more)
-{
-    const struct tern_search *search = &catchup->search;
-    const bool chosen = search->choice.kind == TERN_CHOICE_PASSES;
-    *more = false;
-    if (catchup->work != WORK_SEARCH) {
-        return store_some(catchup, &catchup->snapshot, catchup->snapshot_blob, more);
-    }
-    for (uint32_t i = 0; chosen && i < search->draft_count && !*more; i++) {
-        TERN_TRY(store_some(catchup, &search->drafts[i].row, search->drafts[i].blob, more));
-    }
-    return TERN_OK;
+    return tern_download_store_put(&catchup->store, &catchup->snapshot, catchup->snapshot_blob,
+                                   &catchup->book.bytes, more);
 }
 
 // Stores what is missing of the snapshot that the job has made.
@@ -257,7 +242,7 @@ static enum tern_result put_snapshot(struct tern_catchup *catchup)
     enum tern_result result = TERN_OK;
     bool more = true;
     while (more && result == TERN_OK) {
-        result = store_some(catchup, &catchup->snapshot, catchup->snapshot_blob, &more);
+        result = store_some_of_snapshot(catchup, &more);
     }
     tern_blob_release(catchup->snapshot_blob);
     catchup->snapshot_blob = NULL;
@@ -464,7 +449,8 @@ static enum tern_result set_global_path(struct tern_catchup *catchup,
     const struct tern_merge *merge = catchup->merge;
     struct tern_path *path = &catchup->exact;
     memset(path, 0, sizeof *path);
-    TERN_TRY(tern_replica_add(&catchup->book, snapshot, NULL, merge->global, 0.0F, false, now));
+    TERN_TRY(
+        tern_replica_add(&catchup->book, snapshot, NULL, merge->global, 0.0F, false, now, NULL));
     tern_path_add(path, snapshot->sha256, snapshot->size);
     path_end(path, snapshot->to_replica, merge->version);
     return TERN_OK;
@@ -546,7 +532,7 @@ static enum tern_result add_trunk_replica(struct tern_catchup *catchup,
     const struct tern_merge *merge = catchup->merge;
     forget_older_paths(catchup);
     return tern_replica_add(&catchup->book, download, merge->buffers.blob, merge->replica,
-                            (float)merge->residual, true, now);
+                            (float)merge->residual, true, now, NULL);
 }
 
 // Deletes unneeded replicas. The replica of the version that became older than keep_versions is a new candidate; earlier
@@ -675,9 +661,9 @@ static enum tern_result ask(struct tern_catchup *catchup, const struct tern_hold
     return set_bound(catchup, found == TERN_OK ? &row : NULL);
 }
 
-// Stores the downloads that the search chose, and sets their path.
+// Stores the downloads that the search chose, or a part of them (*more), and sets their path.
 static enum tern_result store_path(struct tern_catchup *catchup, uint64_t now,
-                                   struct tern_path *path)
+                                   struct tern_path *path, bool *more)
 {
     struct tern_search *search = &catchup->search;
     const struct tern_holder holder = {search->question.able, search->question.replica};
@@ -689,8 +675,8 @@ static enum tern_result store_path(struct tern_catchup *catchup, uint64_t now,
         TERN_TRY(trunk_position(catchup, &holder, &position));
         trunk_chain(catchup, &position, path);
     }
-    TERN_TRY(tern_search_store(search, &catchup->store, &catchup->book, now, path));
-    if (!path->exists) {
+    TERN_TRY(tern_search_store(search, &catchup->store, &catchup->book, now, path, more));
+    if (*more || !path->exists) {
         return TERN_OK;
     }
     TERN_TRY(tern_db_replica_get(catchup->db, path->base, &base));
@@ -699,16 +685,15 @@ static enum tern_result store_path(struct tern_catchup *catchup, uint64_t now,
     return tern_db_replica_use(catchup->db, path->base, now);
 }
 
-// Adds the path that the search found to the known paths.
-static enum tern_result add_path(struct tern_catchup *catchup, uint64_t now)
+// Adds the path that the search found to the known paths, once all its bytes are stored. *more: some are missing
+static enum tern_result add_path(struct tern_catchup *catchup, uint64_t now, bool *more)
 {
-    const struct tern_search_question *question = &catchup->search.question;
-    struct known_path *path = &catchup->paths[catchup->next_path++ % KNOWN_PATHS];
-    memset(path, 0, sizeof *path);
-    TERN_TRY(store_path(catchup, now, &path->path));
-    memcpy(path->held, question->replica, TERN_SHA256_SIZE);
-    path->able = question->able;
-    path->used = true;
+    struct known_path found = {.able = catchup->search.question.able, .used = true};
+    memcpy(found.held, catchup->search.question.replica, TERN_SHA256_SIZE);
+    TERN_TRY(store_path(catchup, now, &found.path, more));
+    if (!*more) {
+        catchup->paths[catchup->next_path++ % KNOWN_PATHS] = found;
+    }
     return TERN_OK;
 }
 
@@ -740,21 +725,23 @@ enum tern_result tern_catchup_store_found(struct tern_catchup *catchup, uint64_t
         return TERN_OK;
     }
     tern_job_join(&catchup->job);
-    if (catchup->job_result == TERN_OK) {
-        TERN_TRY(store_some_found(catchup, &more));
+    enum tern_result result = catchup->job_result;
+    if (result == TERN_OK) {
+        result = work == WORK_SEARCH ? add_path(catchup, now, &more)
+                                     : store_some_of_snapshot(catchup, &more);
     }
-    if (more) {
+    if (result == TERN_OK && more) {
         return TERN_OK;
     }
     *found = true;
     TERN_TRY(end_work(catchup));
+    TERN_TRY(result);
     switch (work) {
-    case WORK_SEARCH:
-        return add_path(catchup, now);
     case WORK_TRUNK_SNAPSHOT:
         return store_trunk_snapshot(catchup);
     case WORK_GLOBAL_SNAPSHOT:
         return store_global_snapshot(catchup, now);
+    case WORK_SEARCH:
     case WORK_NONE:
         break;
     }
@@ -777,7 +764,10 @@ static enum tern_result search_path(struct tern_catchup *catchup, const struct t
         return TERN_OK;
     }
     TERN_TRY(end_work(catchup));
-    return add_path(catchup, now);
+    for (bool more = true; more;) {
+        TERN_TRY(add_path(catchup, now, &more));
+    }
+    return TERN_OK;
 }
 
 // The job does one work at a time. The path of a client that must wait for other work is pending, too.
@@ -963,8 +953,9 @@ enum tern_result tern_catchup_free_disk(struct tern_catchup *catchup, uint64_t m
 enum tern_result tern_catchup_drop_some(struct tern_catchup *catchup, bool *more)
 {
     *more = false;
-    return tern_catchup_has_found(catchup) ? TERN_OK
-                                           : tern_db_download_drop_some(catchup->db, more);
+    return tern_catchup_has_found(catchup)
+               ? TERN_OK
+               : tern_db_parts_drop_some(catchup->db, catchup->merge->model.count, more);
 }
 
 enum tern_result tern_catchup_complete_id(struct tern_catchup *catchup,

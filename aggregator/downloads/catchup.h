@@ -73,7 +73,7 @@ TERN_MUST_USE enum tern_result tern_catchup_collect(struct tern_catchup *catchup
 // Keeps what clients of the newest versions need.
 TERN_MUST_USE enum tern_result tern_catchup_free_disk(struct tern_catchup *catchup, uint64_t most);
 
-// Deletes some bytes of large downloads that were deleted. *more: bytes may be left
+// Deletes some bytes of large downloads and replicas that were deleted. *more: bytes may be left
 TERN_MUST_USE enum tern_result tern_catchup_drop_some(struct tern_catchup *catchup, bool *more);
 
 // Completes a replica's id from its first bytes, as a check-in has them. id: in: the client's previous replica; out: the

@@ -94,7 +94,7 @@ static enum tern_result store_weights(struct tern_replica_book *book,
 static enum tern_result put_replica(struct tern_replica_book *book,
                                     const struct tern_db_download *download, const uint8_t *blob,
                                     const float *weights, float residual, bool trunk,
-                                    uint64_t now_ms)
+                                    uint64_t now_ms, bool *more)
 {
     struct tern_db_download there;
     enum tern_result found = tern_db_download_get(book->db, download->sha256, &there, NULL, 0);
@@ -114,10 +114,17 @@ static enum tern_result put_replica(struct tern_replica_book *book,
     if (weights == NULL && row.form == TERN_REPLICA_WHOLE) {
         return TERN_OK;
     }
+    const bool is_whole = weights != NULL && must_store_weights(book, &row);
+    if (is_whole && more != NULL) {
+        TERN_TRY(
+            tern_db_replica_weights_put_some(book->db, row.id, weights, book->model->count, more));
+        if (*more) {
+            return TERN_OK;
+        }
+    }
     book->added++;
     TERN_TRY(tern_db_replica_put(book->db, &row));
-    return weights != NULL && must_store_weights(book, &row) ? store_weights(book, row.id, weights)
-                                                             : TERN_OK;
+    return is_whole ? store_weights(book, row.id, weights) : TERN_OK;
 }
 
 // --- Deleting
@@ -262,9 +269,13 @@ enum tern_result tern_replica_collect(struct tern_replica_book *book, uint32_t v
 
 enum tern_result tern_replica_add(struct tern_replica_book *book,
                                   const struct tern_db_download *download, const uint8_t *blob,
-                                  const float *weights, float residual, bool trunk, uint64_t now_ms)
+                                  const float *weights, float residual, bool trunk, uint64_t now_ms,
+                                  bool *more)
 {
-    TERN_TRY(put_replica(book, download, blob, weights, residual, trunk, now_ms));
+    if (more != NULL) {
+        *more = false;
+    }
+    TERN_TRY(put_replica(book, download, blob, weights, residual, trunk, now_ms, more));
     return evict_above_limit(book, download->to_version);
 }
 

@@ -49,10 +49,13 @@ TERN_MUST_USE enum tern_result tern_replica_book_load(struct tern_replica_book *
 // without weights the replica is not stored then. Then evicts: while `bytes` exceeds bytes_max, deletes the least recently
 // used replicas, also ones that clients have. These clients start from the seed or a snapshot. Keeps replicas of to_version
 // and their ancestors. Deletes about 1,000 in each call, so that a lowered limit takes several commits.
+// more: NULL: weights that must be stored are stored at once. Otherwise up to 1 MiB of weights above 4 MiB is stored, and *more:
+// the replica is not added yet; call again, also in another transaction.
 TERN_MUST_USE enum tern_result tern_replica_add(struct tern_replica_book *book,
                                                 const struct tern_db_download *download,
                                                 const uint8_t *blob, const float *weights,
-                                                float residual, bool trunk, uint64_t now_ms);
+                                                float residual, bool trunk, uint64_t now_ms,
+                                                bool *more);
 
 // Deletes unneeded replicas: no client has them, no needed replica was made from them, and they are TERN_REPLICA_GRACE
 // versions old, or keep_versions on the trunk. Deletes a bounded number in each call, then evicts like tern_replica_add().

@@ -588,21 +588,20 @@ enum tern_result tern_search_run(struct tern_search *search)
     return apply_chosen(search);
 }
 
+// Stores up to 1 MiB of the chosen downloads, and of the weights that they make. *more: bytes are missing
 static enum tern_result store(const struct tern_search *search,
                               struct tern_download_store *downloads, struct tern_replica_book *book,
-                              uint64_t now, struct tern_path *path)
+                              uint64_t now, struct tern_path *path, bool *more)
 {
-    for (uint32_t i = 0; i < search->draft_count; i++) {
+    for (uint32_t i = 0; i < search->draft_count && !*more; i++) {
         const struct tern_draft *draft = &search->drafts[i];
         const bool last = i + 1 == search->draft_count;
-        bool more = true;
         tern_path_add(path, draft->row.sha256, draft->row.size);
-        while (more) {
-            TERN_TRY(
-                tern_download_store_put(downloads, &draft->row, draft->blob, &book->bytes, &more));
+        TERN_TRY(tern_download_store_put(downloads, &draft->row, draft->blob, &book->bytes, more));
+        if (!*more) {
+            TERN_TRY(tern_replica_add(book, &draft->row, NULL, last ? search->weights : NULL,
+                                      (float)draft->residual, false, now, more));
         }
-        TERN_TRY(tern_replica_add(book, &draft->row, NULL, last ? search->weights : NULL,
-                                  (float)draft->residual, false, now));
     }
     memcpy(path->base, search->chosen_id, TERN_SHA256_SIZE);
     return TERN_OK;
@@ -611,11 +610,14 @@ static enum tern_result store(const struct tern_search *search,
 enum tern_result tern_search_store(struct tern_search *search,
                                    struct tern_download_store *downloads,
                                    struct tern_replica_book *book, uint64_t now,
-                                   struct tern_path *path)
+                                   struct tern_path *path, bool *more)
 {
+    *more = false;
     const enum tern_result result = search->choice.kind == TERN_CHOICE_PASSES
-                                        ? store(search, downloads, book, now, path)
+                                        ? store(search, downloads, book, now, path, more)
                                         : TERN_OK;
-    end(search);
+    if (result != TERN_OK || !*more) {
+        end(search);
+    }
     return result;
 }

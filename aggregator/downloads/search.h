@@ -88,10 +88,11 @@ bool tern_search_serves(const struct tern_search *search, const struct tern_abil
 TERN_MUST_USE enum tern_result tern_search_run(struct tern_search *search);
 
 // Ends the search. For a choice of passes it first stores their downloads and replicas, in a transaction, and sets the path's
-// downloads and base.
+// downloads and base. Stores up to 1 MiB of bytes at once: *more: some are missing, and the search has not ended; call again
+// with an empty path, also in another transaction.
 TERN_MUST_USE enum tern_result tern_search_store(struct tern_search *search,
                                                  struct tern_download_store *store,
                                                  struct tern_replica_book *book, uint64_t now,
-                                                 struct tern_path *path);
+                                                 struct tern_path *path, bool *more);
 
 #endif

@@ -613,9 +613,10 @@ TERN_MUST_USE enum tern_result tern_db_download_put_some(
     struct tern_db *db, const struct tern_db_download *download,
     enum tern_result (*view)(void *ctx, size_t at, size_t len, const uint8_t **data), void *ctx,
     bool *more);
-// Deletes up to 4 MiB of bytes of a download that was deleted, or whose storing was given up. No download may be stored in
-// part. *more: bytes may be left
-TERN_MUST_USE enum tern_result tern_db_download_drop_some(struct tern_db *db, bool *more);
+// Deletes up to 4 MiB of bytes of a download, or of a replica's weights, that were deleted, or whose storing was given up. None
+// may be stored in part. count: values of the model. *more: bytes may be left
+TERN_MUST_USE enum tern_result tern_db_parts_drop_some(struct tern_db *db, uint32_t count,
+                                                       bool *more);
 // Reads a download, and its bytes into dst unless dst is NULL. NOT_FOUND; TERN_ERR_NO_SPACE dst_size is too small
 TERN_MUST_USE enum tern_result tern_db_download_get(struct tern_db *db,
                                                     const uint8_t sha256[TERN_SHA256_SIZE],
@@ -696,6 +697,12 @@ struct tern_db_rows *tern_db_replicas(struct tern_db *db);
 TERN_MUST_USE enum tern_result tern_db_replica_weights_put(struct tern_db *db,
                                                            const uint8_t id[TERN_SHA256_SIZE],
                                                            const float *weights, uint32_t count);
+// Stores up to 1 MiB of such weights before the call of put, those behind what earlier calls have stored, also in other
+// transactions; nothing of weights of 4 MiB or fewer. *more: some are missing
+TERN_MUST_USE enum tern_result tern_db_replica_weights_put_some(struct tern_db *db,
+                                                                const uint8_t id[TERN_SHA256_SIZE],
+                                                                const float *weights,
+                                                                uint32_t count, bool *more);
 TERN_MUST_USE enum tern_result tern_db_replica_weights_get(struct tern_db *db,
                                                            const uint8_t id[TERN_SHA256_SIZE],
                                                            float *weights, uint32_t count);

@@ -109,6 +109,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "vectors are stored li
 #define PART_BYTES (PART_VALUES * (uint32_t)sizeof(float))
 
 #define PARTS_AT_ONCE "4" // parts that are dropped together: 4 MiB take some 5 ms
+#define PARTS_FEW 4       // parts of the longest vector that is stored, or dropped, at once
 
 static uint32_t part_count(uint32_t count)
 {
@@ -279,14 +280,50 @@ enum tern_result tern_db_checkpoint_drop_some(struct tern_db *db, bool *more)
 
 // --- Vectors of replicas that are kept whole
 
+// Sets *parts to the number of parts of a replica's weights, or of a download, that are stored: the first ones.
+static enum tern_result count_parts(struct tern_db *db, unsigned kind, const char *name,
+                                    uint32_t *parts)
+{
+    static const char text[] =
+        "SELECT count(*) FROM weights WHERE kind = ? AND name = ? AND version = 0";
+    return tern_query_get_u32(tern_db_read(db, text, TERN_BIND(kind, name)), parts);
+}
+
+// Stores the part behind those that are stored. *more: more parts follow
+static enum tern_result put_next_part_of_replica(struct tern_db *db,
+                                                 const uint8_t id[TERN_SHA256_SIZE],
+                                                 const float *weights, uint32_t count, bool *more)
+{
+    char name[TERN_VECTOR_NAME_MAX];
+    uint32_t part = 0;
+    tern_hex_encode(id, TERN_SHA256_SIZE, name);
+    TERN_TRY(count_parts(db, TERN_VECTOR_OF_REPLICA, name, &part));
+    *more = part + 1 < part_count(count);
+    return part < part_count(count)
+               ? put_part(db, TERN_VECTOR_OF_REPLICA, name, 0, weights, count, part)
+               : TERN_OK;
+}
+
+enum tern_result tern_db_replica_weights_put_some(struct tern_db *db,
+                                                  const uint8_t id[TERN_SHA256_SIZE],
+                                                  const float *weights, uint32_t count, bool *more)
+{
+    *more = false;
+    return part_count(count) > PARTS_FEW ? put_next_part_of_replica(db, id, weights, count, more)
+                                         : TERN_OK;
+}
+
 static enum tern_result put_replica_vector(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                            const float *weights, uint32_t count)
 {
-    char name[TERN_VECTOR_NAME_MAX];
-    tern_hex_encode(id, TERN_SHA256_SIZE, name);
-    return put_vector(db, TERN_VECTOR_OF_REPLICA, name, 0, weights, count);
+    bool more = true;
+    while (more) {
+        TERN_TRY(put_next_part_of_replica(db, id, weights, count, &more));
+    }
+    return TERN_OK;
 }
 
+// Leaves the parts of a long vector to tern_db_parts_drop_some().
 static enum tern_result drop_replica_vector(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
                                             uint64_t *freed)
 {
@@ -297,7 +334,9 @@ static enum tern_result drop_replica_vector(struct tern_db *db, const uint8_t id
     tern_hex_encode(id, TERN_SHA256_SIZE, name);
     const struct tern_sql_value *vector = TERN_BIND(TERN_VECTOR_OF_REPLICA, name);
     TERN_TRY(tern_query_get(tern_db_read(db, sum, vector), freed));
-    return *freed > 0 ? tern_query_post(tern_db_write(db, drop, vector)) : TERN_OK;
+    return *freed > 0 && *freed <= (uint64_t)PARTS_FEW * PART_BYTES
+               ? tern_query_post(tern_db_write(db, drop, vector))
+               : TERN_OK;
 }
 
 enum tern_result tern_db_replica_weights_get(struct tern_db *db, const uint8_t id[TERN_SHA256_SIZE],
@@ -408,14 +447,11 @@ static uint32_t bytes_of_part(uint32_t size, uint32_t part)
 static enum tern_result put_next_part(struct tern_db *db, const struct tern_db_download *download,
                                       viewer view, void *ctx, bool *more)
 {
-    static const char count[] =
-        "SELECT count(*) FROM weights WHERE kind = ? AND name = ? AND version = 0";
     const uint32_t values = download->size / (uint32_t)sizeof(float) + 1;
     struct tern_part_row row = {.kind = TERN_VECTOR_OF_DOWNLOAD, .count = values};
     const uint8_t *data = NULL;
     tern_hex_encode(download->sha256, TERN_SHA256_SIZE, row.name);
-    TERN_TRY(tern_query_get_u32(
-        tern_db_read(db, count, TERN_BIND(TERN_VECTOR_OF_DOWNLOAD, row.name)), &row.part));
+    TERN_TRY(count_parts(db, TERN_VECTOR_OF_DOWNLOAD, row.name, &row.part));
     const uint64_t at = (uint64_t)row.part * PART_BYTES;
     *more = at + PART_BYTES < download->size;
     if (at >= download->size) {
@@ -604,25 +640,35 @@ enum tern_result tern_downloads_check_parts(struct tern_db *db)
     return tern_db_end(rows);
 }
 
-// Finds parts without a row in downloads, by the name under which they are stored.
-static enum tern_result find_unused_parts(struct tern_db *db, char name[TERN_VECTOR_NAME_MAX],
-                                          bool *found)
+static enum tern_result is_unused(struct tern_db *db, unsigned kind,
+                                  const uint8_t owner[TERN_SHA256_SIZE], bool *unused)
 {
     struct tern_db_download download;
-    uint8_t sha256[TERN_SHA256_SIZE];
+    struct tern_db_replica replica;
+    const enum tern_result found = kind == TERN_VECTOR_OF_DOWNLOAD
+                                       ? tern_db_download_get(db, owner, &download, NULL, 0)
+                                       : tern_db_replica_get(db, owner, &replica);
+    *unused = found == TERN_ERR_NOT_FOUND || (kind == TERN_VECTOR_OF_REPLICA && found == TERN_OK &&
+                                              replica.form != TERN_REPLICA_WHOLE);
+    return tern_db_may_miss(found);
+}
+
+// Finds parts whose download has no row, or whose replica is not whole, by the name under which they are stored.
+static enum tern_result find_unused_parts(struct tern_db *db, unsigned kind,
+                                          char name[TERN_VECTOR_NAME_MAX], bool *found)
+{
+    static const char text[] =
+        "SELECT name FROM weights WHERE kind = ? AND version = 0 AND part = 0";
+    uint8_t owner[TERN_SHA256_SIZE];
     enum tern_result result = TERN_OK;
-    struct tern_query query =
-        tern_db_read(db, "SELECT name FROM weights WHERE kind = ? AND version = 0 AND part = 0",
-                     TERN_BIND(TERN_VECTOR_OF_DOWNLOAD));
+    struct tern_query query = tern_db_read(db, text, TERN_BIND(kind));
     *found = false;
     while (!*found && result == TERN_OK && tern_query_row(&query)) {
         tern_query_text(&query, name, TERN_VECTOR_NAME_MAX);
-        if (tern_hex_decode(name, sha256, sizeof sha256) != TERN_OK) {
-            tern_query_damaged(&query, "a part of a download has no name");
+        if (tern_hex_decode(name, owner, sizeof owner) != TERN_OK) {
+            tern_query_damaged(&query, "stored parts have no name");
         } else {
-            result = tern_db_download_get(db, sha256, &download, NULL, 0);
-            *found = result == TERN_ERR_NOT_FOUND;
-            result = tern_db_may_miss(result);
+            result = is_unused(db, kind, owner, found);
         }
     }
     TERN_TRY(tern_query_end(&query));
@@ -630,16 +676,22 @@ static enum tern_result find_unused_parts(struct tern_db *db, char name[TERN_VEC
 }
 
 // Drops the last parts first: those that are left can be continued.
-enum tern_result tern_db_download_drop_some(struct tern_db *db, bool *more)
+static enum tern_result drop_unused_parts(struct tern_db *db, unsigned kind, bool *more)
 {
     static const char text[] =
         "DELETE FROM weights WHERE kind = ?1 AND name = ?2 AND version = 0 AND part >="
         " (SELECT count(*) FROM weights WHERE kind = ?1 AND name = ?2 AND version = 0)"
         " - " PARTS_AT_ONCE;
     char name[TERN_VECTOR_NAME_MAX];
-    TERN_TRY(find_unused_parts(db, name, more));
-    return *more
-               ? tern_query_post(tern_db_write(db, text, TERN_BIND(TERN_VECTOR_OF_DOWNLOAD, name)))
+    TERN_TRY(find_unused_parts(db, kind, name, more));
+    return *more ? tern_query_post(tern_db_write(db, text, TERN_BIND(kind, name))) : TERN_OK;
+}
+
+enum tern_result tern_db_parts_drop_some(struct tern_db *db, uint32_t count, bool *more)
+{
+    TERN_TRY(drop_unused_parts(db, TERN_VECTOR_OF_DOWNLOAD, more));
+    return !*more && part_count(count) > PARTS_FEW
+               ? drop_unused_parts(db, TERN_VECTOR_OF_REPLICA, more)
                : TERN_OK;
 }
 

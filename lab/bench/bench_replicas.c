@@ -124,7 +124,7 @@ static void take_part(struct bench *bench, uint32_t client, uint32_t version)
     tern_codec_format(&bench->codec, row.codec);
     must(tern_db_begin(bench->db));
     must(tern_replica_add(&bench->book, &row, bench->buffers.blob, bench->weights, 0.0F, false,
-                          version));
+                          version, NULL));
     must(tern_db_replica_suspect(bench->db, bench->held[client], true));
     must(tern_db_commit(bench->db));
     bench->store_ms += now_ms() - encoded;

@@ -1,6 +1,7 @@
 // The downloads that a search makes for one client: their codec, what they leave, and what a search that is lost leaves in
 // the store. Searches on a thread of their own: clients wait for them, and several clients share one.
 #include "store/fixture.h"
+#include "store/run_sql.h"
 
 #include "downloads/catchup.h"
 #include "downloads/search.h"
@@ -8,6 +9,7 @@
 #include "util/prng.h"
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SPEC "softmax:64-10"
@@ -61,6 +63,12 @@ static int setup_large(void **state)
     return setup_model(state, "mlp:1024-600-10");
 }
 
+// Weights that are stored whole have five parts.
+static int setup_larger(void **state)
+{
+    return setup_model(state, "mlp:1024-1100-10");
+}
+
 static int teardown(void **state)
 {
     tern_search_free(&search);
@@ -96,7 +104,9 @@ static struct tern_path run_and_store(struct fixture *f)
     assert_ok(f, tern_search_run(&search));
     assert_int_equal(search.choice.kind, TERN_CHOICE_PASSES);
     assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_search_store(&search, &store, &book, 2, &path));
+    bool more = false;
+    assert_ok(f, tern_search_store(&search, &store, &book, 2, &path, &more));
+    assert_false(more);
     assert_ok(f, tern_db_commit(f->db));
     return path;
 }
@@ -104,6 +114,41 @@ static struct tern_path run_and_store(struct fixture *f)
 static bool begins_with(const char *text, const char *start)
 {
     return strncmp(text, start, strlen(start)) == 0;
+}
+
+// The replica from which the download leads is unknown, so that the weights behind it are stored.
+CASE_WITH(test_a_replica_appears_behind_its_weights, setup_larger, teardown)
+{
+    struct fixture *f = *state;
+    const size_t size = merge.model.count * sizeof(float);
+    float *made = malloc(size);
+    float *got = malloc(size);
+    struct tern_path path = {.count = 0};
+    struct tern_db_replica replica;
+    unsigned batches = 0;
+    assert_non_null(made);
+    assert_non_null(got);
+    begin(f, UINT32_MAX, "density:p=0.1,coder=range",
+          tern_distance(merge.global, merge.replica, merge.model.count) / 2);
+    assert_ok(f, tern_search_run(&search));
+    run_sql(f->path, "DELETE FROM replicas");
+    memcpy(made, search.weights, size);
+    for (bool more = true; more; batches++) {
+        path = (struct tern_path){.count = 0};
+        assert_ok(f, tern_db_begin(f->db));
+        assert_ok(f, tern_search_store(&search, &store, &book, 2, &path, &more));
+        assert_ok(f, tern_db_commit(f->db));
+        assert_int_equal(tern_db_replica_get(f->db, path.base, &replica),
+                         more ? TERN_ERR_NOT_FOUND : TERN_OK);
+    }
+    assert_int_equal(batches, 5);
+    assert_int_equal(path.count, 1);
+    assert_int_equal(replica.form, TERN_REPLICA_WHOLE);
+    assert_ok(f, tern_db_replica_weights_get(f->db, path.base, got, merge.model.count));
+    assert_memory_equal(got, made, size);
+    assert_int_equal(book.bytes, size + path.bytes[0]);
+    free(made);
+    free(got);
 }
 
 #define ALL_BUT_SNAPSHOTS                                                                          \
@@ -180,7 +225,7 @@ CASE_WITH(test_older_downloads_of_clients_own_leave_the_cache, setup, teardown)
     memset(trunk.to_replica, 7, TERN_SHA256_SIZE);
     memcpy(trunk.from_replica, seed_id, TERN_SHA256_SIZE);
     assert_ok(f, tern_db_begin(f->db));
-    assert_ok(f, tern_replica_add(&book, &trunk, trunk_bytes, NULL, 0.0F, true, 2));
+    assert_ok(f, tern_replica_add(&book, &trunk, trunk_bytes, NULL, 0.0F, true, 2, NULL));
     assert_ok(f, tern_db_commit(f->db));
     assert_ok(f, tern_download_store_get(&store, trunk.sha256, &blob, &facts));
     tern_blob_release(blob);

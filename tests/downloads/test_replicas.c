@@ -47,7 +47,7 @@ static void take_part(struct fixture *f, uint8_t replica[TERN_SHA256_SIZE], uint
     name(row.sha256);
     memcpy(row.from_replica, replica, TERN_SHA256_SIZE);
     name(row.to_replica);
-    assert_ok(f, tern_replica_add(&book, &row, blob, weights, 0.0F, false, version));
+    assert_ok(f, tern_replica_add(&book, &row, blob, weights, 0.0F, false, version, NULL));
     assert_ok(f, tern_db_replica_suspect(f->db, replica, true));
     memcpy(replica, row.to_replica, TERN_SHA256_SIZE);
 }
@@ -112,7 +112,7 @@ static void make_trunk(struct fixture *f, uint8_t ids[VERSIONS + 1][TERN_SHA256_
         name(row.to_replica);
         memcpy(row.from_replica, ids[version - 1], TERN_SHA256_SIZE);
         memcpy(ids[version], row.to_replica, TERN_SHA256_SIZE);
-        assert_ok(f, tern_replica_add(&book, &row, blob, weights, 0.0F, true, version));
+        assert_ok(f, tern_replica_add(&book, &row, blob, weights, 0.0F, true, version, NULL));
     }
     assert_ok(f, tern_db_commit(f->db));
 }

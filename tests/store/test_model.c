@@ -270,6 +270,7 @@ static enum tern_result take_none(void *ctx, const uint8_t *data, size_t len)
 }
 
 #define PART_BYTES (1u << 20)
+#define LONG (4 * PART + 1) // values of weights that are stored in parts
 
 // A download of three parts, the last one short.
 static uint8_t large[2 * PART_BYTES + 12345];
@@ -324,7 +325,7 @@ static unsigned drop_unused(struct fixture *f)
     bool more = true;
     while (more) {
         assert_ok(f, tern_db_begin(f->db));
-        assert_ok(f, tern_db_download_drop_some(f->db, &more));
+        assert_ok(f, tern_db_parts_drop_some(f->db, LONG, &more));
         assert_ok(f, tern_db_commit(f->db));
         drops += more;
     }
@@ -384,6 +385,51 @@ TEST(parts_of_a_deleted_download_are_dropped)
     assert_int_equal(tern_db_download_get(f->db, download.sha256, &found, NULL, 0),
                      TERN_ERR_NOT_FOUND);
     assert_false(store_part(f, &download)); // begins anew
+}
+
+static bool put_weights_part(struct fixture *f, const uint8_t id[TERN_SHA256_SIZE],
+                             const float *weights)
+{
+    bool more = false;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_replica_weights_put_some(f->db, id, weights, LONG, &more));
+    assert_ok(f, tern_db_commit(f->db));
+    return !more;
+}
+
+// The replica has its weights with its last part, and its parts are dropped behind it.
+TEST(long_weights_of_a_replica_are_stored_in_parts)
+{
+    struct fixture *f = *state;
+    static float weights[LONG];
+    static float got[LONG];
+    struct tern_db_replica replica = {.id = {7}, .form = TERN_REPLICA_SNAPSHOT};
+    uint64_t freed = 0;
+    for (uint32_t i = 0; i < LONG; i++) {
+        weights[i] = (float)i;
+    }
+    assert_false(put_weights_part(f, replica.id, weights));
+    assert_int_equal(drop_unused(f), 1); // given up
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_replica_put(f->db, &replica));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_false(put_weights_part(f, replica.id, weights));
+    fixture_reopen(f); // as after a kill
+    for (uint32_t part = 1; part < 5; part++) {
+        assert_true(put_weights_part(f, replica.id, weights) == (part == 4));
+    }
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_replica_weights_put(f->db, replica.id, weights, LONG));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(drop_unused(f), 0);
+    assert_ok(f, tern_db_replica_weights_get(f->db, replica.id, got, LONG));
+    assert_memory_equal(got, weights, sizeof got);
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_replica_drop(f->db, replica.id, &freed));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_int_equal(freed, sizeof weights);
+    assert_int_equal(drop_unused(f), 2); // of five parts four at once
+    assert_int_equal(tern_db_replica_weights_get(f->db, replica.id, got, LONG), TERN_ERR_NOT_FOUND);
 }
 
 TEST(a_download_is_read_in_pieces)
