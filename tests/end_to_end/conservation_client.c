@@ -52,7 +52,9 @@ static void sleep_ms(uint32_t ms)
 struct marker {
     float *weights;
     uint32_t count;
-    uint32_t round;
+    uint32_t round; // whose block it changes
+    bool
+        wraps; // rounds share blocks: of masked updates, whose scales would vanish in a large model of few changes
     uint32_t left;
     uint32_t examples; // of one that goes towards weights; 0: it marks rounds
     uint32_t seed;
@@ -63,11 +65,11 @@ static enum tern_result begin(void *ctx, const struct tern_train_task *task, con
 {
     struct marker *marker = ctx;
     const bool marks = marker->examples == 0;
-    if (count != marker->count || (marks && (size_t)task->round * BLOCK + BLOCK > count)) {
+    marker->round = marker->wraps ? task->round % (count / BLOCK) : task->round;
+    if (count != marker->count || (marks && (size_t)marker->round * BLOCK + BLOCK > count)) {
         return TERN_ERR_MODEL_MISMATCH;
     }
     tern_train_start(task, base, marker->weights, count);
-    marker->round = task->round;
     marker->left = STEPS;
     return TERN_OK;
 }
@@ -217,6 +219,7 @@ static int run(struct rig *rig, const char *server, const char *ca, const char *
                                         .retry_max_ms = 200,
                                         .on_event = say};
     set_helper(&config, how);
+    rig->marker.wraps = how->helper_key != NULL;
     open_ports(&config.ports, rig, server, ca, directory);
     enum tern_result result = tern_client_init(&rig->client, &config);
     if (result != TERN_OK) {
