@@ -143,6 +143,7 @@ static struct tern_secure_round read_round(const struct tern_client *client, con
         .bits = secure->bits,
         .cohort = secure->cohort,
         .min_clients = secure->min_clients,
+        .groups = secure->groups,
         .share = secure->share,
         .places_seed = secure->places_seed,
         .places_max = secure->places_max,

@@ -189,11 +189,12 @@ static struct tern_judgement judge_answered(const struct tern_list_facts *facts)
 
 static struct tern_judgement judge_count(const struct tern_list_facts *facts)
 {
-    if (facts->count < facts->min_clients) {
+    const uint64_t least = (uint64_t)facts->min_clients * facts->sums;
+    if (facts->count < least) {
         return refuse(TERN_REFUSED_TOO_FEW,
                       "The list of round %" PRIu32 " has %" PRIu32 " clients; its descriptor "
-                      "requires %" PRIu32 " or more.",
-                      facts->round, facts->count, facts->min_clients);
+                      "requires %" PRIu64 " or more, %" PRIu32 " for each sum.",
+                      facts->round, facts->count, least, facts->min_clients);
     }
     if (facts->count > facts->cohort) {
         return refuse(TERN_REFUSED_TOO_MANY,
@@ -296,10 +297,17 @@ struct tern_judgement tern_judge_list(const struct tern_list_facts *facts)
 }
 
 struct tern_judgement tern_judge_near_list(const struct tern_list_facts *facts,
-                                           uint32_t earlier_round, const uint64_t *earlier,
-                                           uint32_t earlier_count)
+                                           const struct tern_earlier_list *earlier)
 {
-    const uint32_t differ = tern_lists_differ(facts->list, facts->count, earlier, earlier_count);
+    const uint32_t differ =
+        tern_lists_differ(facts->list, facts->count, earlier->clients, earlier->count);
+    const bool has_groups = facts->sums > 1 || earlier->sums > 1;
+    if (has_groups && (differ > 0 || facts->sums != earlier->sums)) {
+        return refuse(TERN_REFUSED_NEAR_LIST,
+                      "Round %" PRIu32 " has the replica of round %" PRIu32 ", and other groups. "
+                      "Sums of groups that overlap would reveal the clients that differ.",
+                      facts->round, earlier->round);
+    }
     if (differ == 0 || differ >= facts->min_clients) {
         return admitted;
     }
@@ -307,5 +315,5 @@ struct tern_judgement tern_judge_near_list(const struct tern_list_facts *facts,
         TERN_REFUSED_NEAR_LIST,
         "Round %" PRIu32 " has the replica of round %" PRIu32 " and a list that differs by "
         "%" PRIu32 " clients. The two sums would reveal these; at least %" PRIu32 " must differ.",
-        facts->round, earlier_round, differ, facts->min_clients);
+        facts->round, earlier->round, differ, facts->min_clients);
 }

@@ -97,7 +97,8 @@ struct tern_list_facts {
     uint64_t oldest_epoch;    // oldest epoch whose key the helper has
     uint64_t current_epoch;   // newest epoch of the helper
     uint32_t cohort;          // most clients that the descriptor allows
-    uint32_t min_clients;     // fewest clients that the descriptor allows
+    uint32_t min_clients;     // fewest clients of one sum that the descriptor allows
+    uint32_t sums;            // sums that the list gets: the groups of the descriptor, or 1
     uint32_t min_clients_set; // least value that the helper's settings allow
     const struct tern_secure_member *list;
     const struct tern_known *known; // for each client of the list
@@ -111,11 +112,18 @@ struct tern_list_facts {
 // client of the list was revoked since then: the sum is the same as before. It is refused if a ticket was replaced.
 struct tern_judgement tern_judge_list(const struct tern_list_facts *facts);
 
+// An answered list.
+struct tern_earlier_list {
+    uint32_t round;
+    uint32_t sums;
+    const uint64_t *clients; // ascending
+    uint32_t count;
+};
+
 // Decides about one earlier answered list whose round had the same replica: the difference of two sums of masks must not
-// belong to fewer than min_clients clients. earlier: its clients, ascending.
+// belong to fewer than min_clients clients. Groups of two lists may differ by few clients, so with groups the lists must be equal.
 struct tern_judgement tern_judge_near_list(const struct tern_list_facts *facts,
-                                           uint32_t earlier_round, const uint64_t *earlier,
-                                           uint32_t earlier_count);
+                                           const struct tern_earlier_list *earlier);
 
 // Returns how many clients are in one of two lists only. a, b: ascending.
 uint32_t tern_lists_differ(const struct tern_secure_member *a, uint32_t a_count, const uint64_t *b,

@@ -41,7 +41,8 @@ static const char schema[] =
     "CREATE TABLE answers(federation INTEGER NOT NULL, round INTEGER NOT NULL,"
     " entry INTEGER NOT NULL, descriptor BLOB NOT NULL, list_hash BLOB NOT NULL,"
     " replica BLOB NOT NULL, min_clients INTEGER NOT NULL, changed INTEGER NOT NULL,"
-    " value_count INTEGER NOT NULL, clients BLOB NOT NULL, PRIMARY KEY(federation, round));"
+    " value_count INTEGER NOT NULL, sum_count INTEGER NOT NULL, clients BLOB NOT NULL,"
+    " PRIMARY KEY(federation, round));"
     "CREATE TABLE released(federation INTEGER NOT NULL, round INTEGER NOT NULL,"
     " PRIMARY KEY(federation, round)) WITHOUT ROWID;"
     "CREATE INDEX answers_of_replica ON answers(federation, replica, entry);"
@@ -695,7 +696,7 @@ enum tern_result tern_ledger_revoke(struct tern_ledger *ledger,
 
 #define ANSWER_COLUMNS                                                                             \
     "SELECT round, entry, descriptor, list_hash, replica, min_clients, changed, value_count, "     \
-    "clients"                                                                                      \
+    "sum_count, clients"                                                                           \
     " FROM answers WHERE federation = ? "
 #define CLIENT_BYTES 8 // bytes of a client's id in a stored list
 
@@ -729,11 +730,12 @@ static enum tern_result read_answer(struct tern_ledger *ledger, sqlite3_stmt *st
     answer->min_clients = (uint32_t)sqlite3_column_int64(statement, 5);
     answer->changed = (uint32_t)sqlite3_column_int64(statement, 6);
     answer->values = (uint32_t)sqlite3_column_int64(statement, 7);
+    answer->sums = (uint32_t)sqlite3_column_int64(statement, 8);
     return conclude(ledger, statement,
                     read_bytes(statement, 2, answer->descriptor, TERN_SHA256_SIZE) &&
                         read_bytes(statement, 3, answer->list_hash, TERN_SHA256_SIZE) &&
                         read_bytes(statement, 4, answer->replica, TERN_SHA256_SIZE) &&
-                        read_clients(statement, 8, answer));
+                        read_clients(statement, 9, answer));
 }
 
 enum tern_result tern_ledger_answer(struct tern_ledger *ledger, uint32_t federation, uint32_t round,
@@ -792,12 +794,12 @@ static enum tern_result insert_answer(struct tern_ledger *ledger, uint32_t feder
     for (uint32_t i = 0; i < answer->count; i++) {
         tern_put_le64(bytes + (size_t)i * CLIENT_BYTES, answer->clients[i]);
     }
-    const enum tern_result result =
-        run(ledger, "INSERT INTO answers VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            VALUES(NUMBER_OF(federation), NUMBER_OF(answer->round), NUMBER_OF(answer->entry),
-                   HASH_OF(answer->descriptor), HASH_OF(answer->list_hash),
-                   HASH_OF(answer->replica), NUMBER_OF(answer->min_clients),
-                   NUMBER_OF(answer->changed), NUMBER_OF(answer->values), BLOB_OF(bytes, len)));
+    const enum tern_result result = run(
+        ledger, "INSERT INTO answers VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        VALUES(NUMBER_OF(federation), NUMBER_OF(answer->round), NUMBER_OF(answer->entry),
+               HASH_OF(answer->descriptor), HASH_OF(answer->list_hash), HASH_OF(answer->replica),
+               NUMBER_OF(answer->min_clients), NUMBER_OF(answer->changed),
+               NUMBER_OF(answer->values), NUMBER_OF(answer->sums), BLOB_OF(bytes, len)));
     free(bytes);
     return result;
 }

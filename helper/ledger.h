@@ -182,6 +182,7 @@ struct tern_ledger_answer {
     uint8_t replica[TERN_SHA256_SIZE]; // hash of the weights from which the clients trained
     uint32_t min_clients;
     uint32_t values; // number of values of the sum
+    uint32_t sums;   // sums of the round: its groups, or 1
     uint32_t count;
     uint64_t *clients; // ascending; malloc'ed
     // How many clients are in this list or in the list answered before, but not in both.

@@ -42,11 +42,11 @@ struct admitted_token {
     uint8_t hash[TERN_SHA256_SIZE];
 };
 
-// A federation's last sum with noise. It is never stored: whoever has it and the ledger has the noise.
+// A federation's last answer with noise. It is never stored: whoever has it and the ledger has the noise.
 struct noisy_sum {
     uint32_t federation;
     uint8_t list_hash[TERN_SHA256_SIZE];
-    uint8_t *packed; // malloc'ed
+    uint8_t *packed; // sums of all groups, malloc'ed
     size_t size;
     struct noisy_sum *next;
 };
@@ -490,6 +490,7 @@ static enum tern_result read_request(const struct tern_http_request *http,
     decision->facts.epoch = decision->round.epoch;
     decision->facts.cohort = decision->round.cohort;
     decision->facts.min_clients = decision->round.min_clients;
+    decision->facts.sums = tern_secure_sums(&decision->round);
     decision->facts.list = decision->members;
     decision->facts.known = decision->known;
     return TERN_OK;
@@ -592,8 +593,9 @@ static enum tern_result judge_near_lists(struct tern_helper *helper, uint32_t fe
             return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
         }
         after = earlier.entry;
-        *judgement =
-            tern_judge_near_list(&decision->facts, earlier.round, earlier.clients, earlier.count);
+        const struct tern_earlier_list list = {earlier.round, earlier.sums, earlier.clients,
+                                               earlier.count};
+        *judgement = tern_judge_near_list(&decision->facts, &list);
         tern_ledger_answer_free(&earlier);
     }
     return TERN_OK;
@@ -608,6 +610,7 @@ static enum tern_result store_answer(struct tern_helper *helper,
     struct tern_ledger_answer answer = {.round = decision->round.round,
                                         .min_clients = decision->round.min_clients,
                                         .values = decision->request.values,
+                                        .sums = decision->facts.sums,
                                         .count = decision->facts.count};
     memcpy(answer.descriptor, decision->descriptor, TERN_SHA256_SIZE);
     memcpy(answer.list_hash, decision->list_hash, TERN_SHA256_SIZE);
@@ -668,15 +671,21 @@ static enum tern_result decide_sum(struct tern_helper *helper,
     return result;
 }
 
+// Adds each member's mask to the sum of its group. sums: those of all groups, one behind the other.
 static enum tern_result add_masks(const struct sum_decision *decision,
-                                  const struct tern_masked_shape *shape, uint8_t *sum)
+                                  const struct tern_masked_shape *shape, uint8_t *sums)
 {
+    const size_t size = tern_masked_size(shape);
+    struct tern_secure_groups groups;
     struct tern_masked_key masked;
     uint8_t key[TERN_SECRET_SIZE];
     enum tern_result result = TERN_OK;
+    tern_secure_divide(&decision->round, decision->members, decision->facts.count, &groups);
     memcpy(masked.descriptor, decision->descriptor, TERN_SHA256_SIZE);
     for (uint32_t i = 0; result == TERN_OK && i < decision->facts.count; i++) {
-        masked.nonce = decision->members[i].nonce;
+        const struct tern_secure_member *member = &decision->members[i];
+        uint8_t *sum = sums + tern_secure_group_of(&groups, member->client) * size;
+        masked.nonce = member->nonce;
         result = tern_mask_key(decision->secrets[i], &masked, key);
         result = result == TERN_OK ? tern_masked_add_mask(shape, key, sum) : result;
     }
@@ -759,8 +768,8 @@ static enum tern_result keep_noisy_sum(struct tern_helper *helper, const struct 
     return TERN_OK;
 }
 
-// Adds up the masks of an answered list, and noise if the round has it. Without noise the sum follows from the ledger, so it is the
-// same however often it is asked for.
+// Adds up the masks of each group of an answered list, and noise if the round has it. Without noise the sums follow from the ledger,
+// so they are the same however often they are asked for.
 static enum tern_result release_sum(struct tern_helper *helper, uint32_t federation,
                                     const struct sum_decision *decision, struct answer *answer)
 {
@@ -773,23 +782,24 @@ static enum tern_result release_sum(struct tern_helper *helper, uint32_t federat
                                             .values = decision->request.values,
                                             .bits = decision->round.bits};
     const size_t size = tern_masked_size(&shape);
-    uint8_t *sum = calloc(1, size);
-    if (sum == NULL) {
+    const size_t all = size * decision->facts.sums;
+    uint8_t *sums = calloc(decision->facts.sums, size);
+    if (sums == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    enum tern_result result = add_masks(decision, &shape, sum);
-    if (result == TERN_OK && decision->round.noise > 0) {
-        result = add_noise(&decision->round, &shape, sum);
+    enum tern_result result = add_masks(decision, &shape, sums);
+    for (size_t at = 0; result == TERN_OK && decision->round.noise > 0 && at < all; at += size) {
+        result = add_noise(&decision->round, &shape, sums + at);
     }
     if (result == TERN_OK) {
-        result = encode_sum(helper, decision, (struct tern_span){sum, size}, answer);
+        result = encode_sum(helper, decision, (struct tern_span){sums, all}, answer);
     }
-    struct noisy_sum made = {.federation = federation, .packed = sum, .size = size};
+    struct noisy_sum made = {.federation = federation, .packed = sums, .size = all};
     memcpy(made.list_hash, decision->list_hash, TERN_SHA256_SIZE);
     const bool is_kept =
         result == TERN_OK && decision->round.noise > 0 && keep_noisy_sum(helper, &made) == TERN_OK;
     if (!is_kept) {
-        free(sum);
+        free(sums);
     }
     return result;
 }

@@ -66,6 +66,7 @@ static double masked_bytes(const struct tern_federation_config *config,
     const struct tern_secure_settings *secure = &config->secure;
     const struct tern_secure_round round = {
         .cohort = tern_cohort_size(config->round.cohort, 0.0, UINT32_MAX),
+        .groups = secure->groups,
         .level = 1,
         .noise = secure->noise,
         .places_max = secure->noise > 0 ? tern_secure_places(secure, model->count) : 0,

@@ -210,10 +210,11 @@ static int fill_secure(const struct filling *filling)
     secure->noise = (uint32_t)(s->privacy_noise * 1000 + 0.5);
     secure->clip = s->privacy_clip;
     secure->min_clients = s->secure_min_clients;
+    secure->groups = strcmp(s->secure_groups, "1") == 0 ? 0 : (uint32_t)atoi(s->secure_groups);
     secure->share = (uint32_t)atoi(s->secure_share);
     secure->examples_max = s->secure_examples_max;
-    if (round->quorum == 0 && tern_round_quorum(round) < secure->min_clients) {
-        round->quorum = secure->min_clients;
+    if (round->quorum == 0 && tern_round_quorum(round) < tern_secure_updates(secure)) {
+        round->quorum = tern_secure_updates(secure);
     }
     if (tern_base64url_decode(s->secure_helper_key, strlen(s->secure_helper_key),
                               secure->helper_key, sizeof secure->helper_key) != TERN_OK ||

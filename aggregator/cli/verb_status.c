@@ -629,6 +629,10 @@ static void print_mode(const struct tern_cli *cli, const struct status *status)
            " updates or more%s\n            helper %s\n",
            s->secure_min_clients, s->secure_min_clients < 50 ? ", a weak protection below 50" : "",
            s->secure_helper);
+    if (strcmp(s->secure_groups, "1") != 0) {
+        printf("            in %s groups a round; the model moves by the median of their means\n",
+               s->secure_groups);
+    }
     if (s->privacy_noise > 0) {
         printf(
             "Noise       the helper adds %g times the norm of an update that changes %g %% of the "

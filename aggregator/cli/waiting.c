@@ -277,7 +277,9 @@ static struct tern_wait_rules rules_of(const struct tern_aggregator_settings *s)
         .statistics_are_enabled = strcmp(s->statistics_columns, "clients") == 0,
         .statistics_min_clients = s->statistics_min_clients,
         .statistics_wait_ms = s->statistics_wait,
-        .secure_min_clients = s->secure_helper[0] != '\0' ? s->secure_min_clients : 0,
+        .secure_updates = s->secure_helper[0] != '\0'
+                              ? s->secure_min_clients * (uint32_t)atoi(s->secure_groups)
+                              : 0,
     };
     char why[TERN_TAG_WHY_MAX];
     (void)!tern_tag_selection_parse(s->round_selection, &rules.tags, why);

@@ -461,7 +461,7 @@ static void take_wait_settings(const struct tern_federation_config *config,
         .statistics_min_clients = config->statistics.min_clients,
         .statistics_wait_ms = config->statistics.wait_ms,
         .upstream_client = config->upstream_client,
-        .secure_min_clients = config->secure.enabled ? config->secure.min_clients : 0,
+        .secure_updates = tern_secure_updates(&config->secure),
     };
 }
 

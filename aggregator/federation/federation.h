@@ -65,6 +65,7 @@ struct tern_statistics_settings {
 struct tern_secure_settings {
     bool enabled;         // secure.helper is set
     uint32_t min_clients; // the helper reveals no sum of fewer updates
+    uint32_t groups;      // secure.groups; 0 = one sum of all updates
     uint32_t share;       // one in so many values is sent: 1, 2 or 10
     // number of examples that gives a client the weight 1; 0 = every client has it
     uint32_t examples_max;
@@ -73,6 +74,14 @@ struct tern_secure_settings {
     double clip;
     uint8_t helper_key[TERN_P256_PUBLIC_SIZE];
 };
+
+// Returns the fewest updates of a secure round; 0 without secure rounds.
+static inline uint32_t tern_secure_updates(const struct tern_secure_settings *settings)
+{
+    return !settings->enabled
+               ? 0
+               : settings->min_clients * (settings->groups > 0 ? settings->groups : 1);
+}
 
 // Returns the most values of an update that are not zero in rounds with noise. values: of the model.
 static inline uint32_t tern_secure_places(const struct tern_secure_settings *settings,

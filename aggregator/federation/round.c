@@ -578,7 +578,7 @@ static bool has_too_few(struct tern_federation *federation, uint64_t now)
         return true;
     }
     const uint32_t able = secure->enabled ? list_selectable(federation, now) : UINT32_MAX;
-    return able < least || able < secure->min_clients;
+    return able < least || able < tern_secure_updates(secure);
 }
 
 // Ends the federation if no round is open and too few clients are left that another one may use (privacy.epsilon_max). Needs no
@@ -586,11 +586,10 @@ static bool has_too_few(struct tern_federation *federation, uint64_t now)
 static void end_by_privacy(struct tern_federation *federation, uint64_t now)
 {
     const struct tern_federation_config *config = &federation->config;
-    const struct tern_wait_rules rules = {
-        .min_clients = config->min_clients,
-        .cohort = config->round.cohort,
-        .quorum = config->round.quorum,
-        .secure_min_clients = config->secure.enabled ? config->secure.min_clients : 0};
+    const struct tern_wait_rules rules = {.min_clients = config->min_clients,
+                                          .cohort = config->round.cohort,
+                                          .quorum = config->round.quorum,
+                                          .secure_updates = tern_secure_updates(&config->secure)};
     struct tern_trainer_counts trainers = {.enrolled = 0};
     struct tern_losses *losses = &federation->machine.losses;
     if (config->privacy.epsilon_max <= 0 || federation->machine.open || federation->secure.is_on ||
@@ -627,7 +626,7 @@ static enum tern_result open_round(struct tern_federation *federation, uint64_t 
     if (settled) {
         count = select_for_epoch(federation, now);
     }
-    if (federation->config.secure.enabled && count < federation->config.secure.min_clients) {
+    if (count < tern_secure_updates(&federation->config.secure)) {
         return TERN_OK; // the other clients are overdue, or their budgets do not allow a round
     }
     if (count == 0) {
@@ -953,7 +952,8 @@ static void lower_quorum_by_failed(struct tern_federation *federation, uint64_t 
     for (uint32_t i = 0; i < machine->member_count; i++) {
         failed += tern_reliability_has_failed(federation, &machine->members[i]);
     }
-    const bool may = !federation->secure.is_on || others >= federation->secure.facts.min_clients;
+    const bool may =
+        !federation->secure.is_on || others >= tern_secure_least(&federation->secure.facts);
     if (may && others < machine->quorum && others + failed >= machine->initial_quorum &&
         others >= cohort / 2 + cohort % 2) {
         tern_log(TERN_LOG_WARN, "round-needs-fewer", "round=%u quorum=%u before=%u failed=%u",

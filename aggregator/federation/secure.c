@@ -58,7 +58,6 @@ struct helper_link {
     uint8_t base[TERN_SHA256_SIZE]; // id of the replica that the round trains from
     double norm_max;
     struct tern_mean_update mean;
-    float next_scales[TERN_MASKED_TENSORS_MAX];
     struct tern_helper_log log;
 };
 
@@ -76,17 +75,18 @@ static bool is_enabled(const struct tern_federation *federation)
     return federation->config.secure.enabled && federation->helper != NULL;
 }
 
-// --- The thread that asks for the sum
+// --- The thread that asks for the sums
 
 struct adding {
     const struct helper_link *helper;
     struct tern_masked_shape shape;
-    uint8_t *sum;
+    uint8_t *sums; // of all groups
     struct tern_secure_member *members;
     uint32_t count;
+    struct tern_secure_groups groups;
 };
 
-static enum tern_result add_masked(void *ctx, const struct tern_db_update *update)
+static enum tern_result list_masked(void *ctx, const struct tern_db_update *update)
 {
     struct adding *adding = ctx;
     tern_Update message;
@@ -96,9 +96,21 @@ static enum tern_result add_masked(void *ctx, const struct tern_db_update *updat
     }
     TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
     TERN_TRY(tern_masked_check(&adding->shape, container.data, container.len));
-    tern_masked_add(&adding->shape, adding->sum, container.data);
     adding->members[adding->count++] =
         (struct tern_secure_member){.client = update->client, .nonce = message.nonce};
+    return TERN_OK;
+}
+
+// Adds an update to the sum of its group.
+static enum tern_result add_masked(void *ctx, const struct tern_db_update *update)
+{
+    struct adding *adding = ctx;
+    const uint32_t group = tern_secure_group_of(&adding->groups, update->client);
+    tern_Update message;
+    struct tern_span container;
+    TERN_TRY(tern_wire_decode_update(update->body, update->body_len, &message, &container));
+    tern_masked_add(&adding->shape, adding->sums + group * tern_masked_size(&adding->shape),
+                    container.data);
     return TERN_OK;
 }
 
@@ -115,10 +127,13 @@ static enum tern_result find_ticket_hash(struct tern_db *db, uint32_t epoch,
     return found ? TERN_OK : TERN_ERR_NOT_FOUND;
 }
 
-// Adds the masked updates of the round, and lists their clients with the hashes of their tickets.
+// Lists the clients of the round's masked updates with the hashes of their tickets, and adds the updates of each group.
 static enum tern_result add_all(struct helper_link *helper, struct adding *adding)
 {
-    TERN_TRY(tern_db_masked_each(helper->reader, helper->facts.round, add_masked, adding));
+    const uint32_t round = helper->facts.round;
+    TERN_TRY(tern_db_masked_each(helper->reader, round, list_masked, adding));
+    tern_secure_divide(&helper->facts, adding->members, adding->count, &adding->groups);
+    TERN_TRY(tern_db_masked_each(helper->reader, round, add_masked, adding));
     for (uint32_t i = 0; i < adding->count; i++) {
         TERN_TRY(
             find_ticket_hash(helper->reader, (uint32_t)helper->facts.epoch, &adding->members[i]));
@@ -138,17 +153,14 @@ static void fail(struct helper_link *helper, enum tern_helper_verdict verdict, c
 static void make_mean(struct helper_link *helper, const struct tern_masked_round *round)
 {
     const enum tern_result result = tern_masked_mean_update(round, helper->norm_max, &helper->mean);
-    if (result == TERN_OK) {
-        tern_masked_next_scales(round->model, round->facts, round->sum, round->count,
-                                helper->next_scales);
-    } else if (result == TERN_ERR_NON_FINITE) {
+    if (result == TERN_ERR_NON_FINITE) {
         fail(helper, TERN_HELPER_WRONG, "sum-out-of-range",
              "The sum of the masks does not fit the updates, or a client sent values outside the "
              "range.");
     } else if (result == TERN_ERR_NORM_LIMIT) {
         fail(helper, TERN_HELPER_WRONG, tern_result_name(result),
              "The mean update is larger than limits.norm or the strategy allows.");
-    } else {
+    } else if (result != TERN_OK) {
         fail(helper, TERN_HELPER_SILENT, tern_result_name(result), tern_result_sentence(result));
     }
 }
@@ -165,7 +177,8 @@ static void ask_for_sum(struct helper_link *helper, struct adding *adding)
                                       .base = helper->base,
                                       .members = adding->members,
                                       .count = adding->count,
-                                      .sum = adding->sum};
+                                      .groups = &adding->groups,
+                                      .sums = adding->sums};
     tern_helper_ask_sum(&helper->party, &round, &helper->log, &helper->outcome);
     if (helper->outcome.verdict == TERN_HELPER_ANSWERED) {
         make_mean(helper, &round);
@@ -176,15 +189,15 @@ static void run_sum(struct helper_link *helper)
 {
     struct adding adding = {.helper = helper,
                             .shape = tern_masked_shape_of(helper->model, &helper->facts)};
-    adding.sum = calloc(1, tern_masked_size(&adding.shape));
+    adding.sums = calloc(tern_secure_sums(&helper->facts), tern_masked_size(&adding.shape));
     adding.members = calloc(helper->facts.cohort, sizeof adding.members[0]);
-    if (adding.sum != NULL && adding.members != NULL) {
+    if (adding.sums != NULL && adding.members != NULL) {
         ask_for_sum(helper, &adding);
     } else {
         fail(helper, TERN_HELPER_SILENT, tern_result_name(TERN_ERR_NO_MEMORY),
              tern_result_sentence(TERN_ERR_NO_MEMORY));
     }
-    free(adding.sum);
+    free(adding.sums);
     free(adding.members);
 }
 
@@ -444,6 +457,7 @@ static void fill_facts(struct tern_federation *federation)
         .level = LEVEL,
         .cohort = federation->machine.target,
         .min_clients = config->secure.min_clients,
+        .groups = config->secure.groups,
         .share = config->secure.share,
         .examples_max = config->secure.examples_max,
         .epoch = federation->helper->epoch.epoch,
@@ -591,10 +605,11 @@ enum tern_result tern_secure_close_round(struct tern_federation *federation, uin
 {
     struct secure *secure = &federation->secure;
     const uint32_t updates = federation->machine.reported;
-    if (updates < secure->facts.min_clients) {
+    if (updates < tern_secure_least(&secure->facts)) {
         char sentence[96];
-        snprintf(sentence, sizeof sentence, "%u updates came, and secure.min_clients is %u.",
-                 updates, secure->facts.min_clients);
+        snprintf(sentence, sizeof sentence,
+                 "%u updates came, and secure.min_clients is %u, for each of %u sums.", updates,
+                 secure->facts.min_clients, tern_secure_sums(&secure->facts));
         return abandon(federation, "too-few-updates", sentence, now);
     }
     secure->asked_ms = now;
@@ -723,9 +738,13 @@ static enum tern_result take_sum(struct tern_federation *federation, uint64_t no
     TERN_TRY(tern_db_masked_drop(federation->db, sum.round));
     TERN_TRY(settle(federation, TERN_SETTLEMENT_COUNTED));
     secure->next_count = secure->facts.scale_count;
-    memcpy(secure->next_scales, helper->next_scales, sizeof secure->next_scales);
+    memcpy(secure->next_scales, helper->mean.next_scales, sizeof secure->next_scales);
     helper->epoch.log = helper->log;
     secure->abandoned = 0;
+    if (helper->mean.left_out > 0) {
+        tern_log(TERN_LOG_WARN, "groups-left-out", "round=%u groups=%u of=%u reason=%s", sum.round,
+                 helper->mean.left_out, tern_secure_sums(&secure->facts), "sum-out-of-range");
+    }
     TERN_TRY(store_state(federation, TERN_SECURE_SUMMED));
     return count_mean(federation, &helper->mean);
 }
@@ -1078,6 +1097,7 @@ void tern_secure_fill_task(const struct tern_federation *federation, tern_Task *
     task->secure = (tern_SecureRound){.bits = facts->bits,
                                       .level = facts->level,
                                       .min_clients = facts->min_clients,
+                                      .groups = facts->groups,
                                       .epoch = (uint32_t)facts->epoch,
                                       .share = facts->share,
                                       .places_seed = facts->places_seed,

@@ -208,17 +208,14 @@ static const char *obstacle_of_rounds(const struct tern_federation_config *confi
 {
     const struct tern_strategy *strategy = config->strategy;
     const struct tern_round_policy *round = &config->round;
-    const uint32_t least = config->secure.min_clients;
-    if (round->cohort < least) {
+    const uint32_t least = tern_secure_updates(&config->secure);
+    const bool is_cohort = round->cohort < least;
+    if (is_cohort || tern_round_quorum(round) < least) {
         snprintf(text, 192,
-                 "round.cohort = %u is below secure.min_clients = %u; raise round.cohort",
-                 round->cohort, least);
-        return text;
-    }
-    if (tern_round_quorum(round) < least) {
-        snprintf(text, 192,
-                 "round.quorum = %u is below secure.min_clients = %u; raise round.quorum",
-                 tern_round_quorum(round), least);
+                 "%s = %u is below secure.min_clients = %u times secure.groups = %u; raise %s",
+                 is_cohort ? "round.cohort" : "round.quorum",
+                 is_cohort ? round->cohort : tern_round_quorum(round), config->secure.min_clients,
+                 least / config->secure.min_clients, is_cohort ? "round.cohort" : "round.quorum");
         return text;
     }
     if (strategy->passes > 0 || strategy->accepts_late_updates || strategy->has_epochs) {
@@ -285,6 +282,7 @@ static uint32_t bits_of_round(const struct tern_federation_config *config, uint3
     const struct tern_secure_settings *settings = &config->secure;
     const struct tern_secure_round round = {
         .cohort = cohort,
+        .groups = settings->groups,
         .level = 1,
         .noise = settings->noise,
         .places_max = settings->noise > 0 ? tern_secure_places(settings, values) : 0,

@@ -155,7 +155,7 @@ static bool lacks_tickets(const struct tern_wait_rules *rules, const struct tern
                           uint64_t now_ms)
 {
     (void)now_ms;
-    return rules->secure_min_clients != 0 && !facts->helper_silent &&
+    return rules->secure_updates != 0 && !facts->helper_silent &&
            facts->trainers.with_ticket < tern_wait_tickets_needed(rules);
 }
 
@@ -163,7 +163,7 @@ static bool awaits_helper(const struct tern_wait_rules *rules, const struct tern
                           uint64_t now_ms)
 {
     (void)now_ms;
-    return rules->secure_min_clients != 0 && (facts->helper_silent || facts->abandoned_ms != 0);
+    return rules->secure_updates != 0 && (facts->helper_silent || facts->abandoned_ms != 0);
 }
 
 static bool is_within_interval(const struct tern_wait_rules *rules,
@@ -174,8 +174,7 @@ static bool is_within_interval(const struct tern_wait_rules *rules,
 
 uint32_t tern_wait_tickets_needed(const struct tern_wait_rules *rules)
 {
-    return rules->secure_min_clients > rules->min_clients ? rules->secure_min_clients
-                                                          : rules->min_clients;
+    return rules->secure_updates > rules->min_clients ? rules->secure_updates : rules->min_clients;
 }
 
 uint32_t tern_wait_statistics_needed(const struct tern_wait_rules *rules)

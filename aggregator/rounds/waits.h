@@ -37,7 +37,7 @@ struct tern_wait_rules {
     uint64_t interval_ms; // round.min_interval
     bool interval_is_auto;
     bool fits_budgets; // train.schedule or round.selection fits rounds to clients' byte budgets
-    uint32_t secure_min_clients; // secure.min_clients; 0 = no secure rounds
+    uint32_t secure_updates; // secure.min_clients times secure.groups; 0 = no secure rounds
     struct tern_ending_policy ending;
     struct tern_privacy_settings privacy;
     struct tern_tag_selection tags;  // required tags and spread key of round.selection

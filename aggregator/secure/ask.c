@@ -186,12 +186,12 @@ static void free_sum_buffers(struct sum_buffers *buffers)
     free(buffers->reply);
 }
 
-static enum tern_result make_sum_buffers(const struct tern_masked_round *round, size_t sum_len,
+static enum tern_result make_sum_buffers(const struct tern_masked_round *round, size_t sums_len,
                                          struct sum_buffers *buffers)
 {
     *buffers = (struct sum_buffers){.facts_len = tern_secure_round_size(round->facts),
                                     .members_len = (size_t)round->count * TERN_HELPER_MEMBER_BYTES,
-                                    .reply_size = sum_len + TERN_HELPER_MESSAGE_MAX};
+                                    .reply_size = sums_len + TERN_HELPER_MESSAGE_MAX};
     buffers->request_size = tern_sum_request_bound(buffers->facts_len, buffers->members_len);
     buffers->facts = malloc(buffers->facts_len);
     buffers->members = malloc(buffers->members_len);
@@ -233,22 +233,37 @@ static enum tern_result hash_list(const struct tern_masked_round *round,
     return TERN_OK;
 }
 
-// Checks that the helper has signed this sum for this list.
-static void check_sum(const struct tern_helper_party *helper, const struct tern_masked_round *round,
-                      const struct tern_masked_shape *shape, const tern_SumReply *message,
-                      struct tern_span sum, struct tern_helper_outcome *outcome)
+// Checks that these bytes can be a sum of masks for each group.
+static enum tern_result check_layout(const struct tern_masked_round *round,
+                                     const struct tern_masked_shape *shape, struct tern_span sums)
+{
+    const size_t size = tern_masked_size(shape);
+    if (sums.len != size * round->groups->count) {
+        return TERN_ERR_CORRUPT;
+    }
+    for (size_t at = 0; at < sums.len; at += size) {
+        TERN_TRY(tern_masked_check(shape, sums.data + at, size));
+    }
+    return TERN_OK;
+}
+
+// Checks that the helper has signed these sums for this list.
+static void check_sums(const struct tern_helper_party *helper,
+                       const struct tern_masked_round *round, const struct tern_masked_shape *shape,
+                       const tern_SumReply *message, struct tern_span sums,
+                       struct tern_helper_outcome *outcome)
 {
     uint8_t list[TERN_SHA256_SIZE];
     uint8_t statement[TERN_SHA256_SIZE];
     enum tern_result result = hash_list(round, list);
     if (result == TERN_OK) {
-        result = tern_masked_check(shape, sum.data, sum.len);
+        result = check_layout(round, shape, sums);
     }
     if (result != TERN_OK) {
         set_result(outcome, TERN_HELPER_WRONG, result);
         return;
     }
-    tern_secure_sum_statement(list, sum.data, sum.len, statement);
+    tern_secure_sum_statement(list, sums.data, sums.len, statement);
     if (message->signature.size != TERN_P256_SIGNATURE_SIZE ||
         tern_p256_verify(helper->key, statement, message->signature.bytes) != TERN_OK) {
         set_outcome(outcome, TERN_HELPER_WRONG, "wrong-signature",
@@ -257,25 +272,29 @@ static void check_sum(const struct tern_helper_party *helper, const struct tern_
     }
 }
 
-static void take_sum(const struct tern_helper_party *helper, struct tern_masked_round *round,
-                     const struct tern_masked_shape *shape, const struct tern_helper_reply *reply,
-                     struct tern_helper_log *log, struct tern_helper_outcome *outcome)
+static void take_sums(const struct tern_helper_party *helper, struct tern_masked_round *round,
+                      const struct tern_masked_shape *shape, const struct tern_helper_reply *reply,
+                      struct tern_helper_log *log, struct tern_helper_outcome *outcome)
 {
+    const size_t size = tern_masked_size(shape);
     tern_SumReply message;
-    struct tern_span sum;
+    struct tern_span sums;
     const enum tern_result result =
-        tern_wire_decode_sum_reply(reply->body, reply->body_len, &message, &sum);
+        tern_wire_decode_sum_reply(reply->body, reply->body_len, &message, &sums);
     if (result != TERN_OK) {
         set_result(outcome, TERN_HELPER_WRONG, result);
         return;
     }
-    check_sum(helper, round, shape, &message, sum, outcome);
+    check_sums(helper, round, shape, &message, sums, outcome);
     if (outcome->verdict == TERN_HELPER_ANSWERED) {
         *log = log_of(message.log_count, message.log_head.bytes, message.log_signature.bytes);
         check_log(helper, log, outcome);
     }
-    if (outcome->verdict == TERN_HELPER_ANSWERED) {
-        tern_masked_subtract(shape, round->sum, sum.data);
+    if (outcome->verdict != TERN_HELPER_ANSWERED) {
+        return;
+    }
+    for (size_t at = 0; at < sums.len; at += size) {
+        tern_masked_subtract(shape, round->sums + at, sums.data + at);
     }
 }
 
@@ -285,7 +304,8 @@ void tern_helper_ask_sum(const struct tern_helper_party *helper, struct tern_mas
     const struct tern_masked_shape shape = tern_masked_shape_of(round->model, round->facts);
     struct sum_buffers buffers;
     size_t len = 0;
-    enum tern_result result = make_sum_buffers(round, tern_masked_size(&shape), &buffers);
+    enum tern_result result =
+        make_sum_buffers(round, tern_masked_size(&shape) * round->groups->count, &buffers);
     if (result == TERN_OK) {
         result = encode_sum_request(round, &shape, &buffers, &len);
     }
@@ -296,7 +316,7 @@ void tern_helper_ask_sum(const struct tern_helper_party *helper, struct tern_mas
             .method = "POST", .path = TERN_PATH_SUMS, .body = buffers.request, .body_len = len};
         struct tern_helper_reply reply = {.body = buffers.reply, .body_size = buffers.reply_size};
         if (exchange(helper, &request, &reply, outcome)) {
-            take_sum(helper, round, &shape, &reply, log, outcome);
+            take_sums(helper, round, &shape, &reply, log, outcome);
         }
     }
     free_sum_buffers(&buffers);
@@ -304,19 +324,45 @@ void tern_helper_ask_sum(const struct tern_helper_party *helper, struct tern_mas
 
 // --- The mean update
 
-static tern_Update describe_mean(const struct tern_masked_round *round,
-                                 const struct tern_masked_totals *totals)
+// The sums of a round that can be those of its updates.
+struct sound_parts {
+    struct tern_masked_part parts[TERN_SECURE_GROUPS_MAX];
+    double losses[TERN_SECURE_GROUPS_MAX];
+    uint32_t count;
+    uint64_t examples;
+};
+
+static void find_sound_parts(const struct tern_masked_round *round, struct sound_parts *sound)
+{
+    const struct tern_masked_shape shape = tern_masked_shape_of(round->model, round->facts);
+    const size_t size = tern_masked_size(&shape);
+    *sound = (struct sound_parts){.count = 0};
+    for (uint32_t i = 0; i < round->groups->count; i++) {
+        const uint8_t *sum = round->sums + i * size;
+        const uint32_t members = round->groups->sizes[i];
+        const struct tern_masked_totals totals = tern_masked_totals_of(round->facts, sum, members);
+        if (totals.weight > 0.0 &&
+            tern_masked_sum_is_possible(round->model, round->facts, sum, members)) {
+            sound->parts[sound->count] = (struct tern_masked_part){sum, members, totals.weight};
+            sound->losses[sound->count++] = totals.loss;
+            sound->examples += totals.examples;
+        }
+    }
+}
+
+static tern_Update describe_mean(const struct tern_masked_round *round, struct sound_parts *sound)
 {
     const struct tern_secure_round *facts = round->facts;
     tern_Update message = tern_Update_init_zero;
-    const bool weighted = facts->examples_max != 0 && totals->examples > 0;
+    const bool weighted = facts->examples_max != 0 && sound->examples > 0;
+    const float loss = (float)tern_masked_median(sound->losses, sound->count);
     message.base.size = TERN_WIRE_REPLICA_BYTES;
     memcpy(message.base.bytes, round->base, TERN_WIRE_REPLICA_BYTES);
-    message.num_examples = !weighted                        ? round->count
-                           : totals->examples <= UINT32_MAX ? (uint32_t)totals->examples
-                                                            : UINT32_MAX;
+    message.num_examples = !weighted                       ? round->count
+                           : sound->examples <= UINT32_MAX ? (uint32_t)sound->examples
+                                                           : UINT32_MAX;
     message.local_steps = facts->local_steps;
-    message.loss = isfinite((float)totals->loss) ? (float)totals->loss : 0.0F;
+    message.loss = isfinite(loss) ? loss : 0.0F;
     message.has_error = true;
     message.error.generation = 1;
     message.error.sequence = facts->round;
@@ -358,19 +404,19 @@ enum tern_result tern_masked_mean_update(const struct tern_masked_round *round, 
                                          struct tern_mean_update *update)
 {
     const struct tern_model *model = round->model;
-    const struct tern_masked_totals totals =
-        tern_masked_totals_of(round->facts, round->sum, round->count);
-    *update = (struct tern_mean_update){.body = NULL};
-    if (!tern_masked_sum_is_possible(model, round->facts, round->sum, round->count) ||
-        !(totals.weight > 0.0)) {
+    struct sound_parts sound;
+    find_sound_parts(round, &sound);
+    *update = (struct tern_mean_update){.left_out = round->groups->count - sound.count};
+    if (update->left_out >= sound.count) {
         return TERN_ERR_NON_FINITE;
     }
+    tern_masked_next_scales(model, round->facts, sound.parts, sound.count, update->next_scales);
     float *change = malloc(model->count * sizeof *change);
     if (change == NULL) {
         return TERN_ERR_NO_MEMORY;
     }
-    tern_masked_decode(model, round->facts, round->sum, totals.weight, change);
-    const tern_Update message = describe_mean(round, &totals);
+    tern_masked_decode(model, round->facts, sound.parts, sound.count, change);
+    const tern_Update message = describe_mean(round, &sound);
     enum tern_result result = norm_of(change, model->count) <= norm_max
                                   ? encode_mean(model, &message, change, update)
                                   : TERN_ERR_NORM_LIMIT;

@@ -78,21 +78,27 @@ struct tern_masked_round {
     const uint8_t *base;                      // id of the replica that the clients trained from
     const struct tern_secure_member *members; // [count], by client
     uint32_t count;
-    uint8_t *sum; // sum of the masked updates, tern_masked_size() bytes; gets the sum without masks
+    const struct tern_secure_groups *groups; // of the members
+    // Sums of the groups' masked updates, tern_masked_size() bytes each, one behind the other; get the sums without masks.
+    uint8_t *sums;
 };
 
-// Asks for the sum of the round's masks and subtracts it. log: the end of the helper's log, which has the list.
+// Asks for the sums of the round's masks and subtracts them. log: the end of the helper's log, which has the list.
 void tern_helper_ask_sum(const struct tern_helper_party *helper, struct tern_masked_round *round,
                          struct tern_helper_log *log, struct tern_helper_outcome *outcome);
 
-// The mean update of a round as an encoded Update message, which stands for all of its masked updates.
+// The mean update of a round as an encoded Update message, which stands for all of its masked updates. With groups it is the median
+// of their means.
 struct tern_mean_update {
     uint8_t *body; // malloc'ed
     size_t len;
+    // Groups whose sum cannot be one of so many updates: a client lies, or a mask differs from the helper's.
+    uint32_t left_out;
+    float next_scales[TERN_MASKED_TENSORS_MAX]; // of the next round
 };
 
-// Makes the mean update from the sum without masks. norm_max: largest norm of an update that the federation accepts.
-// TERN_ERR_NON_FINITE  a value of the sum cannot be one of so many updates: a mask differs from the one that its client used
+// Makes the mean update from the sums without masks. norm_max: largest norm of an update that the federation accepts.
+// TERN_ERR_NON_FINITE  half or more of the groups would be left out
 // TERN_ERR_NORM_LIMIT  the mean is larger than norm_max
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_masked_mean_update(const struct tern_masked_round *round,

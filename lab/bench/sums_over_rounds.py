@@ -94,19 +94,46 @@ def lists(policy, rounds, device, draw):
     return members
 
 
-def cosine(policy, found, device, draw):
-    members = lists(policy, len(found), device, draw)
-    sums = np.einsum("rd,rdv->rv", members.astype(np.float32), found[:, :, ::PICK], dtype=np.float32)
-    counts = members.sum(1, keepdims=True)
-    common = (sums / counts).mean(0)  # the mean update of a device, which every released sum shows
-    rest = sums - counts * common
-    rest -= np.apply_along_axis(np.convolve, 0, rest, np.ones(5) / 5, "same")  # the slow change of all devices
-    inside = members[:, device]
-    if inside.all():
+def divided(members, groups, draw):
+    """[rounds, devices]: the group of each device in each round, -1 without the device. draw: an order of its own for each round;
+    None: the order of secure rounds, the same in all."""
+    order = np.argsort(np.arange(1, DEVICES + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    found = np.full(members.shape, -1)
+    for row, inside in zip(found, members):
+        listed = [device for device in (order if draw is None else draw.permutation(DEVICES)) if inside[device]]
+        row[listed] = np.arange(len(listed)) * groups // len(listed)
+    return found
+
+
+def cosine(divided_lists, found, device):
+    """The estimate is the difference between sums of a group with the device and without it, over all groups."""
+    values = found[:, :, ::PICK]
+    rest, counts = [], []
+    for group in range(divided_lists.max() + 1):
+        members = divided_lists == group
+        rest.append(np.einsum("rd,rdv->rv", members.astype(np.float32), values, dtype=np.float32))
+        counts.append(members.sum(1, keepdims=True))
+    common = (sum(rest) / sum(counts)).mean(0)  # the mean update of a device, which the released sums show
+    estimate, weights = np.zeros(values.shape[2]), 0
+    for group, (sums, count) in enumerate(zip(rest, counts)):
+        sums = sums - count * common
+        sums -= np.apply_along_axis(np.convolve, 0, sums, np.ones(5) / 5, "same")  # the slow change of all devices
+        inside = divided_lists[:, device] == group
+        weight = inside.sum() * (~inside).sum()
+        if weight:
+            estimate += weight * (sums[inside].mean(0) - sums[~inside].mean(0))
+            weights += weight
+    if not weights:
         return np.nan  # a short run may have no list without the device
-    estimate = rest[inside].mean(0) - rest[~inside].mean(0)
-    truth = found[:, device, ::PICK].mean(0) - found[:, :, ::PICK].mean((0, 1))
+    truth = values[:, device].mean(0) - values.mean((0, 1))
     return float(estimate @ truth / (np.linalg.norm(estimate) * np.linalg.norm(truth)))
+
+
+# (name, list, groups, whether each round has an order of its own)
+POLICIES = (("all, without the device in half of the rounds", "one", 1, False), ("random 50 of 100", "random 50", 1, False),
+            ("random 80 of 100", "random 80", 1, False), ("all but 5 at random", "random 95", 1, False),
+            ("the same in 3 groups", "random 95", 3, False), ("the same in 5 groups", "random 95", 5, False),
+            ("in 5 groups drawn anew in each round", "random 95", 5, True))
 
 
 def main():
@@ -115,9 +142,13 @@ def main():
     found, _, _ = updates(*shares(draw), rounds, draw)
     steps = [n for n in (10, 30, 100, 300, 1000) if n <= rounds]
     print("list of each round".ljust(44), *(f"{n:>6}" for n in steps))
-    for policy in ("all, without the device in half of the rounds", "random 50 of 100", "random 80 of 100"):
-        values = [np.nanmean([cosine(policy, found[:n], device, draw) for device in range(0, DEVICES, 10)]) for n in steps]
-        print(policy.ljust(44), *(f"{value:6.2f}" for value in values))
+    for name, policy, groups, anew in POLICIES:
+        values = []
+        for n in steps:
+            of_devices = [cosine(divided(lists(policy, n, device, draw), groups, draw if anew else None), found[:n], device)
+                          for device in range(0, DEVICES, 10)]
+            values.append(np.nanmean(of_devices))
+        print(name.ljust(44), *(f"{value:6.2f}" for value in values))
 
 
 if __name__ == "__main__":

@@ -88,12 +88,46 @@ static void on_uploaded(struct tern_member *member, const struct tern_client_eve
     }
 }
 
+// Multiplies the values of the masked update by fleet.attack_scale. A mask is added, so what is added to masked values is added to the
+// values.
+static enum tern_result multiply_masked(struct tern_client *client, uint32_t times)
+{
+    const struct tern_secure_round round = {.share = client->masked.share,
+                                            .bits = client->masked.bits};
+    const struct tern_masked_shape shape = tern_masked_shape_of(client->work.model, &round);
+    tern_Update message;
+    struct tern_span container;
+    if (client->stored_update != NULL) {
+        return TERN_ERR_STATE; // the store has it, not the workspace
+    }
+    TERN_TRY(tern_wire_decode_update(client->work.blob, client->pending.len, &message, &container));
+    uint8_t *values = malloc(container.len);
+    if (values == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    memcpy(values, container.data, container.len);
+    const enum tern_result result = tern_masked_remove_mask(&shape, client->masked.key, values);
+    for (uint32_t i = 1; result == TERN_OK && i < times; i++) {
+        tern_masked_add(&shape, client->work.blob + (container.data - client->work.blob), values);
+    }
+    free(values);
+    return result;
+}
+
+static enum tern_result handle_masked(struct tern_member *member)
+{
+    TERN_TRY(tern_open_sums_add(&member->progress->open_sums, &member->client));
+    return member->attacker.kind == TERN_ATTACK_SCALED
+               ? multiply_masked(&member->client, (uint32_t)member->attacker.scale)
+               : TERN_OK;
+}
+
 static void on_encoded(struct tern_member *member)
 {
     const struct tern_client *client = &member->client;
-    const enum tern_result result =
-        client->pending.masked ? tern_open_sums_add(&member->progress->open_sums, client) : TERN_OK;
-    if (result != TERN_OK) { // the open sum then differs from the aggregator's
+    const enum tern_result result = client->pending.masked ? handle_masked(member) : TERN_OK;
+    if (result !=
+        TERN_OK) { // the open sum then differs from the aggregator's, or the update is honest
         tern_log(TERN_LOG_ERROR, "open-sum", "client=%s round=%u result=%s", member->name,
                  client->pending.round, tern_result_name(result));
     }

@@ -92,6 +92,9 @@ enum tern_result tern_open_sums_add(struct tern_open_sums *sums, const struct te
 {
     const struct tern_open_sum like = sum_of_round(client);
     const struct tern_masked_shape shape = tern_masked_shape_of(client->work.model, &like.facts);
+    if (client->task.secure.groups != 0) {
+        return TERN_OK; // groups follow from the list of all clients
+    }
     const uint8_t *update =
         client->stored_update != NULL ? client->stored_update : client->work.blob;
     tern_Update message;
@@ -125,7 +128,8 @@ static enum tern_result hash_mean(const struct tern_model *model, const struct t
     size_t len = 0;
     enum tern_result result = TERN_ERR_NO_MEMORY;
     if (mean != NULL && container != NULL) {
-        tern_masked_decode(model, &facts, sum->packed, totals.weight, mean);
+        const struct tern_masked_part whole = {sum->packed, sum->clients, totals.weight};
+        tern_masked_decode(model, &facts, &whole, 1, mean);
         result = tern_container_encode(&codec, NULL, model, mean, container, bound, &len);
         tern_sha256(container, len, hashed->sha256);
         hashed->size = len;

@@ -24,7 +24,7 @@ struct tern_open_sums {
 void tern_open_sums_init(struct tern_open_sums *sums);
 void tern_open_sums_clear(struct tern_open_sums *sums);
 
-// Adds the client's pending masked update to the sum of its round.
+// Adds the client's pending masked update to the sum of its round. Rounds with groups are left out.
 // TERN_ERR_CORRUPT   the update is not masked with the client's key: without that mask its values are outside the range
 // TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_open_sums_add(struct tern_open_sums *sums,

@@ -5,7 +5,7 @@
 FOLDER has server.pem, server.key and ca.pem, and gets logs, the state of both services, and the final model as global.f32,
 and saw.txt, what each party saw; RESULTS becomes the fleet's results as JSON. Each client of the fleet also adds its update without
 a mask, in the fleet's memory. Exits with 1 if the mean update that the aggregator stored in a round differs by a bit from
-the mean of those open sums, a round lacks an update, the aggregator still has a masked update, the helper's ledger has a
+the mean of those open sums (not compared with groups or attackers), a round lacks an update, the aggregator still has a masked update, the helper's ledger has a
 value as large as one, or `verify` finds a fault. Stops all programs that it started, also when a signal ends it.
 """
 import hashlib
@@ -29,11 +29,11 @@ SECURE = ("round.strategy=fedavgm:norm_bound=0", "downloads.plan=trunk", "codec.
 class Helper:
     """tern-helper with one federation, and a join code for `clients` clients."""
 
-    def __init__(self, programs, binaries, folder, clients, cohort):
+    def __init__(self, programs, binaries, folder, clients, smallest):
         self.state = folder / "helper"
         self.bin = binaries / "tern-helper"
         self.port = free_port()
-        self.min_clients = min(MIN_CLIENTS, cohort)
+        self.min_clients = min(MIN_CLIENTS, smallest)
         self.options = sets(f"helper.state_dir={self.state}", "helper.address=127.0.0.1", f"helper.port={self.port}",
                             f"helper.certificate={folder}/server.pem", f"helper.private_key={folder}/server.key",
                             f"helper.min_clients={self.min_clients}")
@@ -101,7 +101,7 @@ def check_what_is_kept(folder, payload):
     return largest
 
 
-def what_each_party_saw(folder, helper, results, rounds):
+def what_each_party_saw(folder, helper, results, rounds, compared):
     payload = max(results["record_payload_up"])
     largest = check_what_is_kept(folder, payload)
     ledger = json.loads(helper.verb("status", "--json"))["federations"][0]
@@ -110,7 +110,7 @@ what each party saw
   a device        its own data, the model, the facts of each round; it sent one masked update of {payload / 1e3:.1f} KB a round
   the aggregator  {rounds} sums of {results['cohort']} updates, and masked updates, of which its database has none any more
   the helper      {ledger['tickets']} tickets and {ledger['rounds']} lists of devices; no update: its ledger's largest value has {largest} bytes
-masked and open sums agree, to the bit, in {rounds} of {rounds} rounds
+{f'masked and open sums agree, to the bit, in {rounds} of {rounds} rounds' if compared else ''}
 """
 
 
@@ -118,10 +118,11 @@ def federate(arguments, programs):
     folder = arguments.folder.resolve()
     settings = effective(arguments.config, arguments.overrides)
     cohort = int(settings["round.cohort"])
+    groups = int(settings.get("secure.groups", 1))
     config = folder / "federation.ini"
     write(config, without_secure(settings))
     secure = [f"{key}={value}" for key, value in settings.items() if key.startswith(OF_SECURE)]
-    helper = Helper(programs, arguments.programs, folder, int(settings["fleet.clients"]), cohort)
+    helper = Helper(programs, arguments.programs, folder, int(settings["fleet.clients"]), cohort // groups)
     secure = [*SECURE, *secure, *helper.overrides(), f"secure.helper=https://127.0.0.1:{helper.port}", f"secure.ca={folder}/ca.pem"]
     print("settings of tern-aggregator:", config, *sets(*secure), flush=True)
     site = Site(programs, None, arguments.programs, folder, config, secure, ("aggregator",))
@@ -145,8 +146,10 @@ def federate(arguments, programs):
     print(site.any.verb("verify"), end="")
     results = json.loads(arguments.results.read_text(encoding="utf-8"))
     rounds = check_rounds(site, cohort)
-    check_sums(folder / "aggregator/tern.db", results, cohort, rounds, float(settings.get("privacy.noise", 0)) > 0)
-    (folder / "saw.txt").write_text(what_each_party_saw(folder, helper, results, rounds), encoding="utf-8")
+    compared = groups == 1 and not float(settings.get("fleet.attackers", 0))
+    if compared:
+        check_sums(folder / "aggregator/tern.db", results, cohort, rounds, float(settings.get("privacy.noise", 0)) > 0)
+    (folder / "saw.txt").write_text(what_each_party_saw(folder, helper, results, rounds, compared), encoding="utf-8")
 
 
 def run(arguments):

@@ -608,17 +608,37 @@ static double damped(const struct tern_secure_round *round, uint32_t values, dou
                              : tern_sqrt(divisor * divisor + multiplier * multiplier * values);
 }
 
+double tern_masked_median(double *values, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        const double value = values[i];
+        uint32_t at = i;
+        for (; at > 0 && values[at - 1] > value; at--) {
+            values[at] = values[at - 1];
+        }
+        values[at] = value;
+    }
+    return (values[(count - 1) / 2] + values[count / 2]) / 2;
+}
+
 void tern_masked_decode(const struct tern_model *model, const struct tern_secure_round *round,
-                        const uint8_t *sum, double weight, float *change)
+                        const struct tern_masked_part *parts, uint32_t count, float *change)
 {
     const struct tern_masked_shape shape = tern_masked_shape_of(model, round);
-    const double divisor = damped(round, shape.values, weight);
+    double means[TERN_SECURE_GROUPS_MAX];
+    double divisors[TERN_SECURE_GROUPS_MAX];
     struct sent_walk walk;
     start_walk(&walk, model, round);
     memset(change, 0, sizeof *change * model->count);
+    for (uint32_t k = 0; k < count; k++) {
+        divisors[k] = damped(round, shape.values, parts[k].weight);
+    }
     for (uint32_t i = 0; next_sent(&walk); i++) {
-        double value = (double)walk.scale * tern_masked_value(&shape, sum, i) / divisor;
-        change[walk.index] = (float)value;
+        for (uint32_t k = 0; k < count; k++) {
+            means[k] =
+                (double)walk.scale * tern_masked_value(&shape, parts[k].sum, i) / divisors[k];
+        }
+        change[walk.index] = (float)tern_masked_median(means, count);
     }
 }
 
@@ -719,9 +739,20 @@ bool tern_masked_sum_is_possible(const struct tern_model *model,
     return true;
 }
 
-void tern_masked_next_scales(const struct tern_model *model, const struct tern_secure_round *round,
-                             const uint8_t *sum, uint32_t members, float *next)
+// Returns the factor of a tensor's scale, by the density in one part. values: the tensor's sent ones.
+static double factor_of(const struct tern_secure_round *round, const struct tern_masked_part *part,
+                        uint32_t tensor, uint32_t values)
 {
+    const uint32_t counter = tern_get_le32(part->sum + 4 * (COUNTERS + (size_t)tensor));
+    return round->noise > 0
+               ? noisy_factor(round, (int32_t)counter, part->members)
+               : scale_factor(counter / ((double)values * part->members) / TARGET_DENSITY, GAIN);
+}
+
+void tern_masked_next_scales(const struct tern_model *model, const struct tern_secure_round *round,
+                             const struct tern_masked_part *parts, uint32_t count, float *next)
+{
+    double factors[TERN_SECURE_GROUPS_MAX];
     struct sent_walk walk;
     start_walk(&walk, model, round);
     uint32_t tensors = tern_masked_tensors(model);
@@ -730,12 +761,10 @@ void tern_masked_next_scales(const struct tern_model *model, const struct tern_s
     while (more) {
         const uint32_t tensor = walk.order;
         const uint32_t values = skip_tensor(&walk, &more);
-        const uint32_t counter = tern_get_le32(sum + 4 * (COUNTERS + (size_t)tensor));
-        const double excess = counter / ((double)values * members) / TARGET_DENSITY;
-        next[tensor] =
-            limited_scale(round->scales[tensor] *
-                          (round->noise > 0 ? noisy_factor(round, (int32_t)counter, members)
-                                            : scale_factor(excess, GAIN)));
+        for (uint32_t k = 0; k < count; k++) {
+            factors[k] = factor_of(round, &parts[k], tensor, values);
+        }
+        next[tensor] = limited_scale(round->scales[tensor] * tern_masked_median(factors, count));
     }
 }
 

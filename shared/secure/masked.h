@@ -126,14 +126,25 @@ bool tern_masked_sum_is_possible(const struct tern_model *model,
                                  const struct tern_secure_round *round, const uint8_t *sum,
                                  uint32_t members);
 
+// The sum of one group's updates, or of all.
+struct tern_masked_part {
+    const uint8_t *sum; // without masks
+    uint32_t members;
+    double weight; // of tern_masked_totals_of(), above 0
+};
+
 // Returns value `index` of a packed vector, from -2^(b-1) to 2^(b-1) - 1.
 int32_t tern_masked_value(const struct tern_masked_shape *shape, const uint8_t *packed,
                           uint32_t index);
 
-// Writes scale * value / weight for every value of a sum, 0 for values that were not sent; in a round with noise a smaller change.
-// change: [model->count]. weight: > 0; that of tern_masked_totals_of() gives the mean change.
+// Writes the median over the parts of scale * value / weight, for every value of their sums; 0 for values that were not sent. One
+// part gives the mean change of its clients; in a round with noise a smaller change. Of an even number of parts the mean of the
+// middle two is the median. parts: 1 to TERN_SECURE_GROUPS_MAX. change: [model->count].
 void tern_masked_decode(const struct tern_model *model, const struct tern_secure_round *round,
-                        const uint8_t *sum, double weight, float *change);
+                        const struct tern_masked_part *parts, uint32_t count, float *change);
+
+// Returns the median of values[0..count), which it sorts. count: 1 or more. Of an even number the mean of the middle two.
+double tern_masked_median(double *values, uint32_t count);
 
 // --- Public scales. Exact in IEEE arithmetic, so that every program computes the same bits.
 
@@ -142,9 +153,10 @@ void tern_masked_decode(const struct tern_model *model, const struct tern_secure
 void tern_masked_first_scales(const struct tern_model *model, const struct tern_secure_round *round,
                               const float *weights, float *scales);
 
-// Writes the scales of the next round, from the sum of `members` updates that this one released. next: [tern_masked_tensors()].
+// Writes the scales of the next round, from the sums that this one released: by the median over the parts of the
+// factors that a tensor's density gives. parts as in tern_masked_decode(). next: [tern_masked_tensors()].
 void tern_masked_next_scales(const struct tern_model *model, const struct tern_secure_round *round,
-                             const uint8_t *sum, uint32_t members, float *next);
+                             const struct tern_masked_part *parts, uint32_t count, float *next);
 
 // Returns true if a client may accept the round's scales: each is finite, above 0, and within a factor of 4 of `before`. A
 // client that missed one round accepts a factor of 8, and 16 if it missed more. before: the scales of round `before_round`, the

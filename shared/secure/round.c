@@ -35,17 +35,27 @@ uint64_t tern_secure_variance(const struct tern_secure_round *round)
     return (factor * norm + unit - 1) / unit;
 }
 
+uint32_t tern_secure_sums(const struct tern_secure_round *round)
+{
+    return round->groups == 0 ? 1 : round->groups;
+}
+
+uint64_t tern_secure_least(const struct tern_secure_round *round)
+{
+    return (uint64_t)round->min_clients * tern_secure_sums(round);
+}
+
 uint32_t tern_secure_bits(const struct tern_secure_round *round)
 {
     const uint32_t level = round->level;
+    const uint32_t sums = tern_secure_sums(round);
     if (round->cohort == 0 || level == 0 || level > TERN_SECURE_LEVEL_MAX) {
         return 0;
     }
-    const uint64_t most =
-        (uint64_t)round->cohort * level + tern_gaussian_bound(tern_secure_variance(round));
-    const uint64_t sums = 2 * most + 1; // different values of the sum
+    const uint64_t members = round->cohort / sums + (round->cohort % sums != 0);
+    const uint64_t most = members * level + tern_gaussian_bound(tern_secure_variance(round));
     uint32_t bits = 1;
-    while (sums > (uint64_t)1 << bits) {
+    while (2 * most + 1 > (uint64_t)1 << bits) { // different values of the sum
         bits++;
     }
     return bits <= TERN_SECURE_BITS_MAX ? bits : 0;
@@ -89,10 +99,14 @@ const char *tern_secure_round_check(const struct tern_secure_round *round)
     if (of_noise != NULL) {
         return of_noise;
     }
+    if (round->groups != 0 &&
+        (round->groups % 2 == 0 || round->groups == 1 || round->groups > TERN_SECURE_GROUPS_MAX)) {
+        return "groups";
+    }
     if (round->bits == 0 || round->bits != tern_secure_bits(round)) {
         return "bits";
     }
-    if (round->min_clients < 2 || round->min_clients > round->cohort) {
+    if (round->min_clients < 2 || tern_secure_least(round) > round->cohort) {
         return "min_clients";
     }
     if (round->share != 1 && round->share != 2 && round->share != 10) {
@@ -111,7 +125,7 @@ const char *tern_secure_round_check(const struct tern_secure_round *round)
 // The canonical bytes, before the scales: this text, then the fields in the order of the struct.
 static const char ROUND_LABEL[] = "tern secure round v1";
 #define LABEL_SIZE (sizeof ROUND_LABEL - 1)
-#define FIXED_SIZE (LABEL_SIZE + 3 * TERN_SHA256_SIZE + 18 * 4 + 2 * 8)
+#define FIXED_SIZE (LABEL_SIZE + 3 * TERN_SHA256_SIZE + 19 * 4 + 2 * 8)
 
 size_t tern_secure_round_size(const struct tern_secure_round *round)
 {
@@ -162,6 +176,7 @@ static void put_fixed(const struct tern_secure_round *round, uint8_t dst[FIXED_S
     dst = put32(dst, round->bits);
     dst = put32(dst, round->cohort);
     dst = put32(dst, round->min_clients);
+    dst = put32(dst, round->groups);
     dst = put32(dst, round->share);
     dst = put64(dst, round->places_seed);
     dst = put32(dst, round->places_max);
@@ -241,6 +256,7 @@ static void get_fixed(const uint8_t *src, struct tern_secure_round *round)
     round->bits = get32(&src);
     round->cohort = get32(&src);
     round->min_clients = get32(&src);
+    round->groups = get32(&src);
     round->share = get32(&src);
     round->places_seed = get64(&src);
     round->places_max = get32(&src);
@@ -415,6 +431,53 @@ enum tern_result tern_secure_list_add(struct tern_secure_list *list,
 void tern_secure_list_finish(struct tern_secure_list *list, uint8_t hash[TERN_SHA256_SIZE])
 {
     tern_sha256_final(&list->sha, hash);
+}
+
+// --- Groups
+
+// An odd factor gives each id a key of its own and spreads neighbouring ids, which may be devices of one owner, over the groups. The
+// order is the same in all rounds: with another one in each, the sums of many rounds would reveal single clients sooner.
+static uint64_t key_of(uint64_t client)
+{
+    return client * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+// Returns the key that exactly `rank` members have a lower key than.
+static uint64_t key_at(const struct tern_secure_member *members, uint32_t count, uint32_t rank)
+{
+    uint64_t key = 0;
+    for (uint64_t bit = UINT64_C(1) << 63; bit != 0; bit >>= 1) {
+        uint32_t below = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            below += key_of(members[i].client) < (key | bit);
+        }
+        key |= below <= rank ? bit : 0;
+    }
+    return key;
+}
+
+void tern_secure_divide(const struct tern_secure_round *round,
+                        const struct tern_secure_member *members, uint32_t count,
+                        struct tern_secure_groups *groups)
+{
+    const uint32_t sums = tern_secure_sums(round);
+    *groups = (struct tern_secure_groups){.count = sums};
+    uint32_t rank = 0; // of the group's first member
+    for (uint32_t i = 0; i < sums; i++) {
+        const uint32_t next = (uint32_t)(((uint64_t)(i + 1) * count + sums - 1) / sums);
+        groups->first[i] = i == 0 ? 0 : key_at(members, count, rank);
+        groups->sizes[i] = next - rank;
+        rank = next;
+    }
+}
+
+uint32_t tern_secure_group_of(const struct tern_secure_groups *groups, uint64_t client)
+{
+    uint32_t group = groups->count - 1;
+    while (key_of(client) < groups->first[group]) {
+        group--;
+    }
+    return group;
 }
 
 void tern_secure_sum_statement(const uint8_t list_hash[TERN_SHA256_SIZE], const uint8_t *sum,

@@ -17,6 +17,7 @@ extern "C" {
 
 #define TERN_SECURE_BITS_MAX 24   // most bits of a masked value
 #define TERN_SECURE_LEVEL_MAX 127 // most steps of a quantised value
+#define TERN_SECURE_GROUPS_MAX 9  // most groups of a round
 #define TERN_SECURE_MIN_CLIENTS                                                                    \
     50 // n_min of a device and of the helper, unless their settings have another one
 #define TERN_SECURE_CODE_MAX 64 // bytes of the helper's join code, without a terminating NUL
@@ -42,6 +43,8 @@ struct tern_secure_round {
     uint32_t bits;        // b: tern_secure_bits()
     uint32_t cohort;      // most members whose updates are added
     uint32_t min_clients; // n_min: fewest members whose updates are added
+    // each has a sum of its own, of at least n_min members: an odd number from 3 on, or 0 for one sum of all
+    uint32_t groups;
     uint32_t share;       // 1, 2 or 10: one of so many values is sent
     uint64_t places_seed; // chooses the values that are sent
     uint32_t places_max;  // K: most values of one update that are not zero; 0: no limit
@@ -53,9 +56,15 @@ struct tern_secure_round {
     const float *scales;   // [scale_count], borrowed, in the order of the flat vector
 };
 
-// Returns the bits of a masked value, so that the sum of `cohort` values of -level to level fits: 5 for cohort 10, 8 for 100, 11
-// for 1,000 with level 1. With noise the sum of 2^27 values fits with a probability of 1 - 2^-40. 0: cohort or level is 0, or the
-// sum needs more than TERN_SECURE_BITS_MAX bits.
+// Returns the number of sums that the helper reveals: the groups, or 1.
+uint32_t tern_secure_sums(const struct tern_secure_round *round);
+
+// Returns the fewest members whose updates are added over all groups.
+uint64_t tern_secure_least(const struct tern_secure_round *round);
+
+// Returns the bits of a masked value, so that a sum of values of -level to level fits: 5 for cohort 10, 8 for 100, 11 for 1,000
+// with level 1 and one sum. A group has at most its part of the cohort, rounded up. With noise the sum of 2^27 values fits with a
+// probability of 1 - 2^-40. 0: cohort or level is 0, or the sum needs more than TERN_SECURE_BITS_MAX bits.
 uint32_t tern_secure_bits(const struct tern_secure_round *round);
 
 // --- Noise, which needs places_max and equal weights. docs/FORMAT.md, section 12.5
@@ -171,7 +180,23 @@ TERN_MUST_USE enum tern_result tern_secure_list_add(struct tern_secure_list *lis
 
 void tern_secure_list_finish(struct tern_secure_list *list, uint8_t hash[TERN_SHA256_SIZE]);
 
-// Writes the hash that the helper signs to release a sum of masks. sum: packed as in secure/masked.h.
+// --- Groups of a list: the members in a fixed order of their ids, cut into parts of equal size, give or take one
+
+struct tern_secure_groups {
+    uint32_t count;                         // of groups
+    uint64_t first[TERN_SECURE_GROUPS_MAX]; // key of each group's first member
+    uint32_t sizes[TERN_SECURE_GROUPS_MAX]; // members of each group
+};
+
+// Divides a list of `count` members, each there once, into the round's groups. The order of the list does not matter.
+void tern_secure_divide(const struct tern_secure_round *round,
+                        const struct tern_secure_member *members, uint32_t count,
+                        struct tern_secure_groups *groups);
+
+// Returns the group of a client of the list, below groups->count.
+uint32_t tern_secure_group_of(const struct tern_secure_groups *groups, uint64_t client);
+
+// Writes the hash that the helper signs to release the sums of masks. sum: those of all groups, packed as in secure/masked.h.
 void tern_secure_sum_statement(const uint8_t list_hash[TERN_SHA256_SIZE], const uint8_t *sum,
                                size_t size, uint8_t hash[TERN_SHA256_SIZE]);
 

@@ -148,6 +148,7 @@ static struct tern_secure_round facts(const tern_Task *task)
         .bits = task->secure.bits,
         .cohort = task->secure.cohort,
         .min_clients = task->secure.min_clients,
+        .groups = task->secure.groups,
         .share = task->secure.share,
         .places_seed = task->secure.places_seed,
         .places_max = task->secure.places_max,
@@ -195,8 +196,9 @@ static void unmask(const tern_Task *task, float change[WORLD_VALUES])
     note_key(&masked);
     assert_int_equal(tern_mask_key(party.secret, &masked, key), TERN_OK);
     assert_int_equal(tern_masked_remove_mask(&shape, key, party.packed), TERN_OK);
+    const struct tern_masked_part part = {.sum = party.packed, .members = 1, .weight = 1};
     round.noise = 0; // the whole update, not the step that a sum with noise makes
-    tern_masked_decode(&world.model, &round, party.packed, 1, change);
+    tern_masked_decode(&world.model, &round, &part, 1, change);
 }
 
 // Closes the round at once: the update is the only one of its sum.
@@ -676,6 +678,38 @@ TEST(fewer_clients_than_the_setting_are_refused)
     world.config.secure_min_clients = 49;
     boot();
     run_until(TERN_EVENT_SETTLED, NULL);
+}
+
+// --- Groups
+
+static void four_groups(tern_Task *task)
+{
+    task->secure.groups = 4;
+}
+
+static void no_groups(tern_Task *task)
+{
+    task->secure.groups = 0;
+}
+
+// The helper unmasks an update only with the groups that the client was given, and each group needs the fewest clients.
+TEST(groups_are_a_fact_of_the_round)
+{
+    party.secure.groups = 3;
+    party.secure.cohort = 189;
+    party.secure.bits = 7; // 63 clients in a group
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    check_conservation();
+    party.attack = no_groups;
+    expect_refusal("the bits of a masked value");
+    party.attack = four_groups;
+    party.secure.cohort = 252; // 63 in each of four
+    expect_refusal("out of range");
+    party.attack = NULL;
+    party.secure.cohort = 149; // 50 in two groups, 49 in one
+    party.secure.bits = 7;
+    expect_refusal("out of range");
 }
 
 // --- The helper's log

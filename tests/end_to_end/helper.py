@@ -81,5 +81,5 @@ def masked_client(workspace, aggregator, helper, number, *arguments, min_noise=0
             f"[client]\nserver = {server or aggregator.url}\nca = {aggregator.ca}\nname = {number}\n"
             f"state_dir = {workspace.path}/{number}\nwait = 5m\nretry_min = 100ms\n"
             f"[data]\nsource = csv:{table},label=state\n"
-            f"[secure]\nhelper_key = {helper.key}\ncode = {helper.code()}\nmin_clients = 3\nmin_noise = {min_noise}\n")
+            f"[secure]\nhelper_key = {helper.key}\ncode = {helper.code()}\nmin_clients = {helper.settings['min_clients']}\nmin_noise = {min_noise}\n")
     return [BIN / "tern-client", *arguments, "--config", config]

@@ -1,6 +1,6 @@
-"""Secure rounds by the real programs: a helper, an aggregator that sees the sum of masked updates alone, and five clients.
+"""Secure rounds by the real programs: a helper, an aggregator that sees the sum of masked updates alone, and six clients.
 Kills of all of them lose nothing: every masked update is settled once, no mask hides two updates, and verify replays the
-sums. test_secure_conservation.py has more kills."""
+sums. Then the same with three groups, of whose means the model takes the median. test_secure_conservation.py has more kills."""
 
 import json
 import re
@@ -12,12 +12,14 @@ from harness import PATIENCE, Aggregator, Workspace, check, main, run
 from helper import MODEL, Helper, masked_client
 from mask_recorder import MaskRecorder
 
-CLIENTS, ROUNDS = 5, 4
+CLIENTS, ROUNDS = 6, 4
 
 
-def settings(helper):
+def settings(helper, groups):
+    sections = helper.settings_of_aggregator()
+    sections["secure"]["groups"] = groups
     return {
-        **helper.settings_of_aggregator(),
+        **sections,
         "federation": {"model": MODEL},
         "round": {"min_interval": "1ms", "min_clients": CLIENTS, "cohort": CLIENTS, "rounds": ROUNDS,
                   "come_back_min": "50ms", "strategy": "fedavg:norm_bound=0"},
@@ -78,12 +80,13 @@ def check_sums(aggregator, helper):
     return set(committed)
 
 
-def test():
+def federate(groups):
     with Workspace() as workspace:
-        helper = Helper(workspace).start()
-        aggregator = Aggregator(workspace, settings(helper)).start()
+        helper = Helper(workspace, min_clients=2).start()
+        aggregator = Aggregator(workspace, settings(helper, groups)).start()
         status = aggregator.verb("status")
-        check("sums of 3 updates or more, a weak protection" in status, status)
+        check("sums of 2 updates or more, a weak protection" in status, status)
+        check(("in 3 groups a round" in status) == (groups == 3), status)
         code = aggregator.join_code(uses=CLIENTS)
         recorder = MaskRecorder(workspace, aggregator.port)
 
@@ -104,6 +107,11 @@ def test():
         check_store(aggregator)
         recorder.check(aggregator.state / "tern.db")
         check_log(helper, command(1, "status", "--json"))
+
+
+def test():
+    federate(1)
+    federate(3)
 
 
 main(test)

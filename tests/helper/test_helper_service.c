@@ -438,6 +438,93 @@ SERVICE_CASE(lists_are_refused_by_name)
     expect_sum(running, &round, ""); // none of the refused requests answered the round
 }
 
+// Makes it a round whose list is divided into groups of at least `min_clients`.
+static void divide(struct test_round *round, uint32_t groups, uint32_t min_clients)
+{
+    round->facts.groups = groups;
+    round->facts.min_clients = min_clients;
+    round->facts.bits = tern_secure_bits(&round->facts);
+}
+
+// Returns the round with the members of one group alone.
+static struct test_round members_of(const struct test_round *round, uint32_t group)
+{
+    struct test_round part = *round;
+    struct tern_secure_groups groups;
+    part.count = 0;
+    tern_secure_divide(&round->facts, round->members, round->count, &groups);
+    for (uint32_t i = 0; i < round->count; i++) {
+        if (tern_secure_group_of(&groups, round->members[i].client) == group) {
+            part.members[part.count++] = round->members[i];
+        }
+    }
+    return part;
+}
+
+SERVICE_CASE(each_group_has_a_sum_of_its_own)
+{
+    struct running *running = *state;
+    static struct test_round round;
+    static struct test_round part;
+    admit_all(running);
+    party_round(&running->party, 1, 10, &round);
+    divide(&round, 3, 3);
+    struct answer answer = party_ask_sum(&running->party, &round);
+    assert_int_equal(answer.status, 200);
+    const struct tern_span sums = answer_sum(&answer);
+    const size_t size = sums.len / 3;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        part = members_of(&round, i);
+        assert_in_range(part.count, 3, 4);
+        party_check_sum(&running->party, &part, (struct tern_span){sums.data + i * size, size});
+        count += part.count;
+    }
+    assert_int_equal(count, 10);
+    stop(running);
+    start(running);
+    struct answer again = party_ask_sum(&running->party, &round);
+    assert_int_equal(again.status, 200);
+    assert_int_equal(again.body_len, answer.body_len);
+    assert_memory_equal(answer_sum(&again).data, sums.data, sums.len);
+    answer_free(&again);
+    answer_free(&answer);
+    divide(&round, 0, 3); // the same round, and one sum
+    expect_sum(running, &round, "answered-round");
+}
+
+SERVICE_CASE(lists_with_groups_are_refused_by_name)
+{
+    struct running *running = *state;
+    static struct test_round round;
+    admit_all(running);
+    party_round(&running->party, 1, 8, &round);
+    divide(&round, 3, 3);
+    expect_sum(running, &round, "too-few-clients");
+    round.count = 9;
+    round.members[8] = round.members[7]; // a client in two groups
+    expect_sum(running, &round, "client-twice");
+    party_round(&running->party, 1, 9, &round);
+    divide(&round, 2, 3);
+    expect_sum(running, &round, "wrong-facts");
+    divide(&round, 3, 3);
+    round.facts.bits++;
+    expect_sum(running, &round, "wrong-facts");
+    divide(&round, 3, 3);
+    expect_sum(running, &round, "");
+    party_round(&running->party, 2, 9, &round);
+    memset(round.facts.replica, 1, TERN_SHA256_SIZE); // the replica of round 1
+    divide(&round, 3, 3);
+    expect_sum(running, &round, ""); // the same groups
+    party_round(&running->party, 3, 9, &round);
+    memset(round.facts.replica, 1, TERN_SHA256_SIZE);
+    expect_sum(running, &round, "near-list"); // the sum of all
+    party_round(&running->party, 3, 12, &round);
+    memset(round.facts.replica, 1, TERN_SHA256_SIZE);
+    divide(&round, 3, 3);
+    expect_sum(running, &round, "near-list"); // three clients more, and other groups
+}
+
 SERVICE_CASE(a_repeated_round_with_a_slightly_different_list_is_refused)
 {
     struct running *running = *state;
@@ -525,26 +612,36 @@ static bool ledger_has(const struct running *running, const uint8_t *bytes, size
     return found;
 }
 
+static void expect_variance(const struct test_round *round, const uint8_t *noise)
+{
+    const struct tern_masked_shape shape = {
+        .tensors = round->facts.scale_count, .values = round->values, .bits = round->facts.bits};
+    const double variance = (double)tern_secure_variance(&round->facts);
+    double square = 0;
+    for (uint32_t i = 0; i < round->values; i++) {
+        const int32_t value = tern_masked_value(&shape, noise, i);
+        square += (double)value * value;
+    }
+    assert_int_equal(tern_get_le32(noise), 0); // examples and loss
+    assert_int_equal(tern_get_le32(noise + 4), 0);
+    assert_true(square / round->values > 0.75 * variance && // 5 standard errors of 777 values
+                square / round->values < 1.25 * variance);
+}
+
 // Asks for a round's sum, which has noise of the right size, and returns its values without masks.
 static void expect_noise(const struct running *running, const struct test_round *round,
                          int32_t *values)
 {
     const struct tern_masked_shape shape = {
         .tensors = round->facts.scale_count, .values = round->values, .bits = round->facts.bits};
-    const double variance = (double)tern_secure_variance(&round->facts);
     static uint8_t noise[1 << 16];
-    double square = 0;
     struct answer answer = party_ask_sum(&running->party, round);
     assert_int_equal(answer.status, 200);
     party_open_noise(&running->party, round, answer_sum(&answer), noise);
     for (uint32_t i = 0; i < round->values; i++) {
         values[i] = tern_masked_value(&shape, noise, i);
-        square += (double)values[i] * values[i];
     }
-    assert_int_equal(tern_get_le32(noise), 0); // examples and loss
-    assert_int_equal(tern_get_le32(noise + 4), 0);
-    assert_true(square / round->values > 0.75 * variance && // 5 standard errors of 777 values
-                square / round->values < 1.25 * variance);
+    expect_variance(round, noise);
     assert_false(ledger_has(running, answer_sum(&answer).data + 40, 64));
     assert_false(ledger_has(running, noise + 40, 64));
     answer_free(&answer);
@@ -570,6 +667,34 @@ SERVICE_CASE(noise_is_another_one_in_each_round_and_is_never_stored)
     }
     const double variance = (double)tern_secure_variance(&round.facts);
     assert_true(product / 777 / variance > -0.2 && product / 777 / variance < 0.2);
+}
+
+SERVICE_CASE(each_group_has_noise_of_its_own)
+{
+    struct running *running = *state;
+    static struct test_round round;
+    static struct test_round part;
+    static uint8_t noise[3][1 << 13];
+    admit_all(running);
+    party_round(&running->party, 1, 9, &round);
+    round.facts.groups = 3;
+    party_add_noise(&round, 400, 1000);
+    struct answer answer = party_ask_sum(&running->party, &round);
+    assert_int_equal(answer.status, 200);
+    const size_t size = answer_sum(&answer).len / 3;
+    assert_true(size <= sizeof noise[0]);
+    for (uint32_t i = 0; i < 3; i++) {
+        part = members_of(&round, i);
+        party_open_noise(&running->party, &part,
+                         (struct tern_span){answer_sum(&answer).data + i * size, size}, noise[i]);
+        expect_variance(&round, noise[i]);
+    }
+    assert_memory_not_equal(noise[0], noise[1], size);
+    assert_memory_not_equal(noise[1], noise[2], size);
+    struct answer again = party_ask_sum(&running->party, &round);
+    assert_memory_equal(answer_sum(&again).data, answer_sum(&answer).data, 3 * size);
+    answer_free(&again);
+    answer_free(&answer);
 }
 
 SERVICE_CASE(a_round_has_one_noise_and_none_after_a_restart)

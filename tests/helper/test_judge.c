@@ -130,6 +130,7 @@ static struct list *good_list(uint32_t count)
                                           .current_epoch = 3,
                                           .cohort = 100,
                                           .min_clients = 50,
+                                          .sums = 1,
                                           .min_clients_set = 50,
                                           .list = list.members,
                                           .known = list.known,
@@ -161,6 +162,18 @@ CASE(lists_of_fewer_or_more_clients_are_refused)
     expect_list(good_list(49), "too-few-clients");
     expect_list(good_list(0), "too-few-clients");
     expect_list(good_list(101), "too-many-clients");
+}
+
+CASE(each_group_needs_the_fewest_clients)
+{
+    struct list *list = good_list(90);
+    list->facts.min_clients = list->facts.min_clients_set = 30;
+    list->facts.sums = 3;
+    expect_list(list, "admitted");
+    list->facts.count = 89;
+    expect_list(list, "too-few-clients");
+    list->facts.sums = UINT32_MAX; // the product is above 2^32
+    expect_list(list, "too-few-clients");
 }
 
 CASE(the_descriptor_must_not_go_below_the_helper_s_own_floor)
@@ -290,7 +303,8 @@ CASE(a_client_is_a_newcomer_until_an_answer_or_for_a_day)
 static void expect_near(const struct list *list, const uint64_t *earlier, uint32_t count,
                         const char *name)
 {
-    const struct tern_judgement judgement = tern_judge_near_list(&list->facts, 8, earlier, count);
+    const struct tern_earlier_list before = {8, 1, earlier, count};
+    const struct tern_judgement judgement = tern_judge_near_list(&list->facts, &before);
     expect_named(&judgement, name);
 }
 
@@ -311,6 +325,26 @@ CASE(lists_that_differ_by_few_clients_are_refused)
     expect_near(list, earlier, 10, "admitted");
     expect_near(list, earlier, 11, "near-list");
     expect_near(list, earlier + 60, 50, "admitted"); // no client in both
+}
+
+// A group that lost or won one client would reveal it, however many clients the lists differ by.
+CASE(groups_of_one_replica_need_the_same_list_and_number)
+{
+    struct list *list = good_list(60);
+    uint64_t clients[110];
+    for (uint32_t i = 0; i < 110; i++) {
+        clients[i] = i + 1;
+    }
+    list->facts.min_clients = 20;
+    const uint32_t sums[][3] = {// before, now, clients before
+                                {3, 3, 60},  {1, 3, 60},  {3, 1, 60}, {5, 3, 60},
+                                {3, 3, 110}, {1, 3, 110}, {3, 1, 110}};
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
+        const struct tern_earlier_list before = {8, sums[i][0], clients, sums[i][2]};
+        list->facts.sums = sums[i][1];
+        const struct tern_judgement judgement = tern_judge_near_list(&list->facts, &before);
+        expect_named(&judgement, i == 0 ? "admitted" : "near-list");
+    }
 }
 
 CASE(every_refusal_has_a_name_of_its_own)

@@ -247,8 +247,12 @@ static enum tern_result add_answer(struct place *place, uint32_t round, uint32_t
                                    unsigned replica)
 {
     uint64_t clients[200];
-    struct tern_ledger_answer answer = {
-        .round = round, .min_clients = 5, .values = 10, .count = count, .clients = clients};
+    struct tern_ledger_answer answer = {.round = round,
+                                        .min_clients = 5,
+                                        .values = 10,
+                                        .sums = 3,
+                                        .count = count,
+                                        .clients = clients};
     for (uint32_t i = 0; i < count; i++) {
         clients[i] = i + 1;
     }

@@ -9,8 +9,9 @@
 //                               ok VALUES ACC, or refused RESULT
 //   masked SPEC FACTS SECRET GENERATION SEQUENCE EXAMPLES LOSS BUFFER CHANGE
 //                               DESCRIPTOR MASKED-UPDATE RESIDUAL and RESIDUAL with the update given back
-//   scales SPEC FACTS WEIGHTS SUM CLIENTS
-//                               first scales, next scales
+//   sums SPEC FACTS WEIGHTS CLIENTS SUMS
+//                               first scales, hash of the weights; of the groups' sums, of clients with these ids (8 bytes each):
+//                               each client's group, next scales, change of the model with a weight of 1 a client
 //   ticket FEDERATION CLIENT EPOCH HELPER-PRIVATE EPHEMERAL SECRET CODE
 //                               the helper's public key, the sealed ticket
 //   helper-key SIGNING-PRIVATE FEDERATION EPOCH PUBLIC
@@ -236,24 +237,54 @@ static void mask_update(void)
     free(secret);
 }
 
-static void choose_scales(void)
+// Reads the clients' ids, divides them, and prints the group of each.
+static void divide_clients(const struct tern_secure_round *round, struct tern_secure_groups *groups)
+{
+    size_t len = 0;
+    uint8_t *ids = next_bytes(&len);
+    struct tern_secure_member *members = calloc(len / 8, sizeof *members);
+    REQUIRE(members != NULL);
+    for (size_t i = 0; i < len / 8; i++) {
+        members[i].client = tern_get_le64(ids + 8 * i);
+    }
+    tern_secure_divide(round, members, (uint32_t)(len / 8), groups);
+    for (size_t i = 0; i < len / 8; i++) {
+        ids[i] = (uint8_t)tern_secure_group_of(groups, members[i].client);
+    }
+    put_bytes(ids, len / 8);
+    free(members);
+    free(ids);
+}
+
+static void use_sums(void)
 {
     float scales[TERN_MASKED_TENSORS_MAX];
     float made[TERN_MASKED_TENSORS_MAX];
+    uint8_t replica[TERN_SHA256_SIZE];
+    struct tern_secure_groups groups;
+    struct tern_masked_part parts[TERN_SECURE_GROUPS_MAX];
     const struct tern_secure_round round = next_round(scales);
+    const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round);
     size_t count = 0;
     size_t len = 0;
     float *weights = next_floats(&count);
-    uint8_t *sum = next_bytes(&len);
     tern_masked_first_scales(&model, &round, weights, made);
     put_floats(made, round.scale_count);
-    tern_masked_next_scales(&model, &round, sum, (uint32_t)next_number(), made);
-    put_floats(made, round.scale_count);
-    uint8_t replica[TERN_SHA256_SIZE];
     tern_masked_weights_hash(&model, weights, replica);
     put_bytes(replica, sizeof replica);
+    divide_clients(&round, &groups);
+    uint8_t *sums = next_bytes(&len);
+    REQUIRE(len == groups.count * tern_masked_size(&shape));
+    for (uint32_t i = 0; i < groups.count; i++) {
+        parts[i] = (struct tern_masked_part){sums + i * tern_masked_size(&shape), groups.sizes[i],
+                                             groups.sizes[i]};
+    }
+    tern_masked_next_scales(&model, &round, parts, groups.count, made);
+    put_floats(made, round.scale_count);
+    tern_masked_decode(&model, &round, parts, groups.count, weights);
+    put_floats(weights, count);
     putchar('\n');
-    free(sum);
+    free(sums);
     free(weights);
 }
 
@@ -331,7 +362,7 @@ static const struct {
     {"encode", encode},
     {"decode", decode},
     {"masked", mask_update},
-    {"scales", choose_scales},
+    {"sums", use_sums},
     {"ticket", seal_ticket},
     {"helper-key", sign_helper_key},
     {"helper-log", sign_helper_log},

@@ -9,6 +9,7 @@ masked updates, error buffers, scales and tickets, on random inputs; and the exa
 import pathlib
 import random
 import re
+import struct
 import subprocess
 import sys
 import unittest
@@ -38,12 +39,14 @@ def random_facts(rng, model, **fixed):
     scales = [f32(10 ** rng.uniform(-3, 0)) for _ in secure.sent_tensors(model)]
     noise = rng.choice([0, 0, 1, 500, 1100])
     places_max = rng.choice([1, 5, 30, 2000] if noise else [0, 0, 1, 5, 30])
+    groups = rng.choice([0, 3, 5, 9]) if cohort >= 100 else 0
     fields = {
         "federation": rng.randbytes(32), "round": rng.randrange(1, 2**32), "replica": rng.randbytes(32),
         "model_hash": model.hash(), "local_steps": rng.randrange(1, 100), "batch_size": rng.randrange(1, 64),
         "learning_rate": f32(rng.random()), "momentum": f32(rng.random()), "weight_decay": f32(rng.random() / 100),
         "prox_mu": f32(rng.random() / 10), "directive": 0, "decay": 0.0, "level": level,
-        "bits": secure.bits_for(cohort, level, places_max, noise, len(scales)), "cohort": cohort, "min_clients": rng.randrange(2, cohort + 1),
+        "bits": secure.bits_for(cohort, level, places_max, noise, len(scales), groups), "cohort": cohort,
+        "min_clients": rng.randrange(2, cohort // (groups or 1) + 1), "groups": groups,
         "share": rng.choice([1, 2, 10]), "places_seed": rng.randrange(2**64), "places_max": places_max, "noise": noise,
         "examples_max": 0 if noise else rng.choice([0, 0, 100, 1000]), "epoch": rng.randrange(1, 2**32),
     }
@@ -74,7 +77,7 @@ def example():
     facts = secure.Facts(
         [f32(0.02), f32(0.01)], federation=federation, round=1, replica=secure.weights_hash(model.initial_weights(5)),
         model_hash=model.hash(), local_steps=10, batch_size=16, learning_rate=f32(0.1), momentum=0.0, weight_decay=0.0, prox_mu=0.0, directive=0,
-        decay=0.0, level=1, bits=8, cohort=100, min_clients=50, share=1, places_seed=99, places_max=0, noise=0, examples_max=100,
+        decay=0.0, level=1, bits=8, cohort=100, min_clients=50, groups=0, share=1, places_seed=99, places_max=0, noise=0, examples_max=100,
         epoch=12)
     packed, buffer = secure.encode(model, facts, [0.0] * 8, EXAMPLE_CHANGE, 50, 0.5)
     return {
@@ -121,22 +124,28 @@ class Secure(unittest.TestCase):
             self.assertEqual(answer[2], put_f32(after), case)
             self.assertEqual(answer[3], put_f32(give_back(model, facts, packed, after)), case)
 
-    def test_scales(self):
+    def test_sums(self):
         rng = random.Random(2)
-        for case in range(40):
+        for case in range(60):
             spec = rng.choice(SPECS)
             model = Model(spec)
             facts = random_facts(rng, model)
             weights = random_values(rng, model.count, rng.choice([0.0, 0.2]))
-            clients = rng.randrange(2, facts.cohort + 1)
+            clients = rng.sample(range(1, rng.choice([2, 2**40]) * facts.cohort), rng.randrange(max(2, facts.groups), facts.cohort + 1))
+            groups = secure.groups_of(facts, clients)
+            sizes = [groups.count(group) for group in range(facts.groups or 1)]
             count = sum(1 for _ in secure.places(model, facts))
-            most = rng.choice([clients * count, 2**32 - 1])
-            counters = [0, 0] + [rng.randrange(most + 1) for _ in facts.scales]
-            total = secure.pack(counters, [0] * count, facts.bits)
-            first, following, replica = self.driver.ask("scales", spec, facts.encode(), put_f32(weights), total, clients)
+            most = rng.choice([max(sizes) * count, 2**32 - 1])
+            sums = [secure.pack([0, 0] + [rng.randrange(most + 1) for _ in facts.scales],
+                                [rng.randrange(2**facts.bits) for _ in range(count)], facts.bits) for _ in sizes]
+            parts = list(zip(sums, sizes))
+            first, replica, divided, following, change = self.driver.ask(
+                "sums", spec, facts.encode(), put_f32(weights), struct.pack("<%dQ" % len(clients), *clients), b"".join(sums))
             self.assertEqual(get_f32(first), secure.first_scales(model, facts, weights), case)
-            self.assertEqual(get_f32(following), secure.next_scales(model, facts, total, clients), case)
             self.assertEqual(replica, secure.weights_hash(weights), case)
+            self.assertEqual(list(divided), groups, case)
+            self.assertEqual(get_f32(following), secure.next_scales(model, facts, parts), case)
+            self.assertEqual(change, put_f32(secure.change_of(model, facts, parts)), case)
 
     def test_tickets(self):
         rng = random.Random(3)

@@ -106,7 +106,7 @@ TEST(test_secure_rounds_wait_for_tickets_and_the_helper)
     facts.abandoned_ms = NOW - 1; // of a time with secure rounds
     facts.helper_silent = true;
     check(TERN_WAIT_CHECKIN, false);
-    rules.secure_min_clients = 5;
+    rules.secure_updates = 5;
     assert_int_equal(tern_wait_tickets_needed(&rules), 5);
     check(TERN_WAIT_HELPER, true);
     facts.helper_silent = false;
@@ -203,7 +203,7 @@ TEST(test_it_ends_when_too_few_clients_have_privacy_left)
     rules.min_clients = 2;
     rules.cohort = 10; // needs 5
     rules.quorum = 0;
-    rules.secure_min_clients = 3;
+    rules.secure_updates = 3;
     assert_false(tern_wait_has_spent_privacy(&rules, &trainers));
     trainers.privacy_spent = 6;
     assert_true(tern_wait_has_spent_privacy(&rules, &trainers));
@@ -212,7 +212,7 @@ TEST(test_it_ends_when_too_few_clients_have_privacy_left)
     assert_int_equal(tern_wait_reason(&rules, &facts, NOW), TERN_WAIT_ENDED);
     rules.quorum = 3;
     assert_false(tern_wait_has_spent_privacy(&rules, &trainers));
-    rules.secure_min_clients = 5;
+    rules.secure_updates = 5;
     assert_true(tern_wait_has_spent_privacy(&rules, &trainers));
     trainers.enrolled = 4; // too few have enrolled, so it waits for clients
     trainers.privacy_spent = 4;

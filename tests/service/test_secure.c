@@ -20,7 +20,7 @@
 #include "util/prng.h"
 #include "watched_log.h"
 
-#define DEVICES 4u
+#define DEVICES 6u
 
 // --- The helper
 
@@ -47,6 +47,7 @@ static const uint8_t other_key[TERN_SECRET_SIZE] = {[31] = 8};
 static const uint8_t epoch_key[TERN_SECRET_SIZE] = {9};
 static uint8_t federation_id[TERN_SHA256_SIZE];
 static uint32_t noise_setting;                         // privacy.noise in thousandths
+static uint32_t groups_setting;                        // secure.groups; 0 = one sum
 static struct tern_privacy_settings limits;            // [privacy]
 static uint8_t *noise_of_sum;                          // of the last sum, packed; malloc'ed
 static uint8_t secrets[DEVICES + 2][TERN_SECRET_SIZE]; // by client
@@ -123,22 +124,30 @@ static void reply_ticket(const struct tern_helper_request *request, struct tern_
 }
 
 static void add_masks(const struct tern_sum_request *message, const struct tern_secure_round *facts,
-                      const struct tern_masked_shape *shape, uint8_t *sum, uint8_t *list_hash)
+                      const struct tern_masked_shape *shape, uint8_t *sums, uint8_t *list_hash)
 {
+    const uint32_t count = (uint32_t)(message->members.len / TERN_HELPER_MEMBER_BYTES);
+    struct tern_secure_member members[DEVICES];
     struct tern_masked_key masked;
     struct tern_secure_list list;
+    struct tern_secure_groups groups;
     uint8_t key[TERN_SECRET_SIZE];
+    assert_in_range(count, 1, DEVICES);
     tern_secure_round_hash(facts, masked.descriptor);
     tern_secure_list_start(&list, masked.descriptor);
-    for (size_t at = 0; at < message->members.len; at += TERN_HELPER_MEMBER_BYTES) {
-        struct tern_secure_member member;
-        tern_member_get(message->members.data + at, &member);
-        assert_int_equal(tern_secure_list_add(&list, &member), TERN_OK);
-        masked.nonce = member.nonce;
-        assert_int_equal(tern_mask_key(secrets[member.client], &masked, key), TERN_OK);
-        assert_int_equal(tern_masked_add_mask(shape, key, sum), TERN_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        tern_member_get(message->members.data + (size_t)i * TERN_HELPER_MEMBER_BYTES, &members[i]);
+        assert_int_equal(tern_secure_list_add(&list, &members[i]), TERN_OK);
     }
     tern_secure_list_finish(&list, list_hash);
+    tern_secure_divide(facts, members, count, &groups);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t group = tern_secure_group_of(&groups, members[i].client);
+        masked.nonce = members[i].nonce;
+        assert_int_equal(tern_mask_key(secrets[members[i].client], &masked, key), TERN_OK);
+        assert_int_equal(tern_masked_add_mask(shape, key, sums + group * tern_masked_size(shape)),
+                         TERN_OK);
+    }
 }
 
 static enum tern_result fill_from_prng(void *dst, size_t size)
@@ -180,7 +189,7 @@ static void reply_sum(const struct tern_helper_request *request, struct tern_hel
                                               TERN_MASKED_TENSORS_MAX, &facts),
                      TERN_OK);
     const struct tern_masked_shape shape = tern_masked_shape_of(&harness.model, &facts);
-    const size_t size = tern_masked_size(&shape);
+    const size_t size = tern_masked_size(&shape) * tern_secure_sums(&facts);
     uint8_t *sum = calloc(1, size);
     assert_non_null(sum);
     add_masks(&message, &facts, &shape, sum, answer.list_hash.bytes);
@@ -264,6 +273,11 @@ static void configure(void)
     config->downloads.plan = TERN_DOWNLOADS_TRUNK;
     config->secure = (struct tern_secure_settings){
         .enabled = true, .min_clients = 3, .share = 1, .noise = noise_setting, .clip = 0.1};
+    if (groups_setting > 0) {
+        config->secure.groups = groups_setting;
+        config->secure.min_clients = DEVICES / groups_setting;
+        config->round.quorum = DEVICES;
+    }
     config->privacy = limits;
     harness.config.helper = (struct tern_helper_port){NULL, exchange};
     assert_int_equal(tern_secret_start(), TERN_OK);
@@ -382,6 +396,7 @@ static int teardown_devices(void **state)
     }
     memset(devices, 0, sizeof devices);
     noise_setting = 0;
+    groups_setting = 0;
     limits = (struct tern_privacy_settings){.noise = 0};
     free(noise_of_sum);
     noise_of_sum = NULL;
@@ -421,6 +436,7 @@ static void take_facts(const tern_Task *task)
                                         .bits = task->secure.bits,
                                         .cohort = task->secure.cohort,
                                         .min_clients = task->secure.min_clients,
+                                        .groups = task->secure.groups,
                                         .share = task->secure.share,
                                         .places_seed = task->secure.places_seed,
                                         .places_max = task->secure.places_max,
@@ -467,16 +483,26 @@ static void encode_masked(struct device *device, const tern_Task *task)
         TERN_OK);
 }
 
+// Masks an update, and encodes it.
+static void hide(struct device *device, const tern_Task *task)
+{
+    const struct tern_masked_shape shape = tern_masked_shape_of(&harness.model, &facts_of_round);
+    struct tern_masked_key masked = {.nonce = nonce_of(device)};
+    uint8_t key[TERN_SECRET_SIZE];
+    memcpy(device->masked, device->packed, packed_size);
+    tern_secure_round_hash(&facts_of_round, masked.descriptor);
+    assert_int_equal(tern_mask_key(secrets[device->id], &masked, key), TERN_OK);
+    assert_int_equal(tern_masked_add_mask(&shape, key, device->masked), TERN_OK);
+    encode_masked(device, task);
+}
+
 // Trains and masks an update.
 static void train(struct device *device, const tern_Task *task)
 {
     const struct tern_masked_shape shape = tern_masked_shape_of(&harness.model, &facts_of_round);
     const struct tern_masked_training training = {.examples = 10, .loss = 0.5F};
-    struct tern_masked_key masked = {0};
     struct tern_prng rng;
-    uint8_t key[TERN_SECRET_SIZE];
     device->sequence++;
-    masked.nonce = nonce_of(device);
     forget_update(device);
     packed_size = tern_masked_size(&shape);
     device->packed = malloc(packed_size);
@@ -493,11 +519,7 @@ static void train(struct device *device, const tern_Task *task)
     assert_int_equal(tern_masked_quantise(&harness.model, &facts_of_round, &training, device->error,
                                           device->packed),
                      TERN_OK);
-    memcpy(device->masked, device->packed, packed_size);
-    tern_secure_round_hash(&facts_of_round, masked.descriptor);
-    assert_int_equal(tern_mask_key(secrets[device->id], &masked, key), TERN_OK);
-    assert_int_equal(tern_masked_add_mask(&shape, key, device->masked), TERN_OK);
-    encode_masked(device, task);
+    hide(device, task);
 }
 
 static int put(const struct device *device, uint32_t round)
@@ -556,7 +578,8 @@ static bool settle(struct device *device)
     }
     float *update = malloc(harness.model.count * sizeof(float));
     assert_non_null(update);
-    tern_masked_decode(&harness.model, &facts_of_round, device->packed, 1, update);
+    const struct tern_masked_part part = {device->packed, 1, 1};
+    tern_masked_decode(&harness.model, &facts_of_round, &part, 1, update);
     for (uint32_t i = 0; i < harness.model.count; i++) {
         device->counted[i] += update[i];
     }
@@ -642,7 +665,8 @@ static void add_plain_mean(float *weights)
         0) { // the helper adds it, so the aggregator subtracts it with the masks
         tern_masked_subtract(&shape, sum, noise_of_sum);
     }
-    tern_masked_decode(&harness.model, &facts_of_round, sum, DEVICES, mean);
+    const struct tern_masked_part part = {sum, DEVICES, DEVICES};
+    tern_masked_decode(&harness.model, &facts_of_round, &part, 1, mean);
     for (uint32_t i = 0; i < harness.model.count; i++) {
         weights[i] += mean[i];
     }
@@ -701,6 +725,200 @@ static void test_the_sum_under_masks_makes_the_model_of_the_plain_sum(void **sta
     free(expected);
     free(weights);
 }
+
+// --- Groups
+
+// Adds the open values of the devices of each group. Returns the groups' parts, whose sums are malloc'ed in one block, *sums.
+static void add_groups(struct tern_masked_part parts[3], uint8_t **sums)
+{
+    const struct tern_masked_shape shape = tern_masked_shape_of(&harness.model, &facts_of_round);
+    struct tern_secure_member members[DEVICES];
+    struct tern_secure_groups groups;
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        members[id - 1] = (struct tern_secure_member){.client = id};
+    }
+    tern_secure_divide(&facts_of_round, members, DEVICES, &groups);
+    *sums = calloc(3, packed_size);
+    assert_non_null(*sums);
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        uint8_t *sum = *sums + tern_secure_group_of(&groups, id) * packed_size;
+        tern_masked_add(&shape, sum, devices[id].packed);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        parts[i] = (struct tern_masked_part){*sums + i * packed_size, 2, 2};
+    }
+}
+
+// Returns the index in parts of the device's group.
+static uint32_t group_of_device(uint64_t id)
+{
+    struct tern_secure_member members[DEVICES];
+    struct tern_secure_groups groups;
+    for (uint64_t other = 1; other <= DEVICES; other++) {
+        members[other - 1] = (struct tern_secure_member){.client = other};
+    }
+    tern_secure_divide(&facts_of_round, members, DEVICES, &groups);
+    return tern_secure_group_of(&groups, id);
+}
+
+static void add_change(const struct tern_masked_part *parts, uint32_t count, float *weights)
+{
+    float *change = malloc(harness.model.count * sizeof *change);
+    assert_non_null(change);
+    tern_masked_decode(&harness.model, &facts_of_round, parts, count, change);
+    for (uint32_t i = 0; i < harness.model.count; i++) {
+        weights[i] += change[i];
+    }
+    free(change);
+}
+
+static void test_with_groups_the_model_moves_by_the_median(void **state)
+{
+    (void)state;
+    groups_setting = 3;
+    start();
+    float *expected = malloc(harness.model.count * sizeof(float));
+    float *weights = malloc(harness.model.count * sizeof(float));
+    tern_model_init_weights(&harness.model, 7, expected);
+    for (uint32_t i = 1; i <= 2; i++) {
+        struct tern_masked_part parts[3];
+        float next[TERN_MASKED_TENSORS_MAX];
+        uint8_t *sums = NULL;
+        const uint32_t round = train_all();
+        assert_int_equal(facts_of_round.groups, 3);
+        assert_int_equal(facts_of_round.bits, 3); // sums from -2 to 2
+        put_all(round);
+        await_state(round, TERN_ROUND_COMMITTED);
+        assert_true(settle_all(true));
+        add_groups(parts, &sums);
+        add_change(parts, 3, expected);
+        tern_masked_next_scales(&harness.model, &facts_of_round, parts, 3, next);
+        free(sums);
+        load_weights(weights, false);
+        assert_memory_equal(weights, expected, harness.model.count * sizeof(float));
+        assert_int_equal(round_row(round).applied, DEVICES);
+        harness_restart(&harness);
+        const tern_Task task = await(&devices[1], has_task).task;
+        take_facts(&task);
+        assert_memory_equal(scales_of_round, next, facts_of_round.scale_count * sizeof(float));
+    }
+    expect_replay(2);
+    free(expected);
+    free(weights);
+}
+
+// Replaces the device's update by one whose values are all 1, `times` times.
+static void lie(struct device *device, const tern_Task *task, uint32_t times)
+{
+    const struct tern_masked_shape shape = tern_masked_shape_of(&harness.model, &facts_of_round);
+    const struct tern_masked_training training = {.examples = 10, .loss = 0.5F};
+    float *work = malloc(harness.model.count * sizeof *work);
+    uint8_t *ones = malloc(packed_size);
+    assert_true(work != NULL && ones != NULL);
+    for (uint32_t i = 0; i < harness.model.count; i++) {
+        work[i] = 1e6F;
+    }
+    assert_int_equal(tern_masked_quantise(&harness.model, &facts_of_round, &training, work, ones),
+                     TERN_OK);
+    memset(device->packed, 0, packed_size);
+    for (uint32_t i = 0; i < times; i++) {
+        tern_masked_add(&shape, device->packed, ones);
+    }
+    free(device->body);
+    hide(device, task);
+    free(ones);
+    free(work);
+}
+
+// A client that sends the largest values within the range moves the model no further than the other groups do.
+static void test_one_lying_client_moves_the_model_within_the_other_groups(void **state)
+{
+    (void)state;
+    groups_setting = 3;
+    start();
+    const uint32_t round = train_all();
+    const tern_Task task = await(&devices[1], has_task).task;
+    struct tern_masked_part parts[3];
+    uint8_t *sums = NULL;
+    float *bounds[3]; // the model after the change of each group alone
+    float *weights = malloc(harness.model.count * sizeof(float));
+    lie(&devices[1], &task, 1);
+    put_all(round);
+    await_state(round, TERN_ROUND_COMMITTED);
+    add_groups(parts, &sums);
+    for (uint32_t i = 0; i < 3; i++) {
+        bounds[i] = malloc(harness.model.count * sizeof(float));
+        tern_model_init_weights(&harness.model, 7, bounds[i]);
+        add_change(&parts[i], 1, bounds[i]);
+    }
+    load_weights(weights, false);
+    const uint32_t liars = group_of_device(1);
+    const float *a = bounds[(liars + 1) % 3];
+    const float *b = bounds[(liars + 2) % 3];
+    uint32_t beyond = 0;
+    for (uint32_t i = 0; i < harness.model.count; i++) {
+        assert_true(weights[i] >= fminf(a[i], b[i]) && weights[i] <= fmaxf(a[i], b[i]));
+        beyond += bounds[liars][i] > fmaxf(a[i], b[i]);
+    }
+    assert_true(beyond > harness.model.count / 4); // where the lie alone would have gone further
+    assert_true(settle_all(true));
+    for (uint32_t i = 0; i < 3; i++) {
+        free(bounds[i]);
+    }
+    free(sums);
+    free(weights);
+}
+
+// Values beyond the range spoil the sum of one group. The median is that of the other two, and the round is not abandoned.
+static void test_a_group_out_of_range_is_left_out(void **state)
+{
+    (void)state;
+    groups_setting = 3;
+    start();
+    const uint32_t round = train_all();
+    const tern_Task task = await(&devices[1], has_task).task;
+    struct tern_masked_part parts[3];
+    uint8_t *sums = NULL;
+    float *expected = malloc(harness.model.count * sizeof(float));
+    float *weights = malloc(harness.model.count * sizeof(float));
+    tern_model_init_weights(&harness.model, 7, expected);
+    lie(&devices[1], &task, 4);
+    put_all(round);
+    await_state(round, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    add_groups(parts, &sums);
+    parts[group_of_device(1)] = parts[2];
+    add_change(parts, 2, expected);
+    load_weights(weights, false);
+    assert_memory_equal(weights, expected, harness.model.count * sizeof(float));
+    assert_float_equal(round_row(round).mean_loss, 0.5F, 1e-6);
+    free(sums);
+    free(expected);
+    free(weights);
+}
+
+// Of three groups, two that are out of range leave no median.
+static void test_most_groups_out_of_range_give_back(void **state)
+{
+    (void)state;
+    groups_setting = 3;
+    start();
+    const uint32_t round = train_all();
+    uint64_t other = 2;
+    while (group_of_device(other) == group_of_device(1)) {
+        other++;
+    }
+    const tern_Task task = await(&devices[1], has_task).task;
+    const tern_Task task_of_other = await(&devices[other], has_task).task;
+    lie(&devices[1], &task, 4);
+    lie(&devices[other], &task_of_other, 4);
+    put_all(round);
+    await_state(round, TERN_ROUND_ABANDONED);
+    expect_reason(round, "sum-out-of-range");
+    assert_true(settle_all(false));
+}
+
+// --- Noise
 
 // With noise, a version is the plain mean of the clipped updates and the noise, and nothing else about the updates is stored.
 static void test_noise_is_in_the_model_and_no_loss_is_known(void **state)
@@ -856,7 +1074,8 @@ static void test_scales_follow_from_the_last_sum(void **state)
     for (uint64_t id = 1; id <= DEVICES; id++) {
         tern_masked_add(&shape, sum, devices[id].packed);
     }
-    tern_masked_next_scales(&harness.model, &facts_of_round, sum, DEVICES, next);
+    const struct tern_masked_part part = {sum, DEVICES, DEVICES};
+    tern_masked_next_scales(&harness.model, &facts_of_round, &part, 1, next);
     free(sum);
     harness_restart(&harness);
     const tern_Task task = await(&devices[1], has_task).task;
@@ -1126,7 +1345,7 @@ static void test_a_lost_answer_is_asked_for_again(void **state)
         devices[id].unsettled = round;
     }
     mood = LOSES_REPLY;
-    test_advance(60001); // three updates meet the quorum at the deadline
+    test_advance(60001); // the updates meet the quorum at the deadline
     checkin_device(&devices[1]);
     await_sums(1);
     memcpy(list, last_list, sizeof list);
@@ -1336,7 +1555,9 @@ static void test_settings_that_show_single_clients_are_refused(void **state)
     assert_int_equal(tern_federation_check_config(config, harness.model.count, why), TERN_OK);
     REFUSED(config->round.cohort = 2, "round.cohort");
     REFUSED(config->round.quorum = 2, "round.quorum");
-    REFUSED(config->round.quorum = 0, "round.quorum");
+    REFUSED((config->round.cohort = 4, config->round.quorum = 0), "round.quorum");
+    REFUSED(config->secure.groups = 3, "round.cohort = 6 is below secure.min_clients = 3 times "
+                                       "secure.groups = 3");
     REFUSED(config->strategy = tern_strategy_find("fedmedian"), "round.strategy");
     REFUSED(config->strategy = tern_strategy_find("fedtrimmedavg"), "round.strategy");
     REFUSED(config->strategy = &tern_strategy_fedbuff, "round.strategy");
@@ -1372,6 +1593,10 @@ int main(void)
 #define TEST_OF(name) cmocka_unit_test_setup_teardown(name, setup, teardown_devices)
     const struct CMUnitTest tests[] = {
         TEST_OF(test_the_sum_under_masks_makes_the_model_of_the_plain_sum),
+        TEST_OF(test_with_groups_the_model_moves_by_the_median),
+        TEST_OF(test_one_lying_client_moves_the_model_within_the_other_groups),
+        TEST_OF(test_a_group_out_of_range_is_left_out),
+        TEST_OF(test_most_groups_out_of_range_give_back),
         TEST_OF(test_noise_is_in_the_model_and_no_loss_is_known),
         TEST_OF(test_a_spent_privacy_budget_ends_the_federation),
         TEST_OF(test_a_sum_that_was_lost_counts),

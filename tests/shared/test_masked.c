@@ -63,6 +63,18 @@ static void quantise(float *work, uint8_t *packed)
     assert_int_equal(tern_masked_quantise(&model, &round_facts, &training, work, packed), TERN_OK);
 }
 
+static void decode(const uint8_t *packed, float *change)
+{
+    const struct tern_masked_part part = {packed, 1, 1};
+    tern_masked_decode(&model, &round_facts, &part, 1, change);
+}
+
+static void next_scales(const uint8_t *sum, uint32_t members, float *next)
+{
+    const struct tern_masked_part part = {sum, members, members};
+    tern_masked_next_scales(&model, &round_facts, &part, 1, next);
+}
+
 CASE_WITH(values_are_rounded_to_the_nearest_step_and_ties_to_even, start, NULL)
 {
     set_cohort(10, 2);
@@ -124,7 +136,7 @@ CASE_WITH(a_share_sends_one_value_of_each_group, start, NULL)
                 work[i] = 99;
             }
             quantise(work, packed);
-            tern_masked_decode(&model, &round_facts, packed, 1, change);
+            decode(packed, change);
             uint32_t sent = 0;
             for (uint32_t i = 0; i < model.count; i++) {
                 assert_int_equal(change[i] != 0, work[i] != 99);
@@ -427,7 +439,7 @@ CASE_WITH(a_change_is_weighed_where_it_is_sent_and_dropped_elsewhere, start, NUL
     }
     tern_masked_weigh(&model, &round_facts, 100, change);
     quantise(work, packed);
-    tern_masked_decode(&model, &round_facts, packed, 1, sent);
+    decode(packed, sent);
     for (uint32_t i = 0; i < model.coded; i++) {
         assert_true(change[i] == (sent[i] != 0 ? 2 : 0));
     }
@@ -528,7 +540,7 @@ CASE_WITH(scales_settle_where_one_value_in_ten_is_not_zero, start, NULL)
             quantise(work, packed);
             tern_masked_add(&shape, sum, packed);
         }
-        tern_masked_next_scales(&model, &round_facts, sum, 100, next);
+        next_scales(sum, 100, next);
         for (size_t i = 0; i < 4; i++) {
             assert_true(next[i] <= scales[i] * 2 && next[i] >= scales[i] / 2);
         }
@@ -537,6 +549,92 @@ CASE_WITH(scales_settle_where_one_value_in_ten_is_not_zero, start, NULL)
     for (size_t i = 0; i < 4; i++) {
         assert_true(scales[i] > 1.2f && scales[i] < 1.75f);
     }
+}
+
+// --- Groups
+
+CASE(the_median_of_an_even_number_is_between_the_middle_two)
+{
+    double values[] = {5, -1, 3, 8, 8, 2, 0, 4, 1};
+    assert_true(tern_masked_median(values, 1) == 5);
+    assert_true(tern_masked_median(values, 2) == 2);
+    assert_true(tern_masked_median(values, 3) == 3);
+    assert_true(tern_masked_median(values, 4) == 4);
+    assert_true(tern_masked_median(values, 9) == 3);
+}
+
+// Makes the sums of five groups of 7 clients with other values in each. sums: 1024 bytes for each.
+static void make_parts(uint8_t sums[5][1024], struct tern_masked_part parts[5])
+{
+    set_cohort(35, 1);
+    round_facts.groups = 5;
+    round_facts.bits = tern_secure_bits(&round_facts);
+    assert_int_equal(round_facts.bits, 4); // sums from -7 to 7
+    const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
+    tern_prng_init(&draws, 43, TERN_PRNG_TEST, 0, 0);
+    for (uint32_t k = 0; k < 5; k++) {
+        memset(sums[k], 0, sizeof sums[k]);
+        for (uint32_t c = 0; c < 7; c++) {
+            float work[VALUES_MAX];
+            uint8_t packed[1024];
+            draw_work(work);
+            quantise(work, packed);
+            tern_masked_add(&shape, sums[k], packed);
+        }
+        parts[k] = (struct tern_masked_part){sums[k], 7, 7};
+    }
+}
+
+// Whatever one group sends, each value of the median stays between the least and the largest of the other groups.
+CASE_WITH(one_group_moves_the_median_no_further_than_the_others, start, NULL)
+{
+    static uint8_t sums[5][1024];
+    struct tern_masked_part parts[5];
+    float means[5][VALUES_MAX];
+    float median[VALUES_MAX];
+    make_parts(sums, parts);
+    const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
+    memset(sums[2] + 4 * (2 + (size_t)shape.tensors), 0x77, 27); // 7, the largest sum
+    for (uint32_t k = 0; k < 5; k++) {
+        tern_masked_decode(&model, &round_facts, &parts[k], 1, means[k]);
+    }
+    tern_masked_decode(&model, &round_facts, parts, 5, median);
+    uint32_t moved = 0;
+    for (uint32_t i = 0; i < model.count; i++) {
+        float honest[4] = {means[0][i], means[1][i], means[3][i], means[4][i]};
+        float least = honest[0];
+        float largest = honest[0];
+        double all[5];
+        for (uint32_t k = 0; k < 5; k++) {
+            all[k] = (double)means[k][i];
+            least = k < 4 && honest[k] < least ? honest[k] : least;
+            largest = k < 4 && honest[k] > largest ? honest[k] : largest;
+        }
+        assert_true(median[i] >= least && median[i] <= largest);
+        assert_true(median[i] == (float)tern_masked_median(all, 5));
+        moved += means[2][i] > largest;
+    }
+    assert_true(moved > 40); // the lie is beyond all others nearly everywhere
+}
+
+// A group that claims many values, or none, does not move the next scales: they follow from the other groups.
+CASE_WITH(one_group_does_not_set_the_next_scales, start, NULL)
+{
+    static uint8_t sums[5][1024];
+    struct tern_masked_part parts[5];
+    const uint32_t counters[5] = {400, 0, 200, 29, 300}; // of 287 values, in the first tensor
+    float next[8];
+    float expected[8];
+    make_parts(sums, parts);
+    for (uint32_t k = 0; k < 5; k++) {
+        tern_put_le32(sums[k] + 8, counters[k]);
+    }
+    tern_masked_next_scales(&model, &round_facts, parts, 5, next);
+    tern_masked_next_scales(&model, &round_facts, &parts[2], 1, expected);
+    assert_true(next[0] == expected[0]);
+    tern_put_le32(sums[0] + 8, UINT32_MAX);
+    tern_masked_next_scales(&model, &round_facts, parts, 5, next);
+    assert_true(next[0] == expected[0]);
 }
 
 CASE_WITH(a_model_with_dense_or_local_tensors_is_not_supported, start, NULL)
@@ -708,7 +806,7 @@ CASE_WITH(scales_follow_noisy_counters_within_their_limits, start, NULL)
     tern_put_le32(sum + 12, 600);
     tern_put_le32(sum + 16, (uint32_t)-40); // noise
     tern_put_le32(sum + 20, 100000);
-    tern_masked_next_scales(&model, &round_facts, sum, 100, next);
+    next_scales(sum, 100, next);
     assert_true(next[0] == scales[0] && next[1] == (float)((1 + gain) * (double)scales[1]) &&
                 next[2] == (float)((1 - gain) * (double)scales[2]) && next[3] == 2 * scales[3]);
 }
@@ -721,7 +819,7 @@ CASE_WITH(scales_follow_less_the_more_noise_there_is, start, NULL)
     set_noise(50, 25, 10000); // counters of 0 and 1, with noise of 10 * sqrt(29)
     tern_put_le32(sum + 8, 54);
     tern_put_le32(sum + 12, (uint32_t)-54);
-    tern_masked_next_scales(&model, &round_facts, sum, 50, next);
+    next_scales(sum, 50, next);
     assert_true(next[0] > scales[0] && next[0] < 1.16f * scales[0]);
     assert_true(next[1] < scales[1] && next[1] > 0.85f * scales[1]);
 }
@@ -730,13 +828,14 @@ CASE_WITH(steps_become_smaller_where_noise_is_larger_than_the_sum, start, NULL)
 {
     uint8_t sum[1024] = {0};
     float change[VALUES_MAX];
+    const struct tern_masked_part part = {sum, 30, 30};
     set_noise(30, 25, 0);
     const struct tern_masked_shape shape = tern_masked_shape_of(&model, &round_facts);
     tern_put_le32(sum + 4 * (2 + (size_t)shape.tensors), 7); // the first value, of the scale 0.5
-    tern_masked_decode(&model, &round_facts, sum, 30, change);
+    tern_masked_decode(&model, &round_facts, &part, 1, change);
     assert_true(change[0] == (float)(3.5 / 30));
     round_facts.noise = 4000; // without other bits: 4 * sqrt(55) is as large as 30
-    tern_masked_decode(&model, &round_facts, sum, 30, change);
+    tern_masked_decode(&model, &round_facts, &part, 1, change);
     assert_true(fabsf(change[0] - (float)(3.5 / sqrt(900 + 16 * 55))) < 1e-7f);
 }
 

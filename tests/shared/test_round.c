@@ -63,6 +63,19 @@ CASE(bits_are_those_of_the_exact_sum)
     assert_int_equal(bits_of(UINT32_MAX, 127), 0);
 }
 
+// A group of 150 clients has at most 50 of them, or 51 of 151.
+CASE(bits_of_groups_are_those_of_the_largest_group)
+{
+    struct tern_secure_round round = {.cohort = 150, .level = 1};
+    assert_int_equal(tern_secure_bits(&round), 9);
+    round.groups = 3;
+    assert_int_equal(tern_secure_bits(&round), 7);
+    round.cohort = 189; // 63
+    assert_int_equal(tern_secure_bits(&round), 7);
+    round.cohort = 190; // 64
+    assert_int_equal(tern_secure_bits(&round), 8);
+}
+
 // A round of three tensors with noise.
 static struct tern_secure_round noisy(uint32_t places_max, uint32_t noise)
 {
@@ -141,6 +154,10 @@ CASE(a_fact_out_of_range_is_named)
     REFUSES(cohort, 128, "bits");
     REFUSES(min_clients, 1, "min_clients");
     REFUSES(min_clients, 101, "min_clients");
+    REFUSES(groups, 1, "groups");
+    REFUSES(groups, 2, "groups");
+    REFUSES(groups, 11, "groups");
+    REFUSES(groups, UINT32_MAX, "groups");
     REFUSES(share, 3, "share");
     REFUSES(directive, 1, "directive");
     REFUSES(directive, 2, "directive");
@@ -183,6 +200,7 @@ CASE(every_fact_changes_the_descriptor)
     CHANGES(bits, 9);
     CHANGES(cohort, 99);
     CHANGES(min_clients, 49);
+    CHANGES(groups, 3);
     CHANGES(share, 2);
     CHANGES(places_seed, 1);
     CHANGES(places_max, 5);
@@ -310,4 +328,92 @@ CASE(a_list_has_each_client_once_and_in_order)
     assert_int_equal(tern_secure_list_add(&list, &members[1]), TERN_OK);
     assert_int_equal(tern_secure_list_add(&list, &members[1]), TERN_ERR_ARGUMENT);
     assert_int_equal(tern_secure_list_add(&list, &members[0]), TERN_ERR_ARGUMENT);
+}
+
+// --- Groups
+
+#define MEMBERS_MAX 200
+
+// Divides clients with these ids, in another order, too, and checks that each is in one group, in the order of the keys.
+static void expect_groups(const uint64_t *ids, uint32_t count, uint32_t groups)
+{
+    const struct tern_secure_round round = {.groups = groups};
+    struct tern_secure_member members[MEMBERS_MAX];
+    struct tern_secure_groups made;
+    struct tern_secure_groups other;
+    uint32_t sizes[TERN_SECURE_GROUPS_MAX] = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        members[i] = (struct tern_secure_member){.client = ids[i]};
+    }
+    tern_secure_divide(&round, members, count, &made);
+    assert_int_equal(made.count, groups);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank = 0;
+        for (uint32_t k = 0; k < count; k++) {
+            rank += ids[k] * UINT64_C(0x9e3779b97f4a7c15) < ids[i] * UINT64_C(0x9e3779b97f4a7c15);
+        }
+        const uint32_t group = tern_secure_group_of(&made, ids[i]);
+        assert_int_equal(group, (uint64_t)rank * groups / count);
+        sizes[group]++;
+        members[i].client = ids[count - 1 - i];
+    }
+    tern_secure_divide(&round, members, count, &other);
+    assert_memory_equal(&other, &made, sizeof made);
+    for (uint32_t i = 0; i < groups; i++) {
+        assert_int_equal(sizes[i], made.sizes[i]);
+        assert_in_range(sizes[i], count / groups, count / groups + (count % groups != 0));
+    }
+}
+
+CASE(a_list_is_divided_into_groups_of_equal_size)
+{
+    const uint64_t largest[] = {INT64_MAX, INT64_MAX - 1, 1, 2, UINT64_C(1) << 62, 7, 8};
+    uint64_t ids[MEMBERS_MAX];
+    uint32_t count = 0;
+    for (uint32_t groups = 3; groups <= TERN_SECURE_GROUPS_MAX; groups += 2) {
+        count = 0;
+        for (uint64_t id = 1; count < MEMBERS_MAX; id += 1 + id % 3) {
+            ids[count++] = id;
+            if (count >= groups) {
+                expect_groups(ids, count, groups);
+            }
+        }
+    }
+    expect_groups(largest, 7, 3);
+    expect_groups(largest, 7, 7);
+}
+
+CASE(one_sum_is_a_group_of_all)
+{
+    const struct tern_secure_member members[3] = {{.client = 1}, {.client = 5}, {.client = 6}};
+    struct tern_secure_groups groups;
+    tern_secure_divide(&(struct tern_secure_round){.groups = 0}, members, 3, &groups);
+    assert_int_equal(groups.count, 1);
+    assert_int_equal(groups.sizes[0], 3);
+    assert_int_equal(tern_secure_group_of(&groups, 1), 0);
+    assert_int_equal(tern_secure_group_of(&groups, UINT64_MAX), 0);
+}
+
+// Without one client, no other moves by more than the border that it crosses: at most one client at each border.
+CASE(without_one_client_others_stay_in_their_groups)
+{
+    const struct tern_secure_round round = {.groups = 5};
+    struct tern_secure_member members[150];
+    struct tern_secure_groups before;
+    struct tern_secure_groups after;
+    for (uint64_t i = 0; i < 150; i++) {
+        members[i] = (struct tern_secure_member){.client = i + 1};
+    }
+    tern_secure_divide(&round, members, 150, &before);
+    for (uint64_t gone = 1; gone <= 150; gone++) {
+        uint32_t moved = 0;
+        members[gone - 1].client = 150;
+        tern_secure_divide(&round, members, 149, &after);
+        for (uint64_t id = 1; id <= 150; id++) {
+            moved +=
+                id != gone && tern_secure_group_of(&before, id) != tern_secure_group_of(&after, id);
+        }
+        members[gone - 1].client = gone;
+        assert_in_range(moved, 0, 4);
+    }
 }

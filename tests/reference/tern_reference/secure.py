@@ -33,8 +33,8 @@ def variance(level, places_max, noise, tensors):
     return -(-(noise**2) * norm // 10**6)
 
 
-def bits_for(cohort, level, places_max=0, noise=0, tensors=0):
-    most = cohort * level + (math.isqrt(95 * variance(level, places_max, noise, tensors)) + 1 if noise else 0)
+def bits_for(cohort, level, places_max=0, noise=0, tensors=0, groups=0):
+    most = -(-cohort // (groups or 1)) * level + (math.isqrt(95 * variance(level, places_max, noise, tensors)) + 1 if noise else 0)
     return (2 * most).bit_length()
 
 
@@ -45,7 +45,7 @@ class Facts:
     """A round's facts. Fields as in the canonical bytes."""
 
     ORDER = ("federation:32s round:I replica:32s model_hash:32s local_steps:I batch_size:I learning_rate:f momentum:f "
-             "weight_decay:f prox_mu:f directive:I decay:f level:I bits:I cohort:I min_clients:I share:I places_seed:Q "
+             "weight_decay:f prox_mu:f directive:I decay:f level:I bits:I cohort:I min_clients:I groups:I share:I places_seed:Q "
              "places_max:I noise:I examples_max:I epoch:Q").split()
 
     def __init__(self, scales, **fields):
@@ -137,6 +137,13 @@ def masked(packed, counters, count, bits, key):
                 [a + b for a, b in zip(plain[1], mask[1])], bits)
 
 
+def groups_of(facts, clients):
+    """The group of each client of a list, in the list's order."""
+    keys = [client * 0x9E3779B97F4A7C15 % 2**64 for client in clients]
+    rank = {key: place for place, key in enumerate(sorted(keys))}
+    return [rank[key] * (facts.groups or 1) // len(clients) for key in keys]
+
+
 # --- 12.3 Quantising
 
 
@@ -194,6 +201,23 @@ def masked_update(model, facts, secret, nonce, encoded):
     return masked(encoded, 2 + len(facts.scales), count, facts.bits, key)
 
 
+def median(values):
+    values = sorted(values)
+    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+
+
+def change_of(model, facts, sums):
+    """The change of the model. sums: [(packed sum, weight)] of each group."""
+    sent = list(places(model, facts))
+    fields = [unpack(packed, 2 + len(facts.scales), len(sent), facts.bits)[1] for packed, _ in sums]
+    divisors = [math.sqrt(weight * weight + (facts.noise / 1000) ** 2 * len(sent)) for _, weight in sums]
+    change = [0.0] * model.count
+    for i, (at, tensor) in enumerate(sent):
+        signed = [row[i] - 2**facts.bits if row[i] >= 2 ** (facts.bits - 1) else row[i] for row in fields]
+        change[at] = f32(median([facts.scales[tensor] * q / divisor for q, divisor in zip(signed, divisors)]))
+    return change
+
+
 # --- 12.4 Public scales
 
 
@@ -225,10 +249,12 @@ def factor(facts, counter, values, clients):
     return min(2.0, 1 - gain + gain * excess)
 
 
-def next_scales(model, facts, packed_sum, clients):
+def next_scales(model, facts, sums):
+    """sums: [(packed sum, number of clients)] of each group."""
     sent = [0] * len(facts.scales)
     for _, tensor in places(model, facts):
         sent[tensor] += 1
-    not_zero = struct.unpack_from("<%dI" % len(sent), packed_sum, 8)
-    return [limited(s * factor(facts, n, count, clients)) if count else s
-            for s, n, count in zip(facts.scales, not_zero, sent)]
+    not_zero = [struct.unpack_from("<%dI" % len(sent), packed, 8) for packed, _ in sums]
+    middle = [median([factor(facts, row[t], count, clients) for row, (_, clients) in zip(not_zero, sums)]) if count else 1
+              for t, count in enumerate(sent)]
+    return [limited(s * m) if count else s for s, m, count in zip(facts.scales, middle, sent)]
