@@ -49,7 +49,7 @@ static uint8_t federation_id[TERN_SHA256_SIZE];
 static uint32_t noise_setting;                         // privacy.noise in thousandths
 static uint32_t groups_setting;                        // secure.groups; 0 = one sum
 static struct tern_privacy_settings limits;            // [privacy]
-static uint8_t *noise_of_sum;                          // of the last sum, packed; malloc'ed
+static uint8_t *noise_of_sum;                          // of the last sums, packed; malloc'ed
 static uint8_t secrets[DEVICES + 2][TERN_SECRET_SIZE]; // by client
 
 static void sign(const uint8_t statement[TERN_SHA256_SIZE], uint8_t signature[64])
@@ -165,15 +165,18 @@ static enum tern_result fill_from_prng(void *dst, size_t size)
 }
 
 static void add_noise(const struct tern_secure_round *facts, const struct tern_masked_shape *shape,
-                      uint8_t *sum)
+                      uint8_t *sums)
 {
+    const size_t size = tern_masked_size(shape);
     struct tern_gaussian gaussian;
     free(noise_of_sum);
-    noise_of_sum = malloc(tern_masked_size(shape));
+    noise_of_sum = malloc(size * tern_secure_sums(facts));
     assert_non_null(noise_of_sum);
     tern_gaussian_start(&gaussian, tern_secure_variance(facts), fill_from_prng);
-    assert_int_equal(tern_masked_draw_noise(shape, &gaussian, noise_of_sum), TERN_OK);
-    tern_masked_add(shape, sum, noise_of_sum);
+    for (size_t at = 0; at < size * tern_secure_sums(facts); at += size) {
+        assert_int_equal(tern_masked_draw_noise(shape, &gaussian, noise_of_sum + at), TERN_OK);
+        tern_masked_add(shape, sums + at, noise_of_sum + at);
+    }
 }
 
 static void reply_sum(const struct tern_helper_request *request, struct tern_helper_reply *reply)
@@ -959,6 +962,37 @@ static float loss_of(uint64_t id)
     return row.privacy_loss;
 }
 
+// With groups and noise, the median is that of the noisy means, and a client's loss is that of one sum.
+static void test_each_group_has_noise(void **state)
+{
+    (void)state;
+    groups_setting = 3;
+    noise_setting = 700;
+    start();
+    struct tern_masked_part parts[3];
+    uint8_t *sums = NULL;
+    float *expected = malloc(harness.model.count * sizeof(float));
+    float *weights = malloc(harness.model.count * sizeof(float));
+    tern_model_init_weights(&harness.model, 7, expected);
+    const uint32_t round = train_all();
+    const struct tern_masked_shape shape = tern_masked_shape_of(&harness.model, &facts_of_round);
+    put_all(round);
+    await_state(round, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    add_groups(parts, &sums);
+    for (size_t at = 0; at < 3 * packed_size; at += packed_size) {
+        tern_masked_subtract(&shape, sums + at, noise_of_sum + at);
+    }
+    add_change(parts, 3, expected);
+    load_weights(weights, false);
+    assert_memory_equal(weights, expected, harness.model.count * sizeof(float));
+    assert_float_equal(loss_of(1), 1 / (0.7F * 0.7F), 1e-5);
+    expect_replay(1);
+    free(sums);
+    free(expected);
+    free(weights);
+}
+
 // Sets privacy.noise, and limits the loss of clients to that of `rounds` rounds.
 static void limit_to_rounds(double noise, double rounds)
 {
@@ -1598,6 +1632,7 @@ int main(void)
         TEST_OF(test_a_group_out_of_range_is_left_out),
         TEST_OF(test_most_groups_out_of_range_give_back),
         TEST_OF(test_noise_is_in_the_model_and_no_loss_is_known),
+        TEST_OF(test_each_group_has_noise),
         TEST_OF(test_a_spent_privacy_budget_ends_the_federation),
         TEST_OF(test_a_sum_that_was_lost_counts),
         TEST_OF(test_another_fact_for_one_client_is_no_sum),
