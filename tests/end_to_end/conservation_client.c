@@ -53,8 +53,8 @@ struct marker {
     float *weights;
     uint32_t count;
     uint32_t round; // whose block it changes
-    bool
-        wraps; // rounds share blocks: of masked updates, whose scales would vanish in a large model of few changes
+    // Rounds share blocks: of masked updates, whose scales would vanish in a large model of few changes.
+    bool wraps;
     uint32_t left;
     uint32_t examples; // of one that goes towards weights; 0: it marks rounds
     uint32_t seed;

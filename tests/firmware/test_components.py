@@ -37,7 +37,7 @@ def setting(build, name):
 
 
 def configure(build, folder, compiler, nanopb, system, *options):
-    run("cmake", "--fresh", "-G", setting(build, "CMAKE_GENERATOR"), "-S", HERE / "components", "-B", folder,
+    run("cmake", "-G", setting(build, "CMAKE_GENERATOR"), "-S", HERE / "components", "-B", folder,
         f"-DSYSTEM={system}", f"-DTERN_NANOPB={nanopb}", f"-DCMAKE_C_COMPILER={compiler}",
         f"-DCMAKE_C_COMPILER_LAUNCHER={setting(build, 'CMAKE_C_COMPILER_LAUNCHER')}",
         "-DCMAKE_C_FLAGS=-Og -Wall -Wextra -Werror", *options)  # -Og is ESP-IDF's default
@@ -104,7 +104,7 @@ def main():
         return
     esp_idf_files()
     folder = build / "component"
-    configure(build, folder, compiler, nanopb, system)
+    configure(build, folder, compiler, nanopb, system, "--fresh")
     run("cmake", "--build", folder)
     said = run(folder / "app")
     if said.split()[1:3] != ["bad-argument", "ok"]:
