@@ -365,6 +365,7 @@ static enum tern_result load_tickets(struct tern_federation *federation)
         struct client *client = client_of(federation, row.client);
         if (client != NULL) { // rows of one client are in the order of their epochs
             client->ticket_epoch = row.epoch;
+            client->shown_epoch = row.epoch;
             client->ticket_state = row.state;
         }
         federation->secure.has_tickets |= row.state == TERN_TICKET_WAITING;
@@ -941,6 +942,12 @@ void tern_secure_fill_wait_facts(const struct tern_federation *federation,
 
 // --- Check-ins
 
+// Whether the open round has an update of the client, whose mask follows from the stored ticket.
+static bool is_in_list(const struct tern_federation *federation, const struct client *client)
+{
+    return federation->secure.is_on && client->row.masked_round == federation->machine.round;
+}
+
 // Stores a ticket that the client sent, unless it is stored already. A ticket that the helper has refused is passed on again,
 // because the helper's operator may have given the client a code meanwhile.
 static enum tern_result take_ticket(struct tern_federation *federation, struct client *client,
@@ -956,6 +963,12 @@ static enum tern_result take_ticket(struct tern_federation *federation, struct c
         tern_db_next(rows, &stored) && memcmp(stored.sha256, row.sha256, sizeof row.sha256) == 0;
     TERN_TRY(tern_db_end(rows));
     if (same && stored.state != TERN_TICKET_REFUSED) {
+        return TERN_OK;
+    }
+    if (is_in_list(federation, client) && row.epoch == federation->secure.facts.epoch) {
+        tern_refusal_set(refusal, TERN_ERR_UNKNOWN,
+                         "The open round has an update of this client under an earlier ticket. The "
+                         "aggregator takes the new ticket after the round.");
         return TERN_OK;
     }
     if (same) {
@@ -976,6 +989,7 @@ enum tern_result tern_secure_take_checkin(struct tern_federation *federation, ui
     struct client *client = client_of(federation, id);
     const bool enabled = federation->config.secure.enabled;
     client->secure = message->secure;
+    client->shown_epoch = message->ticket_epoch;
     client->unsettled = message->unsettled;
     if (client->row.evaluator) {
         return TERN_OK;
@@ -1045,18 +1059,21 @@ static bool trains_in_earlier_epoch(const struct tern_federation *federation,
                                            ? tern_round_member(machine, client->row.id)
                                            : NULL;
     return member != NULL && member->state != TERN_MEMBER_REPORTED &&
-           client->ticket_epoch == federation->secure.facts.epoch;
+           client->ticket_epoch == federation->secure.facts.epoch &&
+           client->shown_epoch == client->ticket_epoch;
 }
 
-// Whether the client has no ticket of the epoch that the helper has admitted or will see.
+// Whether the client has no ticket of the epoch that the helper has admitted or will see, or has lost it.
 static bool needs_ticket(const struct tern_federation *federation, const struct client *client)
 {
     if (!client->secure || !is_enabled(federation) || federation->helper->epoch.epoch == 0) {
         return false;
     }
-    return client->ticket_epoch == federation->helper->epoch.epoch
-               ? client->ticket_state == TERN_TICKET_REFUSED
-               : !trains_in_earlier_epoch(federation, client);
+    if (client->ticket_epoch != federation->helper->epoch.epoch) {
+        return !trains_in_earlier_epoch(federation, client);
+    }
+    return client->ticket_state == TERN_TICKET_REFUSED ||
+           (client->shown_epoch != client->ticket_epoch && !is_in_list(federation, client));
 }
 
 enum tern_result tern_secure_fill_reply(struct tern_federation *federation, uint64_t id,
@@ -1116,6 +1133,13 @@ void tern_secure_fill_task(const struct tern_federation *federation, tern_Task *
     memcpy(task->secure.log_signature.bytes, secure->log.signature, TERN_P256_SIGNATURE_SIZE);
 }
 
+bool tern_secure_may_train(const struct tern_federation *federation, const struct client *client)
+{
+    return !federation->secure.is_on || (client->ticket_epoch == federation->secure.facts.epoch &&
+                                         client->ticket_state == TERN_TICKET_ADMITTED &&
+                                         client->shown_epoch == client->ticket_epoch);
+}
+
 enum tern_result tern_secure_check_update(const struct tern_federation *federation,
                                           const struct tern_incoming_update *update)
 {
@@ -1131,6 +1155,11 @@ enum tern_result tern_secure_check_update(const struct tern_federation *federati
     }
     if (update->message.local_steps != secure->facts.local_steps) {
         return TERN_ERR_ARGUMENT;
+    }
+    const struct client *client = client_of(federation, update->client);
+    if (client->ticket_epoch == secure->facts.epoch &&
+        client->ticket_state != TERN_TICKET_ADMITTED) {
+        return TERN_ERR_STATE; // the mask follows from a ticket that was replaced
     }
     const struct tern_masked_shape shape =
         tern_masked_shape_of(&federation->merge.model, &secure->facts);

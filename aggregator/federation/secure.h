@@ -66,6 +66,9 @@ TERN_MUST_USE enum tern_result tern_secure_take_checkin(struct tern_federation *
 // Adds the helper's key and the settlement that the client asked for.
 TERN_MUST_USE enum tern_result tern_secure_fill_reply(struct tern_federation *federation,
                                                       uint64_t id, tern_CheckinReply *reply);
+// Whether the client can do the open round's task: it is no secure round, or the client has the ticket that the helper admitted
+// for the round's epoch.
+bool tern_secure_may_train(const struct tern_federation *federation, const struct client *client);
 // Replaces the training parameters of a task by those of the open round's facts, and adds the facts.
 void tern_secure_fill_task(const struct tern_federation *federation, tern_Task *task);
 

@@ -92,6 +92,8 @@ struct client {
     // Of the last check-in: the client trains in secure rounds alone, and the round of its update without settlement.
     bool secure;
     uint32_t unsettled;
+    uint32_t
+        shown_epoch; // epoch of the ticket that the client has by its last check-in; before one, as stored
     // The client's newest ticket; epoch 0 = none.
     uint32_t ticket_epoch;
     enum tern_db_ticket_state ticket_state;

@@ -566,7 +566,8 @@ static enum tern_result can_do_task(struct tern_federation *federation, const st
     const struct tern_abilities able = tern_abilities_of(&client->row);
     *follows = tern_abilities_encode(&able, &codec) && !stranded &&
                tern_epoch_supports(federation, &client->row) &&
-               tern_epoch_allows(federation, &client->row);
+               tern_epoch_allows(federation, &client->row) &&
+               tern_secure_may_train(federation, client);
     return TERN_OK;
 }
 

@@ -1559,6 +1559,44 @@ static void test_only_clients_with_an_admitted_ticket_take_part(void **state)
     assert_false(checkin_device(&devices[1]).has_task);
 }
 
+// A device that lost the record of its ticket is asked for another one, but not while the open round has its update, and gets no
+// task until the helper has admitted that one.
+static void test_a_lost_ticket_is_asked_for_again(void **state)
+{
+    (void)state;
+    start();
+    const uint32_t round = train_all();
+    tern_CheckinRequest forgetful = request_of(&devices[1]);
+    forgetful.ticket_epoch = 0;
+    tern_CheckinReply reply = checkin_with(&harness, 1, &forgetful);
+    assert_true(reply.has_helper);
+    assert_false(reply.has_task);
+    assert_false(checkin_device(&devices[1]).has_helper); // it found the record
+    assert_int_equal(put(&devices[1], round), 200);
+    devices[1].unsettled = round;
+    assert_false(checkin_with(&harness, 1, &forgetful).has_helper);
+    tern_CheckinRequest early = request_with_ticket(&devices[1]);
+    early.ticket.bytes[early.ticket.size - 1] ^= 1;
+    answer_expect(put_checkin(&harness, 1, &early), 422);
+    for (uint64_t id = 2; id <= DEVICES; id++) {
+        assert_int_equal(put(&devices[id], round), 200);
+        devices[id].unsettled = round;
+    }
+    await_state(round, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    // The helper has a ticket of this device in the epoch, and refuses another one until its operator has revoked the device.
+    refuses_tickets = true;
+    reply = checkin_with(&harness, 1, &forgetful);
+    assert_true(reply.has_helper);
+    assert_false(reply.has_task);
+    tern_CheckinRequest request = request_with_ticket(&devices[1]);
+    request.ticket.bytes[request.ticket.size - 1] ^= 1;
+    reply = checkin_with(&harness, 1, &request);
+    assert_false(reply.has_helper);
+    assert_false(reply.has_task);
+    await(&devices[1], has_helper);
+}
+
 // --- Settings
 
 static void expect_refused(const char *setting)
@@ -1656,6 +1694,7 @@ int main(void)
         TEST_OF(test_a_replay_of_an_abandoned_round_gives_back),
         TEST_OF(test_a_client_with_a_foreign_update_gives_back),
         TEST_OF(test_only_clients_with_an_admitted_ticket_take_part),
+        TEST_OF(test_a_lost_ticket_is_asked_for_again),
         TEST_OF(test_settings_that_show_single_clients_are_refused),
         TEST_OF(test_settings_that_noise_forbids_are_refused),
     };
