@@ -714,6 +714,47 @@ static enum tern_result take_ticket_answer(struct tern_federation *federation, u
     return store_ticket(federation, ticket);
 }
 
+// Asks the helper for the tickets of the round's list again, after it refused the list because of its clients: those whose ticket it
+// refuses now take no part in later rounds.
+static enum tern_result ask_for_tickets_again(struct tern_federation *federation)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct client *client = client_of(federation, machine->members[i].client);
+        struct tern_db_ticket ticket;
+        uint8_t sealed[SEALED_MAX];
+        if (client->row.masked_round != machine->round ||
+            client->ticket_state != TERN_TICKET_ADMITTED) {
+            continue;
+        }
+        struct tern_db_rows *rows =
+            tern_db_ticket(federation->db, client->row.id, client->ticket_epoch);
+        const bool found = tern_db_next(rows, &ticket) && ticket.sealed.len <= sizeof sealed;
+        if (found) {
+            memcpy(sealed, ticket.sealed.data, ticket.sealed.len);
+        }
+        TERN_TRY(tern_db_end(rows));
+        if (found) {
+            ticket.sealed.data = sealed;
+            ticket.state = TERN_TICKET_WAITING;
+            federation->secure.has_tickets = true;
+            TERN_TRY(store_ticket(federation, &ticket));
+        }
+    }
+    return TERN_OK;
+}
+
+// Abandons the round whose list the helper refused.
+static enum tern_result take_refusal(struct tern_federation *federation, uint64_t now)
+{
+    const struct tern_helper_outcome *outcome = &federation->helper->outcome;
+    const bool is_of_clients =
+        outcome->verdict == TERN_HELPER_REFUSED && (strcmp(outcome->name, "revoked-client") == 0 ||
+                                                    strcmp(outcome->name, "unknown-ticket") == 0);
+    TERN_TRY(is_of_clients ? ask_for_tickets_again(federation) : TERN_OK);
+    return abandon(federation, outcome->name, outcome->sentence, now);
+}
+
 // Counts the mean update as the round's only update.
 static enum tern_result count_mean(struct tern_federation *federation,
                                    const struct tern_mean_update *mean)
@@ -761,7 +802,7 @@ static enum tern_result take_sum_answer(struct tern_federation *federation, uint
     if (is_current && outcome->verdict == TERN_HELPER_ANSWERED) {
         result = take_sum(federation, now);
     } else if (is_current && outcome->verdict != TERN_HELPER_SILENT) {
-        result = abandon(federation, outcome->name, outcome->sentence, now);
+        result = take_refusal(federation, now);
     } else if (is_current) {
         secure->failures++;
         secure->retry_ms = now + wait_after(RETRY_MS, secure->failures);

@@ -29,6 +29,7 @@ enum mood {
     SILENT,      // no reply
     LOSES_REPLY, // makes the answer, which is lost on the way
     REFUSES,
+    REVOKED,             // refuses lists with the revoked device
     SENDS_NOISE,         // signs a sum that is not that of the masks
     SENDS_RUBBISH,       // bytes that are no message
     SIGNS_OTHERWISE,     // signs with another key
@@ -37,7 +38,8 @@ enum mood {
 
 static _Atomic enum mood mood;
 static bool refuses_tickets;
-static uint64_t step_ms; // by which the clock moves while a test waits
+static _Atomic uint64_t revoked; // client whose ticket the helper refuses; 0: none
+static uint64_t step_ms;         // by which the clock moves while a test waits
 static atomic_uint sums_asked;
 static atomic_bool is_held;    // the answer to a request for a sum waits until this is false
 static uint64_t log_count = 1; // entries of the helper's log
@@ -107,8 +109,8 @@ static void reply_ticket(const struct tern_helper_request *request, struct tern_
     char code[TERN_SECURE_CODE_MAX + 1];
     assert_int_equal(tern_wire_decode_ticket_request(request->body, request->body_len, &message),
                      TERN_OK);
-    if (refuses_tickets) {
-        reply_error(reply, 403, "unknown-code");
+    if (refuses_tickets || message.client == revoked) {
+        reply_error(reply, 403, refuses_tickets ? "unknown-code" : "revoked-client");
         return;
     }
     const struct tern_secure_ticket ticket = {federation_id, message.client, message.epoch};
@@ -237,6 +239,8 @@ static enum tern_result exchange(void *ctx, const struct tern_helper_request *re
     }
     if (mood == REFUSES) {
         reply_error(reply, 409, "list-too-near");
+    } else if (mood == REVOKED) {
+        reply_error(reply, 403, "revoked-client");
     } else if (mood == SENDS_RUBBISH) {
         assert_int_equal(fill_from_prng(reply->body, reply->body_size), TERN_OK);
         reply->body_len = reply->body_size;
@@ -288,6 +292,7 @@ static void configure(void)
     tern_federation_id(harness.model.hash, 7, federation_id);
     mood = ANSWERS;
     refuses_tickets = false;
+    revoked = 0;
     sums_asked = 0;
     is_held = false;
     log_count = 1;
@@ -1225,6 +1230,42 @@ static void test_a_refusing_helper_gives_back(void **state)
     expect_given_back(REFUSES, "list-too-near");
 }
 
+// The helper's operator revokes a device: one round is abandoned, and the next ones are without the device.
+static void test_a_revoked_device_stops_one_round(void **state)
+{
+    (void)state;
+    start();
+    const uint32_t round = train_all();
+    harness.config.federation.min_clients = 3;
+    tern_service_configure(harness.service, &harness.config);
+    watch_log();
+    revoked = DEVICES;
+    mood = REVOKED;
+    put_all(round);
+    await_state(round, TERN_ROUND_ABANDONED);
+    expect_reason(round, "revoked-client");
+    assert_true(settle_all(false));
+    await(&devices[DEVICES], has_helper); // its ticket is refused
+    assert_int_equal(lines_of("ticket-refused", "client=4 epoch=1 reason=revoked-client"), 1);
+    assert_int_equal(lines_of("ticket-refused", ""), 1);
+    leave_log();
+    mood = ANSWERS;
+    test_advance(61000);
+    step_ms = 100;
+    for (uint64_t id = 1; id < DEVICES; id++) {
+        const tern_Task task = await(&devices[id], has_task).task;
+        assert_int_equal(task.round, round + 1);
+        if (id == 1) {
+            take_facts(&task);
+        }
+        train(&devices[id], &task);
+        assert_int_equal(put(&devices[id], task.round), 200);
+        devices[id].unsettled = task.round;
+    }
+    await_state(round + 1, TERN_ROUND_COMMITTED);
+    assert_false(checkin_device(&devices[DEVICES]).has_task);
+}
+
 static void test_noise_in_place_of_masks_gives_back(void **state)
 {
     (void)state;
@@ -1679,6 +1720,7 @@ int main(void)
         TEST_OF(test_a_log_that_was_rolled_back_is_logged),
         TEST_OF(test_new_settings_do_not_change_an_open_round),
         TEST_OF(test_a_refusing_helper_gives_back),
+        TEST_OF(test_a_revoked_device_stops_one_round),
         TEST_OF(test_noise_in_place_of_masks_gives_back),
         TEST_OF(test_a_wrong_signature_gives_back),
         TEST_OF(test_undecodable_bytes_give_back),
