@@ -126,6 +126,13 @@ static double epsilon_at_end(const struct tern_privacy_report *report)
     return most > 0.0 && epsilon > most ? (now > most ? now : most) : epsilon;
 }
 
+// Returns the condition of epsilon_at_end(): abandoned rounds count, too, if the helper was asked for their sums, and nobody knows
+// how many there will be. Only privacy.epsilon_max limits them.
+static const char *condition_at_end(const struct tern_privacy_report *report)
+{
+    return report->settings->epsilon_max > 0.0 ? "" : " if no further round is abandoned";
+}
+
 // Returns what Poisson sampling would give, with the least noise and the largest cohort of the rounds so far.
 static double epsilon_poisson(const struct tern_privacy_report *report, uint64_t rounds)
 {
@@ -224,10 +231,10 @@ void tern_privacy_line(const struct tern_privacy_report *report, char line[TERN_
         snprintf(line, TERN_PRIVACY_LINE, "no epsilon is true: %.190s", text);
         return;
     }
-    char end[64] = "";
+    char end[96] = "";
     if (report->to_come > 0 && report->settings->noise > 0.0) {
-        snprintf(end, sizeof end, ", at most %.3g after round %" PRIu32, epsilon_at_end(report),
-                 report->rounds_max);
+        snprintf(end, sizeof end, ", at most %.3g after round %" PRIu32 "%s",
+                 epsilon_at_end(report), report->rounds_max, condition_at_end(report));
     }
     snprintf(line, TERN_PRIVACY_LINE, "epsilon %.3g, delta %g for the client in most rounds%s%s",
              epsilon_so_far(report), report->delta, end,
@@ -261,8 +268,8 @@ static void print_figures(const struct tern_privacy_report *report, FILE *out)
     if (report->settings->noise <= 0.0) {
         fprintf(out, "Of another round none is true, since privacy.noise = 0\n");
     } else if (report->to_come > 0) {
-        fprintf(out, "At most %.4g after round %" PRIu32 ", of a client in all rounds to come\n",
-                epsilon_at_end(report), report->rounds_max);
+        fprintf(out, "At most %.4g after round %" PRIu32 "%s, of a client in all rounds to come\n",
+                epsilon_at_end(report), report->rounds_max, condition_at_end(report));
     } else if (report->rounds_max == 0) {
         fprintf(out, "Without an end: round.rounds = 0, so that only privacy.epsilon_max limits "
                      "it\n");

@@ -82,6 +82,10 @@ def test_delta_and_the_limit():
     assert lower["delta"] == 1e-9 and abs(lower["epsilon"] / epsilon(0.75, 1e-9) - 1) < 1e-4, lower
     limited = state.json("privacy", *NOISE, "--set", "round.rounds=1000", "--set", "privacy.epsilon_max=8")
     assert limited["epsilon_at_end"] == 8, limited
+    assert "if no further round is abandoned" not in limited["summary"], limited
+    unlimited = ("privacy", *NOISE, "--set", "round.rounds=1000")
+    assert "after round 1000 if no further round is abandoned" in state.json(*unlimited)["summary"]
+    assert "after round 1000 if no further round is abandoned, of a client" in state.run(*unlimited).text
     endless = state.json("privacy", *NOISE)
     assert endless["epsilon_at_end"] is None and endless["epsilon"] > 0, endless
     off = state.json("privacy", "--set", "round.rounds=10")  # noise of the rounds so far, and none in further ones
