@@ -167,6 +167,9 @@ static const char *const assumptions[] = {
     "What is protected is all that a client's updates contributed, against everybody who sees the "
     "sums, the model and who took part. That a client took part, its bytes and times, and "
     "failed trainings are not hidden.",
+    "Noise and number of rounds are settings of the aggregator, and the helper adds the noise that "
+    "a "
+    "round asks for. A device protects itself by secure.min_noise, which is 0 by default.",
     "The helper adds the noise, keeps it to itself and does not conspire with the aggregator.",
     "Clients limit their updates themselves, so a client that lies weakens only its own "
     "protection.",

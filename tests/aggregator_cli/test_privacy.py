@@ -58,6 +58,7 @@ def test_figures_of_the_worst_client():
     assert shown["epsilon_if_poisson"] < shown["epsilon_at_end_if_poisson"] < shown["epsilon_at_end"], shown
     text = state.run("privacy", *NOISE, "--set", "round.rounds=10").text
     assert f"Epsilon {shown['epsilon']:.4g} with delta 1e-05: of client 2" in text, text
+    assert "settings of the aggregator" in text and "secure.min_noise, which is 0 by default" in text, text
     assert "this is no guarantee here" in text and "Assumptions:" in text, text
     assert shown["warning"] == "" and len(shown["assumptions"]) > 3, shown
 
