@@ -756,6 +756,18 @@ enum tern_result tern_ledger_newest_answer(struct tern_ledger *ledger, uint32_t 
     return read_answer(ledger, statement, answer);
 }
 
+enum tern_result tern_ledger_next_answer(struct tern_ledger *ledger, uint32_t federation,
+                                         uint64_t since_ms, uint64_t after,
+                                         struct tern_ledger_answer *answer)
+{
+    sqlite3_stmt *statement;
+    TERN_TRY(query(ledger, &statement,
+                   ANSWER_COLUMNS "AND entry > ? AND (SELECT at_ms FROM log WHERE number = entry)"
+                                  " >= ? ORDER BY entry LIMIT 1",
+                   VALUES(NUMBER_OF(federation), NUMBER_OF(after), NUMBER_OF(since_ms))));
+    return read_answer(ledger, statement, answer);
+}
+
 enum tern_result tern_ledger_next_of_replica(struct tern_ledger *ledger, uint32_t federation,
                                              const uint8_t replica[TERN_SHA256_SIZE],
                                              uint64_t after, struct tern_ledger_answer *answer)

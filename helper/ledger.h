@@ -185,7 +185,7 @@ struct tern_ledger_answer {
     uint32_t sums;   // sums of the round: its groups, or 1
     uint32_t count;
     uint64_t *clients; // ascending; malloc'ed
-    // How many clients are in this list or in the list answered before, but not in both.
+    // The fewest clients, but not 0, that are in this list or in an earlier one of the epoch, but not in both; 0: there is no such list.
     uint32_t changed;
 };
 
@@ -199,6 +199,11 @@ TERN_MUST_USE enum tern_result tern_ledger_answer(struct tern_ledger *ledger, ui
 TERN_MUST_USE enum tern_result tern_ledger_newest_answer(struct tern_ledger *ledger,
                                                          uint32_t federation,
                                                          struct tern_ledger_answer *answer);
+// Reads the oldest answer behind the log's entry `after` that was given at since_ms (Unix time) or later. TERN_ERR_NOT_FOUND
+TERN_MUST_USE enum tern_result tern_ledger_next_answer(struct tern_ledger *ledger,
+                                                       uint32_t federation, uint64_t since_ms,
+                                                       uint64_t after,
+                                                       struct tern_ledger_answer *answer);
 // Reads the oldest answer behind the log's entry `after` whose round had this replica and was not released.
 // TERN_ERR_NOT_FOUND
 TERN_MUST_USE enum tern_result tern_ledger_next_of_replica(struct tern_ledger *ledger,
@@ -248,7 +253,7 @@ struct tern_ledger_figures {
     uint32_t tickets; // clients with a ticket of the newest epoch
     uint32_t answers;
     uint32_t last_round; // round of the newest answer
-    // Answers whose list differs from the list before by at least one client and fewer than min_clients.
+    // Answers whose list differs from an earlier one of its epoch by at least one client and fewer than min_clients.
     uint32_t small_changes;
 };
 TERN_MUST_USE enum tern_result tern_ledger_figures(struct tern_ledger *ledger, uint32_t federation,

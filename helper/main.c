@@ -908,8 +908,8 @@ static const struct tern_cli_verb verbs[] = {
      "One row for each federation: its epoch, admitted clients, their tickets in this epoch, "
      "codes\n"
      "that can admit more, answered rounds, the last of them, and how many had a list that\n"
-     "differs from the list before by fewer clients than a sum must have (small changes: many of\n"
-     "them can reveal single devices).\n"
+     "differs from an earlier list of its epoch by fewer clients than a sum must have (small\n"
+     "changes: many of them can reveal single devices).\n"
      "\n"
      "  tern-helper status --json\n",
      NULL, 0, 0, verb_status},

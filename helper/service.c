@@ -438,6 +438,7 @@ struct sum_decision {
     struct tern_known *known;
     uint8_t (*secrets)[TERN_LEDGER_KEY_SIZE]; // of each member
     struct tern_list_facts facts;
+    uint64_t epoch_begins_ms; // of the current epoch
     // the sum of an answered list, if it has noise and is still there
     const struct noisy_sum *noisy;
     bool admitted; // the ledger has the answer, so the sum may be sent
@@ -601,11 +602,32 @@ static enum tern_result judge_near_lists(struct tern_helper *helper, uint32_t fe
     return TERN_OK;
 }
 
+// Finds by how few clients the list differs from an earlier answered list of the epoch; 0: there is none that differs. An aggregator
+// could put other lists between two that it compares.
+static enum tern_result find_change(struct tern_helper *helper, uint32_t federation,
+                                    const struct sum_decision *decision, uint32_t *changed)
+{
+    uint64_t after = 0;
+    *changed = 0;
+    for (;;) {
+        struct tern_ledger_answer earlier = {0};
+        const enum tern_result found = tern_ledger_next_answer(
+            helper->ledger, federation, decision->epoch_begins_ms, after, &earlier);
+        if (found != TERN_OK) {
+            return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
+        }
+        after = earlier.entry;
+        const uint32_t differ = tern_lists_differ(decision->members, decision->facts.count,
+                                                  earlier.clients, earlier.count);
+        *changed = differ > 0 && (*changed == 0 || differ < *changed) ? differ : *changed;
+        tern_ledger_answer_free(&earlier);
+    }
+}
+
 // Stores that the list is answered, unless it is stored already.
 static enum tern_result store_answer(struct tern_helper *helper,
                                      const struct tern_ledger_federation *federation,
-                                     const struct sum_decision *decision,
-                                     const struct tern_ledger_answer *newest)
+                                     const struct sum_decision *decision)
 {
     struct tern_ledger_answer answer = {.round = decision->round.round,
                                         .min_clients = decision->round.min_clients,
@@ -615,6 +637,7 @@ static enum tern_result store_answer(struct tern_helper *helper,
     memcpy(answer.descriptor, decision->descriptor, TERN_SHA256_SIZE);
     memcpy(answer.list_hash, decision->list_hash, TERN_SHA256_SIZE);
     memcpy(answer.replica, decision->round.replica, TERN_SHA256_SIZE);
+    TERN_TRY(find_change(helper, federation->id, decision, &answer.changed));
     answer.clients = calloc(answer.count, sizeof answer.clients[0]);
     if (answer.clients == NULL) {
         return TERN_ERR_NO_MEMORY;
@@ -622,9 +645,6 @@ static enum tern_result store_answer(struct tern_helper *helper,
     for (uint32_t i = 0; i < answer.count; i++) {
         answer.clients[i] = decision->members[i].client;
     }
-    answer.changed = newest->count > 0 ? tern_lists_differ(decision->members, decision->facts.count,
-                                                           newest->clients, newest->count)
-                                       : 0;
     const enum tern_result result =
         tern_ledger_add_answer(helper->ledger, federation, &answer, now_of(helper));
     tern_ledger_answer_free(&answer);
@@ -652,6 +672,7 @@ static enum tern_result decide_sum(struct tern_helper *helper,
                             &decision->facts.federation_matches));
     TERN_TRY(current_epoch(helper, federation, &epoch));
     decision->facts.current_epoch = epoch.epoch;
+    decision->epoch_begins_ms = epoch.begins_ms;
     decision->facts.min_clients_set = helper->config.min_clients;
     tern_secret_erase(&epoch, sizeof epoch);
     TERN_TRY(
@@ -663,7 +684,7 @@ static enum tern_result decide_sum(struct tern_helper *helper,
     }
     decision->admitted = result == TERN_OK && judgement.refusal == TERN_REFUSED_NOT;
     if (decision->admitted && !decision->facts.same_answered) {
-        result = store_answer(helper, federation, decision, &newest);
+        result = store_answer(helper, federation, decision);
     } else if (result == TERN_OK && !decision->admitted) {
         answer_refused(answer, federation, &judgement);
     }

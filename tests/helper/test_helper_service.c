@@ -545,6 +545,36 @@ SERVICE_CASE(a_repeated_round_with_a_slightly_different_list_is_refused)
     expect_sum(running, &round, "");
 }
 
+// Another list in between does not hide that two lists differ by one device.
+SERVICE_CASE(a_small_change_is_found_among_all_lists_of_the_epoch)
+{
+    struct running *running = *state;
+    struct tern_ledger_federation federation;
+    struct tern_ledger_figures figures;
+    struct test_round round;
+    admit_all(running);
+    party_round(&running->party, 1, 5, &round); // 1 to 5
+    expect_sum(running, &round, "");
+    party_round(&running->party, 2, 8, &round);
+    round.count = 3; // 6 to 8
+    memmove(round.members, round.members + 5, 3 * sizeof round.members[0]);
+    expect_sum(running, &round, "");
+    struct tern_ledger *ledger = open_ledger(running, &federation);
+    assert_int_equal(tern_ledger_figures(ledger, federation.id, &figures), TERN_OK);
+    assert_int_equal(figures.small_changes, 0);
+    close_ledger(ledger);
+    party_round(&running->party, 3, 4, &round); // 1 to 4
+    expect_sum(running, &round, "");
+    ledger = open_ledger(running, &federation);
+    assert_int_equal(tern_ledger_figures(ledger, federation.id, &figures), TERN_OK);
+    assert_int_equal(figures.small_changes, 1);
+    struct tern_ledger_answer answer;
+    assert_int_equal(tern_ledger_newest_answer(ledger, federation.id, &answer), TERN_OK);
+    assert_int_equal(answer.changed, 1);
+    tern_ledger_answer_free(&answer);
+    close_ledger(ledger);
+}
+
 SERVICE_CASE(invented_devices_do_not_fill_a_list)
 {
     struct running *running = *state;
