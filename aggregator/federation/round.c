@@ -429,11 +429,13 @@ static void fill_row(struct tern_federation *federation)
 }
 
 // Returns how many updates a round wants of `count` selectable clients. With round.fraction, the strategy's memory
-// limits the number.
+// and the counters of secure rounds limit the number.
 static uint32_t cohort_for(const struct tern_federation *federation, uint32_t count)
 {
     const struct tern_federation_config *config = &federation->config;
     uint32_t most = tern_strategy_largest_cohort(config, federation->merge.model.count);
+    uint32_t counted = tern_secure_largest_cohort(config, &federation->merge.model);
+    most = counted < most ? counted : most;
     uint32_t cohort = tern_cohort_target(config->round.cohort, config->round.fraction, count);
     return cohort > most && most >= config->round.cohort ? most : cohort;
 }

@@ -258,11 +258,38 @@ void tern_secure_free(struct tern_federation *federation)
     }
 }
 
+uint32_t tern_secure_largest_cohort(const struct tern_federation_config *config,
+                                    const struct tern_model *model)
+{
+    // Counters of rounds with noise are bounded in another way.
+    return config->secure.enabled && config->secure.noise == 0
+               ? UINT32_MAX / tern_masked_counter_most(model, config->secure.share)
+               : UINT32_MAX;
+}
+
+static bool check_counters(const struct tern_federation_config *config,
+                           const struct tern_model *model, char why[256])
+{
+    const uint32_t most = tern_secure_largest_cohort(config, model);
+    if (config->round.cohort <= most) {
+        return true;
+    }
+    snprintf(why, 256,
+             "secure rounds count the values of a tensor that clients send in 32 bits: "
+             "round.cohort = %u x %u values of the largest one is above 4294967295; set "
+             "round.cohort to %u or less, or raise secure.share",
+             config->round.cohort, tern_masked_counter_most(model, config->secure.share), most);
+    return false;
+}
+
 bool tern_secure_can_train(const struct tern_federation_config *config,
                            const struct tern_model *model, char why[256])
 {
-    if (!config->secure.enabled || tern_masked_supports(model)) {
+    if (!config->secure.enabled) {
         return true;
+    }
+    if (tern_masked_supports(model)) {
+        return check_counters(config, model, why);
     }
     snprintf(
         why, 256,

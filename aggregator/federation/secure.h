@@ -17,6 +17,9 @@ TERN_MUST_USE enum tern_result tern_secure_new(struct tern_federation *federatio
 void tern_secure_free(
     struct tern_federation *federation); // allowed after a failed tern_secure_new()
 
+// Returns the largest cohort whose counters of sent values fit 32 bits; UINT32_MAX without secure rounds.
+uint32_t tern_secure_largest_cohort(const struct tern_federation_config *config,
+                                    const struct tern_model *model);
 // Whether the federation can train this model in secure rounds; if not, sets why.
 bool tern_secure_can_train(const struct tern_federation_config *config,
                            const struct tern_model *model, char why[256]);

@@ -44,6 +44,19 @@ bool tern_masked_supports(const struct tern_model *model)
     return tensors > 0 && tensors <= TERN_MASKED_TENSORS_MAX;
 }
 
+uint32_t tern_masked_counter_most(const struct tern_model *model, uint32_t share)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < model->tensor_count; i++) {
+        const struct tern_tensor *tensor = &model->tensors[i];
+        // One value of each group of `share`; the first and the last group may be of other tensors, too.
+        const uint32_t groups = tensor->count / share + 2;
+        const uint32_t sent = share > 1 && groups < tensor->count ? groups : tensor->count;
+        most = is_sent(tensor) && sent > most ? sent : most;
+    }
+    return most;
+}
+
 void tern_masked_weights_hash(const struct tern_model *model, const float *weights,
                               uint8_t hash[TERN_SHA256_SIZE])
 {

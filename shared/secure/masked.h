@@ -40,6 +40,10 @@ uint32_t tern_masked_tensors(const struct tern_model *model);
 // are sent.
 bool tern_masked_supports(const struct tern_model *model);
 
+// Returns the most values of one tensor that a packed vector of a round with this share has, and so the largest counter of a round
+// without noise. The counters of all clients must add up to less than 2^32.
+uint32_t tern_masked_counter_most(const struct tern_model *model, uint32_t share);
+
 // Writes the SHA-256 of weights[0..model->count) as little-endian float32, the round's `replica`.
 void tern_masked_weights_hash(const struct tern_model *model, const float *weights,
                               uint8_t hash[TERN_SHA256_SIZE]);

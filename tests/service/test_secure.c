@@ -2,6 +2,7 @@
 // update is settled once, whatever the helper does.
 #include "harness.h"
 
+#include "federation/secure.h"
 #include "merge/merge.h"
 #include "merge/replay.h"
 #include "secure/masked.h"
@@ -1683,6 +1684,32 @@ static void test_settings_that_show_single_clients_are_refused(void **state)
     REFUSED(config->upstream_client = 1, "gateway");
 }
 
+// The counters of sent values would wrap, and with them the scales of the next round.
+static void test_a_cohort_whose_counters_wrap_is_refused(void **state)
+{
+    (void)state;
+    struct tern_federation_config *config = &harness.config.federation;
+    static struct tern_model large;
+    const uint32_t count = UINT32_C(1) << 24;
+    char why[256] = "";
+    configure();
+    tern_model_clear(&large);
+    assert_int_equal(tern_model_add_by_rule(&large, "weight", &count, 1, TERN_RULE_COMPRESS),
+                     TERN_OK);
+    assert_int_equal(tern_model_layout(&large), TERN_OK);
+    config->round.cohort = 255;
+    assert_true(tern_secure_can_train(config, &large, why));
+    config->round.cohort = 256;
+    assert_false(tern_secure_can_train(config, &large, why));
+    assert_non_null(strstr(why, "round.cohort = 256 x 16777216 values"));
+    assert_non_null(strstr(why, "set round.cohort to 255 or less, or raise secure.share"));
+    config->secure.share = 2;
+    assert_true(tern_secure_can_train(config, &large, why));
+    config->secure.share = 1;
+    config->secure.noise = 1000;
+    assert_true(tern_secure_can_train(config, &large, why));
+}
+
 static void test_settings_that_noise_forbids_are_refused(void **state)
 {
     (void)state;
@@ -1738,6 +1765,7 @@ int main(void)
         TEST_OF(test_only_clients_with_an_admitted_ticket_take_part),
         TEST_OF(test_a_lost_ticket_is_asked_for_again),
         TEST_OF(test_settings_that_show_single_clients_are_refused),
+        TEST_OF(test_a_cohort_whose_counters_wrap_is_refused),
         TEST_OF(test_settings_that_noise_forbids_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

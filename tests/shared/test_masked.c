@@ -650,6 +650,17 @@ CASE_WITH(a_model_with_dense_or_local_tensors_is_not_supported, start, NULL)
     }
 }
 
+CASE_WITH(the_largest_counter_is_the_values_of_a_sent_tensor, start, NULL)
+{
+    assert_int_equal(tern_masked_counter_most(&model, 1), 41); // of `weight`
+    assert_int_equal(tern_masked_counter_most(&model, 4), 12); // 41 / 4, and a group at each end
+    tern_model_clear(&model);
+    add_tensor("large", 100, TERN_RULE_SKIP);
+    add_tensor("bias", 2, TERN_RULE_FUSE);
+    assert_int_equal(tern_masked_counter_most(&model, 1), 2);
+    assert_int_equal(tern_masked_counter_most(&model, 10), 2);
+}
+
 CASE_WITH(the_hash_of_weights_is_that_of_all_their_bytes, start, NULL)
 {
     float weights[VALUES_MAX];
