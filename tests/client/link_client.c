@@ -18,7 +18,8 @@
 #include <string.h>
 #include <time.h>
 
-#define BUDGET 4000000u // bytes a round, more than the update
+#define BUDGET 4000000u  // bytes a round, more than the update
+#define REST_MIN 150000u // bytes of an upload that a try needs before it
 
 enum kind { CANCEL, CONDITIONS, BUDGET_USED };
 
@@ -111,7 +112,7 @@ static bool is_uploading(void)
 {
     const struct tern_client_watch *watch = &client.watch; // read by another thread: a guess
     return client.phase == TERN_PHASE_UPLOAD && watch->direction == TERN_UP && watch->done > 0 &&
-           watch->done < watch->total / 2;
+           watch->done + REST_MIN < watch->total;
 }
 
 static void *end_uploads(void *ctx)
