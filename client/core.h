@@ -219,6 +219,10 @@ TERN_MUST_USE enum tern_result tern_secure_handle_reply(struct tern_client *clie
 TERN_MUST_USE enum tern_result tern_secure_check_task(const struct tern_client *client,
                                                       const tern_Task *task, const char **why);
 
+// Notes for the next check-in that tern_secure_check_task() refused a round that is not newer than the client's last one, or whose
+// helper has an older log or another: the aggregator abandons a round that too many clients refuse.
+void tern_secure_note_refusal(struct tern_client *client, const tern_Task *task);
+
 // Checks the current task's scales, once the client has the task's replica: against those of the client's last masked update
 // or, before the first one, those that follow from the replica. *why: the reason of the refusal.
 TERN_MUST_USE enum tern_result tern_secure_check_scales(const struct tern_client *client,

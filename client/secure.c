@@ -293,6 +293,24 @@ enum tern_result tern_secure_check_task(const struct tern_client *client, const 
     return TERN_OK;
 }
 
+void tern_secure_note_refusal(struct tern_client *client, const tern_Task *task)
+{
+    const struct tern_client_masked *last = &client->masked;
+    const tern_SecureRound *round = &task->secure;
+    if (!tern_secure_is_on(client) || !task->has_secure || last->round == 0) {
+        return;
+    }
+    if (task->round <= last->round) {
+        client->failed_round = last->round;
+        client->failure = tern_TrainingFailure_FAILURE_REPLAYED;
+    } else if (round->log_count < last->log_count ||
+               (round->log_count == last->log_count &&
+                memcmp(round->log_head.bytes, last->log_head, sizeof last->log_head) != 0)) {
+        client->failed_round = task->round;
+        client->failure = tern_TrainingFailure_FAILURE_HELPER_LOG;
+    }
+}
+
 enum tern_result tern_secure_check_scales(const struct tern_client *client, const char **why)
 {
     float scales[TERN_MASKED_TENSORS_MAX];

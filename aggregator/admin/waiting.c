@@ -263,6 +263,15 @@ static void report_helper(struct tern_waiting *waiting, const struct tern_waitin
                             "check that tern-helper runs, that secure.helper is its address, and "
                             "secure.ca and the token; the log has event=helper-silent with the "
                             "reason");
+    } else if (known->facts->log_refused) {
+        explain(waiting,
+                "round %" PRIu32
+                " was abandoned (helper-log): clients saw a longer log of the helper, or another",
+                known->facts->round);
+        tern_waiting_advise(waiting,
+                            "ask the helper's operator whether its ledger was restored; then "
+                            "`tern-helper renew` there, again until rounds go on: each adds an "
+                            "entry (docs/OPERATIONS.md, \"Run a helper\")");
     } else {
         explain(waiting, "round %" PRIu32 " was abandoned, and the next one opens a while later",
                 known->facts->round);
@@ -489,6 +498,7 @@ static enum tern_result find_helper_facts(struct tern_db *db, const struct tern_
         facts->asks_helper = row.state == TERN_SECURE_ASKED;
     }
     facts->abandoned_ms = round->state == TERN_ROUND_ABANDONED ? round->closed_ms : 0;
+    facts->log_refused = tern_wait_is_log_refused(facts->abandoned_ms, round->reason);
     return tern_db_end(rows);
 }
 

@@ -167,6 +167,12 @@ static const char *failure_reason(uint32_t failure)
                "size are sound (docs/OPERATIONS.md, \"Rounds\")";
     case tern_TrainingFailure_FAILURE_NO_DATA:
         return "it has no row to train on (tern-client check counts them)";
+    case tern_TrainingFailure_FAILURE_REPLAYED:
+        return "which it refused: it sent a masked update for this or a later round before an "
+               "older backup was restored; the next rounds have higher numbers";
+    case tern_TrainingFailure_FAILURE_HELPER_LOG:
+        return "which it refused: it saw a longer log of the helper, or another "
+               "(docs/OPERATIONS.md, \"Run a helper\")";
     default:
         return "its trainer failed: `tern-client status` on the device shows why";
     }

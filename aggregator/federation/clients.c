@@ -481,7 +481,9 @@ enum tern_result tern_reliability_drop_member(struct tern_federation *federation
     }
     // The round's members are checked before this check-in is answered.
     federation->member_check_ms = 0;
-    return again ? TERN_OK : tern_reliability_count_missed(federation, id);
+    const bool refused = failure == tern_TrainingFailure_FAILURE_REPLAYED ||
+                         failure == tern_TrainingFailure_FAILURE_HELPER_LOG;
+    return again || refused ? TERN_OK : tern_reliability_count_missed(federation, id);
 }
 
 void tern_reliability_measure_pace(struct tern_federation *federation, struct tern_pace *pace)

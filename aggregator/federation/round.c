@@ -1042,6 +1042,9 @@ static bool may_open(const struct tern_federation *federation, uint64_t now)
 static enum tern_result check_open_round(struct tern_federation *federation, uint64_t now)
 {
     TERN_TRY(replace_members(federation, now));
+    if (federation->secure.is_on && federation->machine.open) {
+        TERN_TRY(tern_secure_check_refused(federation, count_others(federation, now), now));
+    }
     switch (tern_round_tick(&federation->machine, now)) {
     case TERN_ROUND_CLOSE:
         if (federation->secure.is_on) {

@@ -25,6 +25,12 @@
 // clients of an abandoned round have trained in vain.
 #define REOPEN_MS UINT64_C(60000)
 
+// Time between two requests for the end of the helper's log while members refuse it.
+#define LOG_MS UINT64_C(60000)
+
+// Most round numbers that are skipped at once, so that no client's report uses up the numbers.
+#define SKIPPED_MAX 10000u
+
 #define SEALED_MAX 192 // bytes of a sealed ticket
 _Static_assert(sizeof((tern_CheckinRequest *)NULL)->ticket.bytes == SEALED_MAX, "limit");
 
@@ -421,8 +427,9 @@ enum tern_result tern_secure_load(struct tern_federation *federation)
 static uint64_t next_opening(const struct tern_federation *federation, uint64_t next)
 {
     const struct secure *secure = &federation->secure;
-    const bool silent = federation->config.secure.enabled &&
-                        (!is_enabled(federation) || !federation->helper->answers);
+    const bool silent =
+        federation->config.secure.enabled &&
+        (!is_enabled(federation) || !federation->helper->answers || secure->log_refused);
     if (federation->machine.open) {
         return next;
     }
@@ -545,6 +552,7 @@ enum tern_result tern_secure_plan_round(struct tern_federation *federation)
     secure->asked_ms = 0;
     secure->failures = 0;
     secure->log = federation->helper->epoch.log;
+    secure->replayed_to = 0;
     fill_facts(federation);
     TERN_TRY(fill_scales(federation));
     const char *wrong = tern_secure_round_check(&secure->facts);
@@ -629,10 +637,86 @@ static enum tern_result abandon(struct tern_federation *federation, const char *
     return TERN_OK;
 }
 
+// Counts the members that refused the open round.
+static uint32_t count_refused(const struct tern_federation *federation)
+{
+    const struct tern_round_machine *machine = &federation->machine;
+    uint32_t refused = 0;
+    for (uint32_t i = 0; i < machine->member_count; i++) {
+        const struct client *client = client_of(federation, machine->members[i].client);
+        refused += machine->members[i].state != TERN_MEMBER_REPORTED &&
+                   client->row.failed_round == machine->round &&
+                   (client->row.failure == (uint32_t)tern_TrainingFailure_FAILURE_REPLAYED ||
+                    client->row.failure == (uint32_t)tern_TrainingFailure_FAILURE_HELPER_LOG);
+    }
+    return refused;
+}
+
+// Abandons the open round, whose number some members have used already; the first one in a row costs no wait.
+static enum tern_result abandon_replayed(struct tern_federation *federation, uint32_t refused,
+                                         uint64_t now)
+{
+    struct secure *secure = &federation->secure;
+    struct tern_round_machine *machine = &federation->machine;
+    const uint32_t skipped = secure->replayed_to - machine->round;
+    char sentence[120];
+    snprintf(sentence, sizeof sentence,
+             "%u clients sent updates up to round %u, which this database lacks: an older backup.",
+             refused, secure->replayed_to);
+    TERN_TRY(abandon(federation, "replayed", sentence, now));
+    machine->round += skipped < SKIPPED_MAX ? skipped : SKIPPED_MAX;
+    secure->replayed_to = 0;
+    secure->log_refused = false; // the next round shows whether it still is
+    if (secure->abandoned == 1) {
+        secure->reopen_ms = now;
+    }
+    return TERN_OK;
+}
+
+enum tern_result tern_secure_check_refused(struct tern_federation *federation, uint32_t expected,
+                                           uint64_t now)
+{
+    struct secure *secure = &federation->secure;
+    const struct tern_round_machine *machine = &federation->machine;
+    if (secure->replayed_to == 0 && !secure->log_refused) {
+        return TERN_OK;
+    }
+    const uint32_t refused = count_refused(federation);
+    if (refused == 0 || (refused < machine->quorum && expected >= machine->quorum)) {
+        return TERN_OK;
+    }
+    if (secure->replayed_to != 0) {
+        return abandon_replayed(federation, refused, now);
+    }
+    federation->helper->ask_ms = now;
+    char sentence[120];
+    snprintf(sentence, sizeof sentence,
+             "%u clients saw another or a longer log of the helper than %llu entries.", refused,
+             (unsigned long long)secure->log.count);
+    return abandon(federation, TERN_HELPER_LOG_REASON, sentence, now);
+}
+
+void tern_secure_note_refused(struct tern_federation *federation, uint64_t id, uint32_t *round,
+                              tern_TrainingFailure failure)
+{
+    struct secure *secure = &federation->secure;
+    const struct tern_round_machine *machine = &federation->machine;
+    if (!secure->is_on || !machine->open || tern_round_member(machine, id) == NULL) {
+        return;
+    }
+    if (failure == tern_TrainingFailure_FAILURE_REPLAYED && *round >= machine->round) {
+        secure->replayed_to = *round > secure->replayed_to ? *round : secure->replayed_to;
+        *round = machine->round;
+    } else if (failure == tern_TrainingFailure_FAILURE_HELPER_LOG && *round == machine->round) {
+        secure->log_refused = true;
+    }
+}
+
 enum tern_result tern_secure_close_round(struct tern_federation *federation, uint64_t now)
 {
     struct secure *secure = &federation->secure;
     const uint32_t updates = federation->machine.reported;
+    secure->log_refused = false;
     if (updates < tern_secure_least(&secure->facts)) {
         char sentence[96];
         snprintf(sentence, sizeof sentence,
@@ -689,7 +773,13 @@ static enum tern_result take_epoch(struct tern_federation *federation, uint64_t 
     const uint64_t left = (uint64_t)helper->received.seconds_left * 1000 + RETRY_MS;
     check_log(&federation->secure.log, &helper->received.log);
     helper->epoch = helper->received;
-    helper->ask_ms = now + (left < EPOCH_MS ? left : EPOCH_MS);
+    if (federation->secure.log_refused && !federation->machine.open &&
+        helper->epoch.log.count > federation->secure.log.count) {
+        federation->secure.log_refused = false;
+        federation->secure.reopen_ms = now;
+    }
+    const uint64_t most = federation->secure.log_refused ? LOG_MS : EPOCH_MS;
+    helper->ask_ms = now + (left < most ? left : most);
     helper->failures = 0;
     if (!helper->answers) {
         tern_log(TERN_LOG_INFO, "helper-answers", "epoch=%u", helper->epoch.epoch);
@@ -814,6 +904,7 @@ static enum tern_result take_sum(struct tern_federation *federation, uint64_t no
         tern_log(TERN_LOG_WARN, "groups-left-out", "round=%u groups=%u of=%u reason=%s", sum.round,
                  helper->mean.left_out, tern_secure_sums(&secure->facts), "sum-out-of-range");
     }
+    secure->log_refused = false;
     TERN_TRY(store_state(federation, TERN_SECURE_SUMMED));
     return count_mean(federation, &helper->mean);
 }
@@ -1006,6 +1097,7 @@ void tern_secure_fill_wait_facts(const struct tern_federation *federation,
     facts->helper_silent = is_enabled(federation) && !federation->helper->answers;
     facts->abandoned_ms =
         federation->row.state == TERN_ROUND_ABANDONED ? federation->row.closed_ms : 0;
+    facts->log_refused = tern_wait_is_log_refused(facts->abandoned_ms, federation->row.reason);
 }
 
 // --- Check-ins

@@ -72,6 +72,14 @@ TERN_MUST_USE enum tern_result tern_secure_fill_reply(struct tern_federation *fe
 // Whether the client can do the open round's task: it is no secure round, or the client has the ticket that the helper admitted
 // for the round's epoch.
 bool tern_secure_may_train(const struct tern_federation *federation, const struct client *client);
+// Notes that a client refused the open secure round. *round: the round of the report; for a replayed one, becomes the open round,
+// and stays above it for a report of an earlier round.
+void tern_secure_note_refused(struct tern_federation *federation, uint64_t id, uint32_t *round,
+                              tern_TrainingFailure failure);
+// Abandons the open round if members refused it and so many that it cannot have its quorum, or as many as the quorum. After replays the
+// next round's number is above all those reported. expected: updates that the round has or still expects.
+TERN_MUST_USE enum tern_result tern_secure_check_refused(struct tern_federation *federation,
+                                                         uint32_t expected, uint64_t now);
 // Replaces the training parameters of a task by those of the open round's facts, and adds the facts.
 void tern_secure_fill_task(const struct tern_federation *federation, tern_Task *task);
 

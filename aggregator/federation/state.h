@@ -92,8 +92,8 @@ struct client {
     // Of the last check-in: the client trains in secure rounds alone, and the round of its update without settlement.
     bool secure;
     uint32_t unsettled;
-    uint32_t
-        shown_epoch; // epoch of the ticket that the client has by its last check-in; before one, as stored
+    // Epoch of the ticket that the client has by its last check-in; before one, as stored.
+    uint32_t shown_epoch;
     // The client's newest ticket; epoch 0 = none.
     uint32_t ticket_epoch;
     enum tern_db_ticket_state ticket_state;
@@ -162,6 +162,11 @@ struct secure {
     uint32_t abandoned; // consecutive abandoned rounds up to the last one
     uint64_t reopen_ms; // no round opens earlier, after an abandoned one
     bool has_tickets;   // tickets wait for the helper
+    // What members of the open round refused since the start: their last masked rounds, of which this is the newest, or the
+    // helper's log. 0, false: none did.
+    uint32_t replayed_to;
+    bool
+        log_refused; // also after the round was abandoned for it: none opens until the log has grown
 };
 
 enum closing_step {

@@ -256,6 +256,8 @@ static const char *const failure_names[] = {
     [tern_TrainingFailure_FAILURE_TRAINER] = "trainer",
     [tern_TrainingFailure_FAILURE_NOT_FINITE] = "not-finite",
     [tern_TrainingFailure_FAILURE_NO_DATA] = "no-data",
+    [tern_TrainingFailure_FAILURE_REPLAYED] = "replayed",
+    [tern_TrainingFailure_FAILURE_HELPER_LOG] = "helper-log",
 };
 
 // Logs a client's 1st, 2nd, 4th, ... failure only, so that one client cannot fill the log.
@@ -275,6 +277,7 @@ static enum tern_result process_failure(struct tern_federation *federation, uint
                                         uint32_t round, tern_TrainingFailure failure)
 {
     struct client *client = client_of(federation, id);
+    tern_secure_note_refused(federation, id, &round, failure);
     if (client->row.evaluator || round > federation->machine.round ||
         round < client->row.failed_round) {
         return TERN_OK;

@@ -2,6 +2,7 @@
 
 #include "rounds/selection.h"
 #include <stddef.h>
+#include <string.h>
 
 const char *tern_wait_name(enum tern_wait wait)
 {
@@ -217,6 +218,12 @@ enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
     return TERN_WAIT_CHECKIN;
 }
 
+bool tern_wait_is_log_refused(uint64_t abandoned_ms, const char *reason)
+{
+    return abandoned_ms != 0 &&
+           strncmp(reason, TERN_HELPER_LOG_REASON ":", sizeof TERN_HELPER_LOG_REASON) == 0;
+}
+
 bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rules,
                           const struct tern_wait_facts *facts)
 {
@@ -228,7 +235,7 @@ bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rul
     case TERN_WAIT_BYTES:
         return true;
     case TERN_WAIT_HELPER:
-        return facts->helper_silent;
+        return facts->helper_silent || facts->log_refused;
     case TERN_WAIT_STATISTICS:
         return facts->trainers.with_statistics < tern_wait_statistics_needed(rules);
     default:

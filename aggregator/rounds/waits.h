@@ -101,7 +101,14 @@ struct tern_wait_facts {
     bool asks_helper;
     bool helper_silent;    // the helper does not answer; always false for facts from the store
     uint64_t abandoned_ms; // when the last round was abandoned without a sum; 0 = it was not
+    bool log_refused;      // it was abandoned because clients refused the helper's log
 };
+
+// The name of a secure round's reason when clients refused the helper's log.
+#define TERN_HELPER_LOG_REASON "helper-log"
+
+// Whether the last round was abandoned for the helper's log. abandoned_ms: when; reason: of its row.
+bool tern_wait_is_log_refused(uint64_t abandoned_ms, const char *reason);
 
 enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
                                 const struct tern_wait_facts *facts, uint64_t now_ms);

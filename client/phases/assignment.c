@@ -196,6 +196,9 @@ static enum tern_result accept_task(struct tern_client *client, const tern_Task 
     const char *why = NULL;
     const enum tern_result result = check_task(client, task, downloads, &why);
     if (result != TERN_OK) {
+        if (TERN_SECURE) {
+            tern_secure_note_refusal(client, task);
+        }
         return tern_client_retry_later(client, result, why);
     }
     TERN_TRY(reserve_task(client, task, downloads));

@@ -758,6 +758,9 @@ TEST(a_log_that_was_rolled_back_is_refused)
     expect_refusal("fewer entries than before");
     boot();
     expect_refusal("fewer entries than before");
+    expect_refusal("fewer entries than before");
+    assert_int_equal(server->last_checkin.failed_round, world.client.failed_round);
+    assert_int_equal(server->last_checkin.failure, tern_TrainingFailure_FAILURE_HELPER_LOG);
     assert_int_equal(world.trainings, 1);
     party.log_count = 40; // the same log, after a round without a sum
     run_until(TERN_EVENT_UPLOADED, NULL);

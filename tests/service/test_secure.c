@@ -999,6 +999,66 @@ static void test_each_group_has_noise(void **state)
     free(weights);
 }
 
+// A check-in that reports a refused task.
+static tern_CheckinReply refuse(const struct device *device, uint32_t round,
+                                tern_TrainingFailure failure)
+{
+    tern_CheckinRequest request = request_of(device);
+    request.failed_round = round;
+    request.failure = failure;
+    return checkin_with(&harness, device->id, &request);
+}
+
+// After an older backup was restored, devices refuse rounds that they have done: the next round's number is above all of them.
+static void test_replayed_rounds_are_skipped(void **state)
+{
+    (void)state;
+    start();
+    assert_int_equal(train_all(), 1);
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        devices[id].unsettled = 1;
+    }
+    refuse(&devices[1], 7, tern_TrainingFailure_FAILURE_REPLAYED);
+    assert_int_equal(round_row(1).state, TERN_ROUND_OPEN); // the other three are enough
+    refuse(&devices[2], 9, tern_TrainingFailure_FAILURE_REPLAYED);
+    expect_reason(1, "replayed: ");
+    step_ms = 100;
+    assert_true(settle_all(false));
+    assert_int_equal(train_all(), 10);
+    assert_true(round_row(10).opened_ms < round_row(1).closed_ms + 60000);
+    step_ms = 0;
+    put_all(10);
+    await_state(10, TERN_ROUND_COMMITTED);
+    assert_true(settle_all(true));
+    check_conservation();
+    harness_restart(&harness);
+    assert_int_equal(train_all(), 11);
+}
+
+// Devices that have seen a longer log refuse the round: it ends by name, and none opens before the log has grown.
+static void test_a_refused_log_of_the_helper_ends_the_round(void **state)
+{
+    (void)state;
+    start();
+    assert_int_equal(train_all(), 1);
+    for (uint64_t id = 1; id <= DEVICES && round_row(1).state == TERN_ROUND_OPEN; id++) {
+        refuse(&devices[id], 1, tern_TrainingFailure_FAILURE_HELPER_LOG);
+    }
+    expect_reason(1, TERN_HELPER_LOG_REASON ": ");
+    const uint64_t count = log_count;
+    log_count = 1;
+    test_advance(UINT64_C(7200000));
+    assert_false(checkin_device(&devices[1]).has_task);
+    log_count = count + 1; // `tern-helper renew`
+    step_ms = 1000;
+    for (uint64_t id = 1; id <= DEVICES; id++) {
+        forget_update(&devices[id]);
+        memset(devices[id].error, 0, harness.model.count * sizeof(float));
+        memset(devices[id].changes, 0, harness.model.count * sizeof(float));
+    }
+    assert_int_equal(train_all(), 2);
+}
+
 // Sets privacy.noise, and limits the loss of clients to that of `rounds` rounds.
 static void limit_to_rounds(double noise, double rounds)
 {
@@ -1746,6 +1806,8 @@ int main(void)
         TEST_OF(test_a_round_shows_one_end_of_the_log),
         TEST_OF(test_a_log_that_was_rolled_back_is_logged),
         TEST_OF(test_new_settings_do_not_change_an_open_round),
+        TEST_OF(test_replayed_rounds_are_skipped),
+        TEST_OF(test_a_refused_log_of_the_helper_ends_the_round),
         TEST_OF(test_a_refusing_helper_gives_back),
         TEST_OF(test_a_revoked_device_stops_one_round),
         TEST_OF(test_noise_in_place_of_masks_gives_back),
