@@ -311,9 +311,9 @@ struct tern_judgement tern_judge_near_list(const struct tern_list_facts *facts,
     if (differ == 0 || differ >= facts->min_clients) {
         return admitted;
     }
-    return refuse(
-        TERN_REFUSED_NEAR_LIST,
-        "Round %" PRIu32 " has the replica of round %" PRIu32 " and a list that differs by "
-        "%" PRIu32 " clients. The two sums would reveal these; at least %" PRIu32 " must differ.",
-        facts->round, earlier->round, differ, facts->min_clients);
+    return refuse(TERN_REFUSED_NEAR_LIST,
+                  "Round %" PRIu32 " has the model of round %" PRIu32 ", whose list differs by "
+                  "%" PRIu32 " (not 0 or %" PRIu32 " or more). Wait for all its clients, or use "
+                  "`tern-helper release`.",
+                  facts->round, earlier->round, differ, facts->min_clients);
 }

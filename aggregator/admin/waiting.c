@@ -249,6 +249,20 @@ static void report_tickets(struct tern_waiting *waiting, const struct tern_waiti
                                  "event=ticket-refused for codes that the helper does not accept");
 }
 
+static const char *advice_of_abandoned(const struct tern_wait_facts *facts)
+{
+    if (tern_wait_is_near_list(facts)) {
+        return "the helper refuses lists near an earlier one of the same model: wait until all "
+               "devices of that earlier round take part, or the helper's operator runs "
+               "`tern-helper release`; `tern-aggregator rounds --json` has the round";
+    }
+    return strcmp(facts->abandoned, "revoked-client") == 0
+               ? "the helper's operator revoked a device; the aggregator asks for the tickets "
+                 "again, "
+                 "and leaves out those in the log's event=ticket-refused"
+               : "`tern-aggregator rounds --json` has the reason";
+}
+
 static void report_helper(struct tern_waiting *waiting, const struct tern_waiting_known *known)
 {
     if (known->facts->asks_helper) {
@@ -263,7 +277,7 @@ static void report_helper(struct tern_waiting *waiting, const struct tern_waitin
                             "check that tern-helper runs, that secure.helper is its address, and "
                             "secure.ca and the token; the log has event=helper-silent with the "
                             "reason");
-    } else if (known->facts->log_refused) {
+    } else if (tern_wait_is_log_refused(known->facts)) {
         explain(waiting,
                 "round %" PRIu32
                 " was abandoned (helper-log): clients saw a longer log of the helper, or another",
@@ -273,9 +287,10 @@ static void report_helper(struct tern_waiting *waiting, const struct tern_waitin
                             "`tern-helper renew` there, again until rounds go on: each adds an "
                             "entry (docs/OPERATIONS.md, \"Run a helper\")");
     } else {
-        explain(waiting, "round %" PRIu32 " was abandoned, and the next one opens a while later",
-                known->facts->round);
-        tern_waiting_advise(waiting, "`tern-aggregator rounds --json` has the reason");
+        explain(waiting,
+                "round %" PRIu32 " was abandoned (%s), and the next one opens a while later",
+                known->facts->round, known->facts->abandoned);
+        tern_waiting_advise(waiting, "%s", advice_of_abandoned(known->facts));
     }
 }
 
@@ -497,8 +512,9 @@ static enum tern_result find_helper_facts(struct tern_db *db, const struct tern_
     if (tern_db_next(rows, &row)) {
         facts->asks_helper = row.state == TERN_SECURE_ASKED;
     }
-    facts->abandoned_ms = round->state == TERN_ROUND_ABANDONED ? round->closed_ms : 0;
-    facts->log_refused = tern_wait_is_log_refused(facts->abandoned_ms, round->reason);
+    if (round->state == TERN_ROUND_ABANDONED) {
+        tern_wait_set_abandoned(facts, round->closed_ms, round->reason);
+    }
     return tern_db_end(rows);
 }
 

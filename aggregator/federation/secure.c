@@ -619,7 +619,7 @@ static enum tern_result abandon(struct tern_federation *federation, const char *
 {
     struct secure *secure = &federation->secure;
     struct tern_db_round *row = &federation->row;
-    snprintf(row->reason, sizeof row->reason, "%s: %.120s", name, sentence);
+    snprintf(row->reason, sizeof row->reason, "%.30s: %.125s", name, sentence);
     tern_log(TERN_LOG_WARN, "round-abandoned", "round=%u updates=%u reason=%s detail=%s",
              row->round, federation->machine.reported, name, TERN_LOG_TEXT(sentence));
     row->state = TERN_ROUND_ABANDONED;
@@ -1095,9 +1095,9 @@ void tern_secure_fill_wait_facts(const struct tern_federation *federation,
 {
     facts->asks_helper = is_asking(federation);
     facts->helper_silent = is_enabled(federation) && !federation->helper->answers;
-    facts->abandoned_ms =
-        federation->row.state == TERN_ROUND_ABANDONED ? federation->row.closed_ms : 0;
-    facts->log_refused = tern_wait_is_log_refused(facts->abandoned_ms, federation->row.reason);
+    if (federation->row.state == TERN_ROUND_ABANDONED) {
+        tern_wait_set_abandoned(facts, federation->row.closed_ms, federation->row.reason);
+    }
 }
 
 // --- Check-ins

@@ -2,6 +2,7 @@
 
 #include "rounds/selection.h"
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 const char *tern_wait_name(enum tern_wait wait)
@@ -218,10 +219,20 @@ enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
     return TERN_WAIT_CHECKIN;
 }
 
-bool tern_wait_is_log_refused(uint64_t abandoned_ms, const char *reason)
+void tern_wait_set_abandoned(struct tern_wait_facts *facts, uint64_t closed_ms, const char *reason)
 {
-    return abandoned_ms != 0 &&
-           strncmp(reason, TERN_HELPER_LOG_REASON ":", sizeof TERN_HELPER_LOG_REASON) == 0;
+    facts->abandoned_ms = closed_ms;
+    snprintf(facts->abandoned, sizeof facts->abandoned, "%.*s", (int)strcspn(reason, ":"), reason);
+}
+
+bool tern_wait_is_log_refused(const struct tern_wait_facts *facts)
+{
+    return facts->abandoned_ms != 0 && strcmp(facts->abandoned, TERN_HELPER_LOG_REASON) == 0;
+}
+
+bool tern_wait_is_near_list(const struct tern_wait_facts *facts)
+{
+    return facts->abandoned_ms != 0 && strcmp(facts->abandoned, "near-list") == 0;
 }
 
 bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rules,
@@ -235,7 +246,8 @@ bool tern_wait_needs_help(enum tern_wait wait, const struct tern_wait_rules *rul
     case TERN_WAIT_BYTES:
         return true;
     case TERN_WAIT_HELPER:
-        return facts->helper_silent || facts->log_refused;
+        return facts->helper_silent || tern_wait_is_log_refused(facts) ||
+               tern_wait_is_near_list(facts);
     case TERN_WAIT_STATISTICS:
         return facts->trainers.with_statistics < tern_wait_statistics_needed(rules);
     default:

@@ -83,6 +83,8 @@ void tern_trainer_counts_add(struct tern_trainer_counts *trainers,
                              const struct tern_wait_rules *rules,
                              const struct tern_wait_client *client, uint64_t now_ms);
 
+#define TERN_WAIT_NAME 32
+
 struct tern_wait_facts {
     bool open;      // a round is open
     uint32_t round; // number of the open or the last round; 0 = no round has opened
@@ -101,14 +103,19 @@ struct tern_wait_facts {
     bool asks_helper;
     bool helper_silent;    // the helper does not answer; always false for facts from the store
     uint64_t abandoned_ms; // when the last round was abandoned without a sum; 0 = it was not
-    bool log_refused;      // it was abandoned because clients refused the helper's log
+    char abandoned[TERN_WAIT_NAME]; // name of the reason, such as near-list
 };
 
 // The name of a secure round's reason when clients refused the helper's log.
 #define TERN_HELPER_LOG_REASON "helper-log"
 
-// Whether the last round was abandoned for the helper's log. abandoned_ms: when; reason: of its row.
-bool tern_wait_is_log_refused(uint64_t abandoned_ms, const char *reason);
+// Sets when and why the last round was abandoned. reason: its name, a colon and a sentence.
+void tern_wait_set_abandoned(struct tern_wait_facts *facts, uint64_t closed_ms, const char *reason);
+// Whether clients refused the helper's log in the last round, which was abandoned for it.
+bool tern_wait_is_log_refused(const struct tern_wait_facts *facts);
+// Whether the helper refused the last round's list as near an earlier one. It refuses later ones, too, until all clients of that
+// earlier list have sent updates.
+bool tern_wait_is_near_list(const struct tern_wait_facts *facts);
 
 enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
                                 const struct tern_wait_facts *facts, uint64_t now_ms);

@@ -171,6 +171,27 @@ def status_names_the_mode():
     masked = status["codec_accuracies"][0]["round"]
     assert masked > plain, (masked, plain)  # 8 bits a value
 
+def status_names_a_list_that_the_helper_refused():
+    state = State(rounds=0)
+    key = "BDTUUHLQqsNtk8w9FB0EBVfI6_pm-oqcDIpwDrBWcl2e5Fven1U4mDkO8NTHImGv-PztiHYd6MQ3a0gH6a3Fb9w"
+    settings = [word for setting in (
+        "secure.helper=https://helper:8444", f"secure.helper_key={key}", "secure.min_clients=2", "downloads.plan=trunk",
+        "codec.error_feedback=keep", "round.strategy=fedavg:norm_bound=0", "round.min_clients=2")
+        for word in ("--set", setting)]
+    for reason, advice in (("near-list", "`tern-helper release`"), ("revoked-client", "event=ticket-refused"),
+                           ("too-few-updates", "`tern-aggregator rounds --json` has the reason")):
+        with sqlite3.connect(state.path / "tern.db") as database:
+            database.execute("DELETE FROM tickets")
+            database.execute("DELETE FROM rounds")
+            for client in (1, 2):
+                insert(database, "tickets", client=client, epoch=1, state=1, sha256=bytes(32))
+            insert(database, "rounds", round=1, state=2, mode=1, opened_ms=1, closed_ms=2, reason=f"{reason}: Why.")
+        with open(state.path / "lock", "w", encoding="ascii") as lock:  # as if the service ran
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            text = state.run("status", *settings).text
+        assert f"round 1 was abandoned ({reason}), and the next one opens a while later" in text, text
+        assert advice in " ".join(text.split()), text
+
 def status_says_why_nothing_happens():
     state = State(rounds=2)  # three that train
 
@@ -850,7 +871,8 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      init_finishes_what_was_cut_short, init_reads_settings_and_options_win,
      init_says_what_comes_next_as_it_can_be_typed, init_names_what_cannot_be_written, init_refuses_bad_models,
      verbs_need_a_federation, foreign_databases_are_left_alone,
-     status_answers_the_two_questions_first, status_names_the_mode, status_says_why_nothing_happens,
+     status_answers_the_two_questions_first, status_names_the_mode, status_names_a_list_that_the_helper_refused,
+     status_says_why_nothing_happens,
      updates_that_were_scaled_down_are_told, clients_that_do_not_report_are_told, clients_are_listed_and_cannot_steer_the_terminal,
      rounds_are_listed, the_byte_reports_agree, reports_that_there_are_not,
      a_client_without_an_update_has_no_round, the_ledger_explains_itself,

@@ -113,6 +113,9 @@ TEST(test_secure_rounds_wait_for_tickets_and_the_helper)
     check(TERN_WAIT_TICKETS, true);
     facts.trainers.with_ticket = 5;
     check(TERN_WAIT_HELPER, false);
+    tern_wait_set_abandoned(&facts, NOW - 1, "near-list: Round 2 shares clients with round 1.");
+    assert_string_equal(facts.abandoned, "near-list");
+    check(TERN_WAIT_HELPER, true);
     facts.abandoned_ms = 0;
     check(TERN_WAIT_CHECKIN, false);
     facts.open = true;
