@@ -9,6 +9,7 @@
 #include "federation/update.h"
 #include "rounds/machine.h"
 #include "rounds/selection.h"
+#include "secure/masked.h"
 #include "store/store.h"
 #include <stdio.h>
 #include <string.h>
@@ -434,8 +435,11 @@ static uint32_t cohort_for(const struct tern_federation *federation, uint32_t co
 {
     const struct tern_federation_config *config = &federation->config;
     uint32_t most = tern_strategy_largest_cohort(config, federation->merge.model.count);
-    uint32_t counted = tern_secure_largest_cohort(config, &federation->merge.model);
-    most = counted < most ? counted : most;
+    if (config->secure.enabled && config->secure.noise == 0) {
+        const uint32_t counted =
+            tern_masked_largest_cohort(&federation->merge.model, config->secure.share);
+        most = counted < most ? counted : most;
+    }
     uint32_t cohort = tern_cohort_target(config->round.cohort, config->round.fraction, count);
     return cohort > most && most >= config->round.cohort ? most : cohort;
 }

@@ -264,20 +264,12 @@ void tern_secure_free(struct tern_federation *federation)
     }
 }
 
-uint32_t tern_secure_largest_cohort(const struct tern_federation_config *config,
-                                    const struct tern_model *model)
-{
-    // Counters of rounds with noise are bounded in another way.
-    return config->secure.enabled && config->secure.noise == 0
-               ? UINT32_MAX / tern_masked_counter_most(model, config->secure.share)
-               : UINT32_MAX;
-}
-
 static bool check_counters(const struct tern_federation_config *config,
                            const struct tern_model *model, char why[256])
 {
-    const uint32_t most = tern_secure_largest_cohort(config, model);
-    if (config->round.cohort <= most) {
+    const uint32_t most = tern_masked_largest_cohort(model, config->secure.share);
+    // Counters of rounds with noise are bounded in another way.
+    if (config->secure.noise > 0 || config->round.cohort <= most) {
         return true;
     }
     snprintf(why, 256,
@@ -1291,13 +1283,6 @@ void tern_secure_fill_task(const struct tern_federation *federation, tern_Task *
     memcpy(task->secure.log_head.bytes, secure->log.head, TERN_SHA256_SIZE);
     task->secure.log_signature.size = TERN_P256_SIGNATURE_SIZE;
     memcpy(task->secure.log_signature.bytes, secure->log.signature, TERN_P256_SIGNATURE_SIZE);
-}
-
-bool tern_secure_may_train(const struct tern_federation *federation, const struct client *client)
-{
-    return !federation->secure.is_on || (client->ticket_epoch == federation->secure.facts.epoch &&
-                                         client->ticket_state == TERN_TICKET_ADMITTED &&
-                                         client->shown_epoch == client->ticket_epoch);
 }
 
 enum tern_result tern_secure_check_update(const struct tern_federation *federation,

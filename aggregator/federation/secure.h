@@ -17,9 +17,6 @@ TERN_MUST_USE enum tern_result tern_secure_new(struct tern_federation *federatio
 void tern_secure_free(
     struct tern_federation *federation); // allowed after a failed tern_secure_new()
 
-// Returns the largest cohort whose counters of sent values fit 32 bits; UINT32_MAX without secure rounds.
-uint32_t tern_secure_largest_cohort(const struct tern_federation_config *config,
-                                    const struct tern_model *model);
 // Whether the federation can train this model in secure rounds; if not, sets why.
 bool tern_secure_can_train(const struct tern_federation_config *config,
                            const struct tern_model *model, char why[256]);
@@ -69,9 +66,6 @@ TERN_MUST_USE enum tern_result tern_secure_take_checkin(struct tern_federation *
 // Adds the helper's key and the settlement that the client asked for.
 TERN_MUST_USE enum tern_result tern_secure_fill_reply(struct tern_federation *federation,
                                                       uint64_t id, tern_CheckinReply *reply);
-// Whether the client can do the open round's task: it is no secure round, or the client has the ticket that the helper admitted
-// for the round's epoch.
-bool tern_secure_may_train(const struct tern_federation *federation, const struct client *client);
 // Notes that a client refused the open secure round. *round: the round of the report; for a replayed one, becomes the open round,
 // and stays above it for a report of an earlier round.
 void tern_secure_note_refused(struct tern_federation *federation, uint64_t id, uint32_t *round,

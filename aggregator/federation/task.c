@@ -557,6 +557,15 @@ static uint64_t until_deadline(const struct tern_federation *federation, uint64_
     return deadline > now ? deadline - now : 1;
 }
 
+// Whether the open round is no secure one, or the client has the ticket that the helper admitted for the round's epoch.
+static bool has_ticket_of_round(const struct tern_federation *federation,
+                                const struct client *client)
+{
+    return !federation->secure.is_on || (client->ticket_epoch == federation->secure.facts.epoch &&
+                                         client->ticket_state == TERN_TICKET_ADMITTED &&
+                                         client->shown_epoch == client->ticket_epoch);
+}
+
 // Sets *follows if the client supports the open round's task. The configuration may have changed between the client's
 // last check-in and the round's opening.
 static enum tern_result can_do_task(struct tern_federation *federation, const struct client *client,
@@ -570,7 +579,7 @@ static enum tern_result can_do_task(struct tern_federation *federation, const st
     *follows = tern_abilities_encode(&able, &codec) && !stranded &&
                tern_epoch_supports(federation, &client->row) &&
                tern_epoch_allows(federation, &client->row) &&
-               tern_secure_may_train(federation, client);
+               has_ticket_of_round(federation, client);
     return TERN_OK;
 }
 

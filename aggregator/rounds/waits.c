@@ -2,7 +2,6 @@
 
 #include "rounds/selection.h"
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 const char *tern_wait_name(enum tern_wait wait)
@@ -221,8 +220,11 @@ enum tern_wait tern_wait_reason(const struct tern_wait_rules *rules,
 
 void tern_wait_set_abandoned(struct tern_wait_facts *facts, uint64_t closed_ms, const char *reason)
 {
+    const size_t len = strcspn(reason, ":");
+    const size_t most = sizeof facts->abandoned - 1;
     facts->abandoned_ms = closed_ms;
-    snprintf(facts->abandoned, sizeof facts->abandoned, "%.*s", (int)strcspn(reason, ":"), reason);
+    memset(facts->abandoned, 0, sizeof facts->abandoned);
+    memcpy(facts->abandoned, reason, len < most ? len : most);
 }
 
 bool tern_wait_is_log_refused(const struct tern_wait_facts *facts)

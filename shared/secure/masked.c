@@ -57,6 +57,11 @@ uint32_t tern_masked_counter_most(const struct tern_model *model, uint32_t share
     return most;
 }
 
+uint32_t tern_masked_largest_cohort(const struct tern_model *model, uint32_t share)
+{
+    return UINT32_MAX / tern_masked_counter_most(model, share);
+}
+
 void tern_masked_weights_hash(const struct tern_model *model, const float *weights,
                               uint8_t hash[TERN_SHA256_SIZE])
 {

@@ -44,6 +44,9 @@ bool tern_masked_supports(const struct tern_model *model);
 // without noise. The counters of all clients must add up to less than 2^32.
 uint32_t tern_masked_counter_most(const struct tern_model *model, uint32_t share);
 
+// Returns the largest cohort of such rounds. model: one that tern_masked_supports().
+uint32_t tern_masked_largest_cohort(const struct tern_model *model, uint32_t share);
+
 // Writes the SHA-256 of weights[0..model->count) as little-endian float32, the round's `replica`.
 void tern_masked_weights_hash(const struct tern_model *model, const float *weights,
                               uint8_t hash[TERN_SHA256_SIZE]);
