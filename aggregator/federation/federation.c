@@ -255,6 +255,8 @@ static enum tern_result load_rounds(struct tern_federation *federation, uint64_t
 {
     struct tern_round_policy policy = federation->config.round;
     policy.seed = federation->about.seed;
+    policy.quorum_least =
+        federation->config.secure.enabled ? federation->config.secure.min_clients : 0;
     federation->prune_due = true; // the last process may have stopped before it dropped all rows
     federation->disk_check_due = true;
     tern_steps_state_init(&federation->steps_state, &federation->config.steps);

@@ -105,7 +105,8 @@ uint32_t tern_round_quorum(const struct tern_round_policy *policy)
 static uint32_t quorum_of(const struct tern_round_policy *policy, uint32_t target)
 {
     const uint32_t most = policy->quorum != 0 ? target : target / 2 + target % 2;
-    return smaller(tern_round_quorum(policy), most);
+    const uint32_t quorum = smaller(tern_round_quorum(policy), most);
+    return quorum > policy->quorum_least ? quorum : policy->quorum_least;
 }
 
 enum tern_result tern_round_open(struct tern_round_machine *machine, uint64_t *eligible,

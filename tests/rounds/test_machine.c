@@ -107,6 +107,15 @@ CASE(test_few_clients_shrink_the_round)
     make(&with);
     assert_int_equal(open_with(3, START), TERN_OK);
     assert_int_equal(machine.quorum, 2);
+    // Secure rounds never need fewer than secure.min_clients.
+    with.quorum_least = 3;
+    make(&with);
+    assert_int_equal(open_with(4, START), TERN_OK);
+    assert_int_equal(machine.quorum, 3);
+    tern_round_lower_target(&machine, 1);
+    assert_int_equal(machine.target, 3);
+    tern_round_reset_target(&machine, 4);
+    assert_int_equal(machine.quorum, 3);
 }
 
 CASE(test_over_selection_invites_more_but_wants_the_target)
