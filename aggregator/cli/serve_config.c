@@ -198,6 +198,13 @@ static int fill_secure(const struct filling *filling)
     struct tern_federation_config *config = &filling->config->federation;
     struct tern_secure_settings *secure = &config->secure;
     struct tern_round_policy *round = &config->round;
+    if (s->privacy_noise > 0 && tern_serve_config_privacy(s).noise <= 0) {
+        return tern_cli_fail(
+            filling->cli, TERN_ERR_CONFIG,
+            "privacy.noise = %g rounds to no noise at all, since rounds have it in "
+            "thousandths: set 0.001 or more, or 0 for none",
+            s->privacy_noise);
+    }
     if (s->secure_helper[0] == '\0') {
         return s->privacy_noise > 0
                    ? tern_cli_fail(filling->cli, TERN_ERR_CONFIG,
@@ -205,6 +212,13 @@ static int fill_secure(const struct filling *filling)
                                    "noise: set secure.helper, or privacy.noise = 0",
                                    s->privacy_noise)
                    : TERN_EXIT_OK;
+    }
+    if (strncmp(s->secure_helper, "https://", strlen("https://")) != 0) {
+        return tern_cli_fail(
+            filling->cli, TERN_ERR_CONFIG,
+            "secure.helper = %.80s is no https:// address: tickets and sums travel "
+            "encrypted only; set https://HOST:PORT",
+            s->secure_helper);
     }
     secure->enabled = true;
     secure->noise = (uint32_t)(s->privacy_noise * 1000 + 0.5);

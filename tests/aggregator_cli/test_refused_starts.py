@@ -150,6 +150,13 @@ def a_key_of_the_helper_that_is_none():
         State().run("serve", "--check", *[word for one in given for word in ("--set", one)], code=USAGE,
                     says=f"secure.helper_key = \"{key}\" is not a helper's public key: copy the 87 characters")
 
+def secure_settings_that_serve_refuses_later():
+    key = "BDTUUHLQqsNtk8w9FB0EBVfI6_pm-oqcDIpwDrBWcl2e5Fven1U4mDkO8NTHImGv-PztiHYd6MQ3a0gH6a3Fb9w"
+    sound = ["secure.helper=https://helper:8444", f"secure.helper_key={key}", "round.cohort=60"]
+    for changed, words in (("privacy.noise=0.0001", "privacy.noise = 0.0001 rounds to no noise at all"),
+                           ("secure.helper=http://helper:8444", "secure.helper = http://helper:8444 is no https:// address")):
+        State().run("serve", "--check", *[word for one in [*sound, changed] for word in ("--set", one)], code=USAGE, says=words)
+
 def our_own_configurations_go_together():
     """Those that do not show what the others are better than."""
     others = [f"{program}.example.ini" for program in ("client", "fleet", "helper", "ring")]
@@ -234,6 +241,7 @@ main(a_model_that_does_not_fit_the_body_limit,
      settings_that_do_not_go_together_are_named,
      a_schedule_or_a_selection_that_cannot_be_kept,
      secure_rounds_name_what_excludes_them,
+     secure_settings_that_serve_refuses_later,
      a_key_of_the_helper_that_is_none,
      our_own_configurations_go_together,
      init_and_serve_name_them_too,
