@@ -286,7 +286,14 @@ static int print_closed(struct tern_cli *cli, const struct tern_status *status)
         return tern_json_print(cli, object);
     }
     const char *when = served ? "now" : "when the service starts (`tern-aggregator serve`)";
-    if (status->reported > 0) {
+    const uint32_t least =
+        status->round.mode == TERN_ROUND_SECURE ? tern_state_settings(cli)->secure_min_clients : 0;
+    if (status->reported > 0 && status->reported < least) {
+        printf(
+            "Round %" PRIu32 " is abandoned %s: it has %" PRIu32
+            " update%s, and secure.min_clients is %" PRIu32 ". Clients put their updates back.\n",
+            status->round.round, when, status->reported, status->reported == 1 ? "" : "s", least);
+    } else if (status->reported > 0) {
         printf("Round %" PRIu32 " is merged %s, with %" PRIu32 " update%s.\n", status->round.round,
                when, status->reported, status->reported == 1 ? "" : "s");
     } else {
