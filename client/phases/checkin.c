@@ -132,6 +132,22 @@ static enum tern_result prepare(struct tern_client *client)
                                             &client->request.body_len);
 }
 
+// Retries later, with the reason that the aggregator gave for its refusal, if there is one.
+static enum tern_result report_no_answer(struct tern_client *client, enum tern_result result)
+{
+    tern_Error error;
+    const bool refused = TERN_FOR_PEOPLE && client->response.status >= 400 &&
+                         tern_wire_decode_error(client->response.body, client->response.body_len,
+                                                &error) == TERN_OK &&
+                         error.sentence[0] != '\0';
+    if (!refused) {
+        return tern_client_retry_later(client, result, TERN_WHY("the check-in got no answer"));
+    }
+    _Static_assert(sizeof client->message >= sizeof error.sentence, "the sentence fits");
+    memcpy(client->message, error.sentence, sizeof error.sentence); // the event outlives this call
+    return tern_client_retry_later(client, result, (const char *)client->message);
+}
+
 enum tern_result tern_phase_checkin(struct tern_client *client)
 {
     if (!client->in_flight) {
@@ -148,7 +164,7 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
         return result;
     }
     if (result != TERN_OK) {
-        return tern_client_retry_later(client, result, TERN_WHY("the check-in got no answer"));
+        return report_no_answer(client, result);
     }
     tern_CheckinReply reply;
     struct tern_span downloads;
