@@ -661,6 +661,9 @@ TEST(a_replayed_round_is_refused)
         expect_refusal("it was replayed");
         boot();
         expect_refusal("it was replayed");
+        expect_refusal("it was replayed");
+        assert_int_equal(server->last_checkin.failed_round, 2); // whatever the task's round
+        assert_int_equal(server->last_checkin.failure, tern_TrainingFailure_FAILURE_REPLAYED);
     }
     replayed_round = 9;
     run_until(TERN_EVENT_TASK, NULL);
