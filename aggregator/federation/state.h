@@ -165,8 +165,7 @@ struct secure {
     // What members of the open round refused since the start: their last masked rounds, of which this is the newest, or the
     // helper's log. 0, false: none did.
     uint32_t replayed_to;
-    bool
-        log_refused; // also after the round was abandoned for it: none opens until the log has grown
+    bool log_refused; // stays after the round was abandoned for it, until the log has grown
 };
 
 enum closing_step {

@@ -50,16 +50,15 @@ struct tern_round_policy {
     uint32_t cohort; // updates wanted per round, >= 1
     // 0 to 1: cohort as a fraction of the selectable clients, if that is more than `cohort`.
     double fraction;
-    uint32_t quorum; // updates needed at the deadline; 0 = half of the target, rounded up
-    uint32_t
-        quorum_least; // a round never needs fewer updates: secure.min_clients; 0 = no such limit
-    double over_selection;     // further clients to invite, as a fraction of the target, >= 0
-    uint64_t deadline_ms;      // time from a round's opening or extension to its deadline
-    uint64_t min_interval_ms;  // least time between the openings of two rounds
-    bool interval_is_auto;     // min_interval_ms was not configured; for messages only
-    uint64_t come_back_min_ms; // the least time until an idle client checks in
-    uint64_t come_back_max_ms; // the longest time until an idle client checks in
-    uint32_t rounds;           // number of rounds to commit; 0 = no end
+    uint32_t quorum;          // updates needed at the deadline; 0 = half of the target, rounded up
+    uint32_t quorum_least;    // fewest updates of a secure round (secure.min_clients); 0 = no limit
+    double over_selection;    // further clients to invite, as a fraction of the target, >= 0
+    uint64_t deadline_ms;     // time from a round's opening or extension to its deadline
+    uint64_t min_interval_ms; // least time between the openings of two rounds
+    bool interval_is_auto;    // min_interval_ms was not configured; for messages only
+    uint64_t come_back_min_ms;        // the least time until an idle client checks in
+    uint64_t come_back_max_ms;        // the longest time until an idle client checks in
+    uint32_t rounds;                  // number of rounds to commit; 0 = no end
     struct tern_ending_policy ending; // when to end the federation before the last round
 };
 

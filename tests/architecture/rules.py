@@ -163,7 +163,7 @@ NEIGHBOURS = {
     "aggregator/admin/": 7,
     "aggregator/cli/": 45,
     "aggregator/downloads/": 16,
-    "aggregator/federation/": 63,
+    "aggregator/federation/": 61,
     "aggregator/http/": 71,
     "aggregator/merge/": 16,
     "aggregator/relay/": 7,

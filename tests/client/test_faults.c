@@ -118,6 +118,7 @@ TEST(refused_check_in_is_repeated_when_it_was_said)
     world.server.refused_wait_s = 64;
     run_until(TERN_EVENT_FAILURE, &event);
     assert_in_range(event.wait_ms, 64000, 96000);
+    assert_string_equal(event.why, "Said by the test.");
     world.server.checkin_status = 0;
     finish();
 }
