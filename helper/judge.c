@@ -296,24 +296,40 @@ struct tern_judgement tern_judge_list(const struct tern_list_facts *facts)
     return judge_all(at_first, sizeof at_first / sizeof at_first[0], facts);
 }
 
-struct tern_judgement tern_judge_near_list(const struct tern_list_facts *facts,
-                                           const struct tern_earlier_list *earlier)
+void tern_earlier_lists_add(struct tern_earlier_lists *lists, const struct tern_list_facts *facts,
+                            const struct tern_earlier_list *earlier)
 {
     const uint32_t differ =
         tern_lists_differ(facts->list, facts->count, earlier->clients, earlier->count);
+    const bool shares = differ < facts->count + earlier->count;
     const bool has_groups = facts->sums > 1 || earlier->sums > 1;
+    lists->count++;
+    lists->has_equal |= differ == 0;
     if (has_groups && (differ > 0 || facts->sums != earlier->sums)) {
+        lists->other_groups = earlier->round;
+    }
+    if (shares && (lists->differs == 0 || differ < lists->differs)) {
+        lists->differs = differ;
+        lists->round = earlier->round;
+    }
+}
+
+struct tern_judgement tern_judge_near_list(const struct tern_list_facts *facts,
+                                           const struct tern_earlier_lists *lists)
+{
+    const bool is_second = lists->count == 1 && lists->differs >= facts->min_clients;
+    if (lists->other_groups != 0) {
         return refuse(TERN_REFUSED_NEAR_LIST,
                       "Round %" PRIu32 " has the replica of round %" PRIu32 ", and other groups. "
                       "Sums of groups that overlap would reveal the clients that differ.",
-                      facts->round, earlier->round);
+                      facts->round, lists->other_groups);
     }
-    if (differ == 0 || differ >= facts->min_clients) {
+    if (lists->has_equal || lists->differs == 0 || is_second) {
         return admitted;
     }
     return refuse(TERN_REFUSED_NEAR_LIST,
-                  "Round %" PRIu32 " has the model of round %" PRIu32 ", whose list differs by "
-                  "%" PRIu32 " (not 0 or %" PRIu32 " or more). Wait for all its clients, or use "
+                  "Round %" PRIu32 " has the model of round %" PRIu32 ", and its list shares "
+                  "clients (differs by %" PRIu32 "). Wait for all its clients, or use "
                   "`tern-helper release`.",
-                  facts->round, earlier->round, differ, facts->min_clients);
+                  facts->round, lists->round, lists->differs);
 }

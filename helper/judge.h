@@ -120,10 +120,26 @@ struct tern_earlier_list {
     uint32_t count;
 };
 
-// Decides about one earlier answered list whose round had the same replica: the difference of two sums of masks must not
-// belong to fewer than min_clients clients. Groups of two lists may differ by few clients, so with groups the lists must be equal.
+// What a list has in common with the earlier answered lists whose rounds had the same replica. All zero: there is none.
+struct tern_earlier_lists {
+    uint32_t count;
+    bool has_equal;
+    // Round with groups, or beside one with groups, that has not the same list and groups; 0: none.
+    uint32_t other_groups;
+    // Fewest clients that are in this list or in one that shares clients with it, but not in both; 0: no list shares clients.
+    uint32_t differs;
+    uint32_t round; // of the list of `differs`
+};
+
+void tern_earlier_lists_add(struct tern_earlier_lists *lists, const struct tern_list_facts *facts,
+                            const struct tern_earlier_list *earlier);
+
+// Decides about earlier lists. A list that equals one of them is admitted, and one that shares no client with any. Another is
+// admitted as the second list of its replica alone, and if the difference of the two sums belongs to at least min_clients
+// clients: three sums that share clients could reveal one of them, as those of X and v, of Y, and of X and Y do. Groups of two
+// lists may differ by few clients, so with groups the lists must be equal.
 struct tern_judgement tern_judge_near_list(const struct tern_list_facts *facts,
-                                           const struct tern_earlier_list *earlier);
+                                           const struct tern_earlier_lists *lists);
 
 // Returns how many clients are in one of two lists only. a, b: ascending.
 uint32_t tern_lists_differ(const struct tern_secure_member *a, uint32_t a_count, const uint64_t *b,

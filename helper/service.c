@@ -585,21 +585,24 @@ static enum tern_result judge_near_lists(struct tern_helper *helper, uint32_t fe
                                          const struct sum_decision *decision,
                                          struct tern_judgement *judgement)
 {
-    uint64_t after = 0;
-    while (judgement->refusal == TERN_REFUSED_NOT) {
-        struct tern_ledger_answer earlier = {0};
-        const enum tern_result found = tern_ledger_next_of_replica(
-            helper->ledger, federation, decision->round.replica, after, &earlier);
-        if (found != TERN_OK) {
-            return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
-        }
-        after = earlier.entry;
-        const struct tern_earlier_list list = {earlier.round, earlier.sums, earlier.clients,
-                                               earlier.count};
-        *judgement = tern_judge_near_list(&decision->facts, &list);
-        tern_ledger_answer_free(&earlier);
+    struct tern_earlier_lists lists = {0};
+    struct tern_ledger_answer earlier = {0};
+    enum tern_result found = TERN_OK;
+    if (judgement->refusal != TERN_REFUSED_NOT) {
+        return TERN_OK;
     }
-    return TERN_OK;
+    do {
+        found = tern_ledger_next_of_replica(helper->ledger, federation, decision->round.replica,
+                                            earlier.entry, &earlier);
+        if (found == TERN_OK) {
+            const struct tern_earlier_list list = {earlier.round, earlier.sums, earlier.clients,
+                                                   earlier.count};
+            tern_earlier_lists_add(&lists, &decision->facts, &list);
+            tern_ledger_answer_free(&earlier);
+        }
+    } while (found == TERN_OK);
+    *judgement = tern_judge_near_list(&decision->facts, &lists);
+    return found == TERN_ERR_NOT_FOUND ? TERN_OK : found;
 }
 
 // Finds by how few clients the list differs from an earlier answered list of the epoch; 0: there is none that differs. An aggregator

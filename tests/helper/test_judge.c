@@ -300,11 +300,20 @@ CASE(a_client_is_a_newcomer_until_an_answer_or_for_a_day)
 
 // --- Earlier lists of the same replica
 
+// Adds an earlier list without groups.
+static void add_list(struct tern_earlier_lists *lists, const struct tern_list_facts *facts,
+                     uint32_t round, const uint64_t *clients, uint32_t count)
+{
+    const struct tern_earlier_list earlier = {round, 1, clients, count};
+    tern_earlier_lists_add(lists, facts, &earlier);
+}
+
 static void expect_near(const struct list *list, const uint64_t *earlier, uint32_t count,
                         const char *name)
 {
-    const struct tern_earlier_list before = {8, 1, earlier, count};
-    const struct tern_judgement judgement = tern_judge_near_list(&list->facts, &before);
+    struct tern_earlier_lists lists = {0};
+    add_list(&lists, &list->facts, 8, earlier, count);
+    const struct tern_judgement judgement = tern_judge_near_list(&list->facts, &lists);
     expect_named(&judgement, name);
 }
 
@@ -340,11 +349,43 @@ CASE(groups_of_one_replica_need_the_same_list_and_number)
                                 {3, 3, 60},  {1, 3, 60},  {3, 1, 60}, {5, 3, 60},
                                 {3, 3, 110}, {1, 3, 110}, {3, 1, 110}};
     for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) {
-        const struct tern_earlier_list before = {8, sums[i][0], clients, sums[i][2]};
         list->facts.sums = sums[i][1];
-        const struct tern_judgement judgement = tern_judge_near_list(&list->facts, &before);
+        const struct tern_earlier_list before = {8, sums[i][0], clients, sums[i][2]};
+        struct tern_earlier_lists lists = {0};
+        tern_earlier_lists_add(&lists, &list->facts, &before);
+        const struct tern_judgement judgement = tern_judge_near_list(&list->facts, &lists);
         expect_named(&judgement, i == 0 ? "admitted" : "near-list");
     }
+}
+
+// Of X and v, Y, and X and Y, the first two have no client in common, and the third differs by enough from each: the sum of the
+// first two minus the third would be v's update.
+CASE(three_lists_of_one_replica_do_not_reveal_a_client)
+{
+    const struct list *list = good_list(110); // X is 1 to 55, Y 56 to 110
+    struct tern_earlier_lists lists = {0};
+    uint64_t earlier[112];
+    for (uint32_t i = 0; i < 112; i++) {
+        earlier[i] = i + 1;
+    }
+    uint64_t with_v[56];
+    memcpy(with_v, earlier, 55 * sizeof with_v[0]);
+    with_v[55] = 111;
+    add_list(&lists, &list->facts, 7, with_v, 56);
+    struct tern_judgement judgement = tern_judge_near_list(&list->facts, &lists);
+    expect_named(&judgement, "admitted"); // two lists alone
+    add_list(&lists, &list->facts, 8, earlier + 55, 55);
+    judgement = tern_judge_near_list(&list->facts, &lists);
+    expect_named(&judgement, "near-list");
+    add_list(&lists, &list->facts, 9, earlier, 110); // the same list again
+    judgement = tern_judge_near_list(&list->facts, &lists);
+    expect_named(&judgement, "admitted");
+    lists = (struct tern_earlier_lists){0};
+    add_list(&lists, &list->facts, 7, earlier + 110,
+             1); // no client in common with any
+    add_list(&lists, &list->facts, 8, earlier + 111, 1);
+    judgement = tern_judge_near_list(&list->facts, &lists);
+    expect_named(&judgement, "admitted");
 }
 
 CASE(every_refusal_has_a_name_of_its_own)
