@@ -338,7 +338,7 @@ CASE(a_list_has_each_client_once_and_in_order)
 static void expect_groups(const uint64_t *ids, uint32_t count, uint32_t groups)
 {
     const struct tern_secure_round round = {.groups = groups};
-    struct tern_secure_member members[MEMBERS_MAX];
+    struct tern_secure_member members[MEMBERS_MAX] = {{0}};
     struct tern_secure_groups made;
     struct tern_secure_groups other;
     uint32_t sizes[TERN_SECURE_GROUPS_MAX] = {0};
