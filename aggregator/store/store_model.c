@@ -684,7 +684,10 @@ static enum tern_result drop_unused_parts(struct tern_db *db, unsigned kind, boo
         " - " PARTS_AT_ONCE;
     char name[TERN_VECTOR_NAME_MAX];
     TERN_TRY(find_unused_parts(db, kind, name, more));
-    return *more ? tern_query_post(tern_db_write(db, text, TERN_BIND(kind, name))) : TERN_OK;
+    if (!*more) {
+        return TERN_OK;
+    }
+    return tern_query_post(tern_db_write(db, text, TERN_BIND(kind, name)));
 }
 
 enum tern_result tern_db_parts_drop_some(struct tern_db *db, uint32_t count, bool *more)

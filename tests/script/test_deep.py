@@ -66,7 +66,7 @@ class Plans(unittest.TestCase):
                 plan_ = plan.Plan(str(path))
                 found = {settings.is_deep(plan_.settings(run, plan_.seeds[0])) for run in plan_.runs}
                 self.assertEqual(found, {path.name == "deep.ini"}, path.name)
-                more = {"deep.ini": " deep", "secure.ini": " secure", "groups.ini": " secure"}.get(path.name, "")
+                more = {"deep.ini": " deep", "secure.ini": " secure", "groups.ini": " secure", "noise.ini": " secure"}.get(path.name, "")
                 self.assertEqual(compare.kind(str(path), []), "planned" + more)
 
     def test_the_aggregator_alone_checks_a_deep_run_without_its_data(self):

@@ -1020,8 +1020,10 @@ static void test_replayed_rounds_are_skipped(void **state)
         devices[id].unsettled = 1;
     }
     refuse(&devices[1], 7, tern_TrainingFailure_FAILURE_REPLAYED);
-    assert_int_equal(round_row(1).state, TERN_ROUND_OPEN); // the other three are enough
-    refuse(&devices[2], 9, tern_TrainingFailure_FAILURE_REPLAYED);
+    assert_int_equal(round_row(1).state, TERN_ROUND_OPEN); // the others are enough
+    for (uint64_t id = 2; id <= DEVICES && round_row(1).state == TERN_ROUND_OPEN; id++) {
+        refuse(&devices[id], 9, tern_TrainingFailure_FAILURE_REPLAYED);
+    }
     expect_reason(1, "replayed: ");
     step_ms = 100;
     assert_true(settle_all(false));
@@ -1298,7 +1300,7 @@ static void test_a_revoked_device_stops_one_round(void **state)
     (void)state;
     start();
     const uint32_t round = train_all();
-    harness.config.federation.min_clients = 3;
+    harness.config.federation.min_clients = DEVICES - 1;
     tern_service_configure(harness.service, &harness.config);
     watch_log();
     revoked = DEVICES;
@@ -1308,7 +1310,7 @@ static void test_a_revoked_device_stops_one_round(void **state)
     expect_reason(round, "revoked-client");
     assert_true(settle_all(false));
     await(&devices[DEVICES], has_helper); // its ticket is refused
-    assert_int_equal(lines_of("ticket-refused", "client=4 epoch=1 reason=revoked-client"), 1);
+    assert_int_equal(lines_of("ticket-refused", "client=8 epoch=1 reason=revoked-client"), 1);
     assert_int_equal(lines_of("ticket-refused", ""), 1);
     leave_log();
     mood = ANSWERS;
