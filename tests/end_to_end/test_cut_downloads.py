@@ -45,10 +45,16 @@ def test():
 
         measured(proxy, "cut", client.once)
 
+        # A task that is offered again may have another download, which the aggregator has made for this client meanwhile. It is
+        # the one of all further offers.
+        killed_while_it_receives(client)
+
         def kill_and_go_on():
             killed_while_it_receives(client)
             client.once()
         measured(proxy, "the client killed", kill_and_go_on)
+
+        killed_while_it_receives(client)
 
         def kill_both_and_go_on():
             killed_while_it_receives(client)
