@@ -120,17 +120,18 @@ struct tern_earlier_list {
     uint32_t count;
 };
 
-// What a list has in common with the earlier answered lists whose rounds had the same replica. All zero: there is none.
+// Compares a list with the earlier answered lists whose rounds had the same replica. All zero: there is no earlier list.
 struct tern_earlier_lists {
     uint32_t count;
     bool has_equal;
-    // Round with groups, or beside one with groups, that has not the same list and groups; 0: none.
+    // Earlier round with another list or other groups, where one of the two rounds has groups; 0: none.
     uint32_t other_groups;
     // Fewest clients that are in this list or in one that shares clients with it, but not in both; 0: no list shares clients.
     uint32_t differs;
     uint32_t round; // of the list of `differs`
 };
 
+// Adds one earlier list to the comparison with facts->list.
 void tern_earlier_lists_add(struct tern_earlier_lists *lists, const struct tern_list_facts *facts,
                             const struct tern_earlier_list *earlier);
 

@@ -712,8 +712,9 @@ enum tern_result tern_secure_close_round(struct tern_federation *federation, uin
     if (updates < tern_secure_least(&secure->facts)) {
         char sentence[96];
         snprintf(sentence, sizeof sentence,
-                 "%u updates came, and secure.min_clients is %u, for each of %u sums.", updates,
-                 secure->facts.min_clients, tern_secure_sums(&secure->facts));
+                 "%u updates came, and secure.min_clients%s asks for %" PRIu64 ".", updates,
+                 secure->facts.groups > 0 ? " times secure.groups" : "",
+                 tern_secure_least(&secure->facts));
         return abandon(federation, "too-few-updates", sentence, now);
     }
     secure->asked_ms = now;

@@ -45,8 +45,8 @@ def test():
 
         measured(proxy, "cut", client.once)
 
-        # A task that is offered again may have another download, which the aggregator has made for this client meanwhile. It is
-        # the one of all further offers.
+        # The first offer of a float32 download may be a snapshot, and all later ones the delta, which has some bytes less. What
+        # came of the snapshot is then lost, so it is offered before bytes are counted.
         killed_while_it_receives(client)
 
         def kill_and_go_on():

@@ -358,8 +358,8 @@ CASE(groups_of_one_replica_need_the_same_list_and_number)
     }
 }
 
-// Of X and v, Y, and X and Y, the first two have no client in common, and the third differs by enough from each: the sum of the
-// first two minus the third would be v's update.
+// The lists are X and v, Y, and X and Y. The first two share no client, and the third differs by enough from each. The sum of
+// the first two lists minus that of the third would be v's update.
 CASE(three_lists_of_one_replica_do_not_reveal_a_client)
 {
     const struct list *list = good_list(110); // X is 1 to 55, Y 56 to 110

@@ -907,7 +907,7 @@ static void test_a_group_out_of_range_is_left_out(void **state)
     free(weights);
 }
 
-// Of three groups, two that are out of range leave no median.
+// There is no median if two of three groups are out of range.
 static void test_most_groups_out_of_range_give_back(void **state)
 {
     (void)state;

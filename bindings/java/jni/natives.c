@@ -467,7 +467,7 @@ static jint JNICALL native_restore(JNIEnv *env, jobject self, jlong handle, jobj
 
 // --- Predictions
 
-// What a model makes of each row.
+// Results of a prediction, one for each row.
 struct predicted {
     struct tern_prediction *classes; // scratch; NULL: the model predicts numbers
     jint *labels;

@@ -1,12 +1,12 @@
-// What the samples for Zephyr and ESP-IDF have in common: a client of a federation that enrols once, and then trains
-// softmax:64-6 in each round that selects it. Called by the sample's main(); has all memory of the client.
+// Runs the client of the samples for Zephyr and ESP-IDF: it enrols once, then trains softmax:64-6 in each round that selects
+// it. Called by the sample's main(). Owns all memory of the client.
 #ifndef TERN_SAMPLES_SOFTMAX_H
 #define TERN_SAMPLES_SOFTMAX_H
 
 #include "client.h"
 #include "flash.h"
 
-// What a sample gives. The caller sets all fields, and keeps them for the whole time.
+// The parts of a sample that depend on the board. The caller sets all fields and keeps them until tern_sample_run() returns.
 struct tern_sample {
     struct tern_ports ports; // without the store
     const struct tern_flash *flash;
