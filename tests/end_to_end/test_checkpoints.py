@@ -24,9 +24,11 @@ def client(workspace, aggregator, verb, *arguments):
 
 
 def stored(aggregator):
-    """Returns the versions whose vectors are in the database, each with its number of parts."""
+    """Returns the versions of which a checkpoint has vectors in the database, each with its number of parts. The kinds above 3
+    are parts of downloads and of replicas."""
     with sqlite3.connect(f"file:{aggregator.state}/tern.db?mode=ro", uri=True) as database:
-        return database.execute("select version, count(*) from weights group by version order by version").fetchall()
+        return database.execute("select version, count(*) from weights where kind <= 3 "
+                                "group by version order by version").fetchall()
 
 
 def test():

@@ -43,7 +43,7 @@ static _Atomic uint64_t revoked; // client whose ticket the helper refuses; 0: n
 static uint64_t step_ms;         // by which the clock moves while a test waits
 static atomic_uint sums_asked;
 static atomic_bool is_held;    // the answer to a request for a sum waits until this is false
-static uint64_t log_count = 1; // entries of the helper's log
+static _Atomic uint64_t log_count = 1; // entries of the helper's log
 static uint8_t last_list[TERN_SHA256_SIZE]; // SHA-256 of the last request for a sum
 static const uint8_t signing_key[TERN_SECRET_SIZE] = {[31] = 7};
 static const uint8_t other_key[TERN_SECRET_SIZE] = {[31] = 8};
@@ -65,7 +65,8 @@ static void sign(const uint8_t statement[TERN_SHA256_SIZE], uint8_t signature[64
 // Signs the end of the log. head: its first byte is the number of entries.
 static void sign_log(uint64_t *count, uint8_t *head, uint8_t *signature)
 {
-    struct tern_helper_log log = {.count = log_count, .head = {(uint8_t)log_count}};
+    const uint64_t entries = log_count;
+    struct tern_helper_log log = {.count = entries, .head = {(uint8_t)entries}};
     uint8_t statement[TERN_SHA256_SIZE];
     tern_helper_log_statement(federation_id, &log, statement);
     *count = log.count;
@@ -1044,12 +1045,12 @@ static void test_a_refused_log_of_the_helper_ends_the_round(void **state)
     (void)state;
     start();
     assert_int_equal(train_all(), 1);
+    const uint64_t count = log_count;
+    log_count = 1; // before the refusals, at which the helper is asked again
     for (uint64_t id = 1; id <= DEVICES && round_row(1).state == TERN_ROUND_OPEN; id++) {
         refuse(&devices[id], 1, tern_TrainingFailure_FAILURE_HELPER_LOG);
     }
     expect_reason(1, TERN_HELPER_LOG_REASON ": ");
-    const uint64_t count = log_count;
-    log_count = 1;
     test_advance(UINT64_C(7200000));
     assert_false(checkin_device(&devices[1]).has_task);
     log_count = count + 1; // `tern-helper renew`
