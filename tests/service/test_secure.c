@@ -42,8 +42,8 @@ static bool refuses_tickets;
 static _Atomic uint64_t revoked; // client whose ticket the helper refuses; 0: none
 static uint64_t step_ms;         // by which the clock moves while a test waits
 static atomic_uint sums_asked;
-static atomic_bool is_held;    // the answer to a request for a sum waits until this is false
-static _Atomic uint64_t log_count = 1; // entries of the helper's log
+static atomic_bool is_held; // the answer to a request for a sum waits until this is false
+static _Atomic uint64_t log_count = 1;      // entries of the helper's log
 static uint8_t last_list[TERN_SHA256_SIZE]; // SHA-256 of the last request for a sum
 static const uint8_t signing_key[TERN_SECRET_SIZE] = {[31] = 7};
 static const uint8_t other_key[TERN_SECRET_SIZE] = {[31] = 8};
