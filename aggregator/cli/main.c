@@ -16,6 +16,7 @@ static const struct tern_cli_option init_options[] = {
     {"classes", "A|B", "labels that are classes (default: all); a last * stands for all others"},
     {"header", "yes|no", "whether the sample's first line names the columns (default: detected)"},
     {"seed", "N", "seed of initial weights, cohorts and batches (federation.seed)"},
+    {"if-missing", NULL, "do nothing where there is a federation already, for containers"},
     {0}};
 static const struct tern_cli_option plan_options[] = {
     TERN_OPTION_STATE,
@@ -33,6 +34,10 @@ static const struct tern_cli_option status_options[] = {
     {"watch", NULL, "update the status every two seconds, until Ctrl-C"},
     {0}};
 static const struct tern_cli_option listing_options[] = {TERN_OPTIONS_LISTING, {0}};
+static const struct tern_cli_option probe_options[] = {
+    TERN_OPTION_STATE,
+    {"standby", NULL, "closed ports are healthy, too: a standby opens none"},
+    {0}};
 static const struct tern_cli_option serve_options[] = {
     TERN_OPTION_STATE,
     {"check", NULL, "check the settings, including those of init, and do not serve"},
@@ -184,6 +189,18 @@ static const char status_help[] =
     "\n"
     "With --watch, a terminal is redrawn every two seconds; a file or a pipe gets a line (with\n"
     "--json an object) for each change of rounds, updates, accuracy or clients.\n";
+
+static const char probe_help[] =
+    "Asks the service on this machine for its health, by the listener of admin.address, and exits\n"
+    "with 0 or, after the reason, with 1. It opens no database and takes milliseconds: for the\n"
+    "health checks of containers, whose images have no other program. People use doctor.\n"
+    "\n"
+    "alive   Answers within 3 s; if not, restart it.\n"
+    "ready   Can also store updates; a restart does not help where it cannot.\n"
+    "\n"
+    "  tern-aggregator probe ready --config aggregator.ini\n"
+    "  podman run --health-cmd '[\"/usr/bin/tern-aggregator\", \"probe\", \"ready\"]' ...\n"
+    "  tern-aggregator probe alive --standby   # also healthy while another aggregator leads\n";
 
 static const char doctor_help[] =
     "Checks settings, state directory, disk, certificate, clock, limits, database, the running\n"

@@ -433,27 +433,34 @@ static int refuse_old_state(struct tern_cli *cli)
                                tern_state_is_postgres(cli) ? "store.url" : "--state");
 }
 
-static int make_state(struct tern_cli *cli, const struct tern_db_federation *federation,
-                      const struct tern_starting_model *start)
+// Makes the state directory and the admin token, unless they remain from an interrupted init.
+static int make_folder(struct tern_cli *cli)
 {
-    char database[PATH_MAX];
     char token[PATH_MAX];
-    char why[256] = "";
+    bool made;
     const char *folder = tern_state_settings(cli)->federation_state;
-    tern_state_database(cli, database);
     tern_state_path(cli, TERN_STATE_ADMIN_TOKEN, token);
-    TERN_CLI_TRY(refuse_old_state(cli));
-    bool made; // false: the token file remains from an interrupted init
     enum tern_result result = tern_file_make_folders(folder, 0700);
     TERN_CLI_TRY(tern_cli_check(
         cli, result, "cannot make the state directory %s: %s. Choose another one: --state DIR",
         folder, errno == EEXIST ? "a file has this name" : strerror(errno)));
     result = tern_state_make_token(token, &made);
-    TERN_CLI_TRY(tern_cli_check(cli, result,
-                                "cannot write %s: %s. Choose another state directory: --state DIR",
-                                token, strerror(errno)));
+    return tern_cli_check(cli, result,
+                          "cannot write %s: %s. Choose another state directory: --state DIR", token,
+                          strerror(errno));
+}
+
+static int make_state(struct tern_cli *cli, const struct tern_db_federation *federation,
+                      const struct tern_starting_model *start)
+{
+    char database[PATH_MAX];
+    char why[256] = "";
+    tern_state_database(cli, database);
+    TERN_CLI_TRY(refuse_old_state(cli));
+    TERN_CLI_TRY(make_folder(cli));
     // The database is made last, because its presence means that the directory is complete.
-    result = tern_db_create(database, federation, start->weights, start->model.count, why);
+    const enum tern_result result =
+        tern_db_create(database, federation, start->weights, start->model.count, why);
     return tern_cli_check(
         cli, result == TERN_OK || result == TERN_ERR_CONFIG ? result : TERN_ERR_IO, "%s", why);
 }
@@ -629,11 +636,24 @@ static int propose_and_make(struct tern_cli *cli, struct tern_proposal *proposal
     return code;
 }
 
+// The state directory of a standby on PostgreSQL may be new.
+static int keep_federation(struct tern_cli *cli)
+{
+    TERN_CLI_TRY(make_folder(cli));
+    printf("%s already holds a federation, which stays as it is.\n",
+           tern_state_is_postgres(cli) ? "The database of store.url"
+                                       : tern_state_settings(cli)->federation_state);
+    return TERN_EXIT_OK;
+}
+
 int tern_cli_init(struct tern_cli *cli)
 {
     static struct tern_starting_model start;
     static struct tern_proposal proposal;
     const bool proposes = tern_cli_flag(cli, "data");
+    if (tern_cli_flag(cli, "if-missing") && tern_state_has_federation(cli)) {
+        return keep_federation(cli);
+    }
     if (!proposes && (tern_cli_flag(cli, "label") || tern_cli_flag(cli, "task") ||
                       tern_cli_flag(cli, "drop") || tern_cli_flag(cli, "group") ||
                       tern_cli_flag(cli, "header") || tern_cli_flag(cli, "classes"))) {
