@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 static unsigned uploads;
+static const char *last_event = "";
 
 static void on_event(void *ctx, const char *name, uint32_t round, uint64_t bytes)
 {
+    last_event = name;
     *(unsigned *)ctx += strcmp(name, "uploaded") == 0 && round > 0 && bytes > 0;
 }
 
@@ -49,6 +51,9 @@ int main(int argc, char **argv)
     enum tern_app_outcome outcome = TERN_APP_WAITING;
     for (int i = 0; i < 500 && (outcome == TERN_APP_DONE || outcome == TERN_APP_WAITING); i++) {
         outcome = tern_app_run_round(app);
+        if (strcmp(last_event, "task") == 0) {
+            return fail("a round", "it has taken a task that it did not train");
+        }
         (void)usleep(outcome == TERN_APP_WAITING ? 10000 : 0);
     }
     printf("outcome=%d uploads=%u wire=%u\n", (int)outcome, uploads,

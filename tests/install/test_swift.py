@@ -48,7 +48,7 @@ def test():
                                  *prefix.pkg_config("--cflags", "--libs", "tern-client"))
         aggregator = Aggregator(workspace, {
             "federation": {"model": "softmax:2-2"},
-            "round": {"rounds": 3, "min_clients": 1, "cohort": 1, "come_back_min": "10ms", "come_back_max": "50ms"}}).start()
+            "round": {"rounds": 3, "min_clients": 1, "cohort": 1, "come_back_min": "10ms", "come_back_max": "1h"}}).start()
         said = prefix.call(program, aggregator.url, str(aggregator.ca), str(workspace.path / "app"), aggregator.join_code())
         check(said.startswith("outcome=6 uploads=3 wire="), said)
         check(aggregator.json("status")["rounds_committed"] == 3, "the aggregator says otherwise")

@@ -214,6 +214,7 @@ public final class Scenarios {
         private int done;
         private float loss;
         private String fails = "";
+        private int opened;
 
         Softmax(String file) throws IOException {
             List<String> lines = Files.readAllLines(Paths.get(file));
@@ -230,6 +231,7 @@ public final class Scenarios {
 
         @Override
         public void open(Model model) {
+            opened++;
             check(model.spec.equals("softmax:8-3") && model.count == 27 && model.trained == 27, model.spec);
             check(model.tensors.size() == 2 && model.tensors.get(0).name.equals("fc1.weight")
                     && model.tensors.get(0).dims[0] == CLASSES && model.tensors.get(0).dims[1] == COLUMNS
@@ -410,6 +412,8 @@ public final class Scenarios {
             failing(client, trainer, carrier, events);
             float first = accepted(client).loss;
             float last = accepted(client).loss;
+            check(events.get(events.size() - 1).kind != Event.Kind.TASK, "the last call has taken a task that it did not train");
+            check(trainer.opened == 1, "open() was called " + trainer.opened + " times");
             check(last < first, "the loss does not fall: " + first + " " + last);
             check(client.wireBytes() > 2000 && carrier.exchanges > 8, "bytes " + client.wireBytes());
             FloatBuffer weights = client.weights();
@@ -435,11 +439,12 @@ public final class Scenarios {
         throw new AssertionError("no round in 500 calls");
     }
 
-    // A call must fail as it should within some calls: until then the aggregator may have no task.
+    // A call must fail as it should within some calls: until then the aggregator may have no task, or a round that has begun ends.
     private static <T extends Throwable> T fails(Class<T> kind, String words, TernClient client) {
         return expect(kind, words, () -> {
             Round round = client.runRound();
-            for (int i = 0; i < 500 && round.outcome == Round.Outcome.WAITING; i++) {
+            for (int i = 0; i < 500 && (round.outcome == Round.Outcome.WAITING
+                    || round.outcome == Round.Outcome.ACCEPTED); i++) {
                 Thread.sleep(10);
                 round = client.runRound();
             }
@@ -557,6 +562,7 @@ public final class Scenarios {
             Round interrupted = client.runRound();
             check(Thread.interrupted(), "the interrupt is lost after " + interrupted);
             accepted(client);
+            accepted(client); // at once, not after the time to come back of the last answer, which had no task
             closed = client;
             closed.close();
             client.cancel();

@@ -55,6 +55,7 @@ def java(scenario, aggregator, *arguments, code=None, options=(), timeout=within
                           capture_output=True, text=True, timeout=timeout, env=sanitizer(), check=False)
     check(done.returncode == 0 and f"passed {scenario}" in done.stdout,
           f"{scenario} exited {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    check("in native method" not in done.stdout + done.stderr, f"-Xcheck:jni warns: {done.stdout}{done.stderr}")
     return done.stdout
 
 
@@ -142,7 +143,7 @@ def predict():
 
 def misuse():
     with Workspace() as workspace:
-        aggregator = Aggregator(workspace, settings("softmax:8-3", 30)).start()
+        aggregator = Aggregator(workspace, settings("softmax:8-3", 30, round={"come_back_max": "1h"})).start()
         java("misuse", aggregator, write_table(workspace.path / "table", 90, 5) / "table.csv")
 
 

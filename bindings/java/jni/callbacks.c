@@ -137,7 +137,7 @@ static void read_blocked(struct java_client *java)
 {
     JNIEnv *env = java->env;
     jbyteArray text = (*env)->CallObjectMethod(env, java->self, methods.blocked_why);
-    if (text == NULL) {
+    if ((*env)->ExceptionCheck(env) || text == NULL) {
         java->blocked[0] = '\0';
         return;
     }

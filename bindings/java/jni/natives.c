@@ -179,6 +179,7 @@ static enum tern_result open_client(struct java_client *java, const jlong number
         .name = java->texts[NAME],
         .platform = "java libternjni/" TERN_VERSION,
         .evaluator = numbers[EVALUATOR] != 0,
+        .leaves = true,
         .max_local_steps = (uint32_t)numbers[MAX_STEPS],
         .budget_per_round = (uint64_t)numbers[ROUND],
         .budget_per_month = (uint64_t)numbers[MONTH],

@@ -93,7 +93,8 @@ static enum tern_result open_client(struct tern_app *app, const char *server, co
     TERN_TRY(tern_curl_global());
     TERN_TRY(tern_curl_open(&app->curl, &link, app->why));
     TERN_TRY(tern_file_store_open(&app->store, folder, app->why));
-    struct tern_client_config config = {.platform = "swift", .on_event = on_event, .ctx = app};
+    struct tern_client_config config = {
+        .platform = "swift", .leaves = true, .on_event = on_event, .ctx = app};
     config.ports.transport = tern_curl_port(app->curl);
     config.ports.store = tern_file_store_port(app->store);
     config.ports.clock = tern_posix_clock();
@@ -215,6 +216,8 @@ static enum tern_result run(struct tern_app *app)
             (void)poll(NULL, 0, ms < SLICE_MS ? (int)ms : SLICE_MS);
         }
     }
+    // The last answer has no task, but a time to wait. The next call restores the state and asks at once.
+    app->restored = app->outcome == TERN_APP_WAITING || tern_client_next_ms(&app->client) == 0;
     return tern_client_end(&app->client);
 }
 

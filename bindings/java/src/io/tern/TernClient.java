@@ -52,6 +52,7 @@ public final class TernClient implements AutoCloseable {
     private boolean enrolled;
     private boolean prepared;
     private @Nullable Model model;
+    private @Nullable Model opened; // by the app's trainer
     private @Nullable FloatBuffer weights;
     private @Nullable FloatBuffer trained;
     private @Nullable Throwable thrown; // by the app, in a callback
@@ -314,8 +315,18 @@ public final class TernClient implements AutoCloseable {
             return new Round(outcome, 0, loss, 0, 0, nextMs(handle), blocked);
         }
         boolean uploaded = last != null && last.kind == Event.Kind.UPLOADED;
+        if (uploaded || outcome == Round.Outcome.EVALUATED) {
+            leave();
+        }
         return new Round(outcome, uploaded ? last.round : 0, loss, uploaded ? last.bytes : 0,
                 uploaded ? last.roundBytes : 0, last != null ? last.waitMs : 0, last != null ? last.why : null);
+    }
+
+    // The last answer has no task, because the client may never be called again, but a time to wait. A client that is called again
+    // restores its state and asks at once, as a new process does.
+    private void leave() {
+        long ms = nextMs(handle);
+        prepared = ms == 0 || ms == FINISHED_MS;
     }
 
     private Model build() throws TernException {
@@ -338,9 +349,10 @@ public final class TernClient implements AutoCloseable {
             weights = Dataset.floats(built.count);
             trained = made.trainer != null ? Dataset.floats(built.count) : null;
         }
-        if (made.trainer != null) {
+        if (made.trainer != null && opened != built) {
             try {
                 made.trainer.open(built);
+                opened = built;
             } catch (Exception e) {
                 throw new TernException("model-mismatch", "the trainer refuses the model \"" + built.spec + "\": " + e, e);
             }
