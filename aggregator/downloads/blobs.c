@@ -366,7 +366,9 @@ enum tern_result tern_snapshot_blob(const struct tern_merge *merge,
                                     struct tern_db_download *row, struct tern_blob **blob)
 {
     struct new_blob fresh;
-    TERN_TRY(begin_in_file_or_memory(&fresh, folder, tern_whole_bound(&merge->model)));
+    const float *weights = which == TERN_SNAPSHOT_REPLICA ? merge->replica : merge->global;
+    const size_t size = tern_whole_size(&merge->model, weights, merge->version);
+    TERN_TRY(begin_in_file_or_memory(&fresh, folder, size));
     const enum tern_result result = write_snapshot(merge, which, &fresh, row, blob);
     drop_blob(&fresh);
     return result;

@@ -5,6 +5,7 @@
 #include "downloads/blobs.h"
 #include "downloads/replicas.h"
 #include "downloads/search.h"
+#include "downloads/whole.h"
 #include "hosted/job.h"
 #include "hosted/system.h"
 #include <stdlib.h>
@@ -342,11 +343,14 @@ static uint32_t delta_bytes(void *ctx, uint32_t version)
     return readable ? delta->size : 0;
 }
 
-// Returns the size of the newest version's snapshot; before it is made, an estimate that is a few bytes too small.
+// Returns the size of the newest version's snapshot, also before it is made: with an estimate, a client that has begun the
+// snapshot could be offered a delta that is some bytes smaller after its restart.
 static uint32_t snapshot_bytes(const struct tern_catchup *catchup)
 {
-    uint32_t made = catchup->trunk.snapshot.size;
-    return made != 0 ? made : catchup->merge->model.count * 4;
+    const struct tern_merge *merge = catchup->merge;
+    const uint32_t made = catchup->trunk.snapshot.size;
+    return made != 0 ? made
+                     : (uint32_t)tern_whole_size(&merge->model, merge->replica, merge->version);
 }
 
 static enum tern_plan plan_from(const struct tern_catchup *catchup,
@@ -354,7 +358,8 @@ static enum tern_plan plan_from(const struct tern_catchup *catchup,
                                 const struct tern_plan_client *start)
 {
     struct reader reader = {catchup, holder};
-    return tern_plan_choose(start, catchup->merge->version, snapshot_bytes(catchup), delta_bytes,
+    return tern_plan_choose(start, catchup->merge->version,
+                            start->no_snapshots ? 0 : snapshot_bytes(catchup), delta_bytes,
                             &reader);
 }
 

@@ -14,11 +14,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "float32 payloads are 
 
 static const struct tern_codec dense = {.id = TERN_CODEC_FLOAT32, .sparsity = 1.0F};
 
-size_t tern_whole_bound(const struct tern_model *model)
-{
-    return tern_container_bound(&dense, model) + TERN_WIRE_OVERHEAD;
-}
-
 // --- The container
 
 // The layout of a float32 container of the weights (FORMAT.md, sections 3 and 4).
@@ -38,21 +33,39 @@ static size_t put_head(const struct whole *whole, uint32_t segment,
     return len + 1;
 }
 
-static enum tern_result measure_container(const struct tern_model *model, const float *weights,
-                                          struct whole *whole)
+static bool is_zero(const float *values, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (values[i] != 0.0F) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Reads few values of a segment that is not zero.
+static void lay_out(const struct tern_model *model, const float *weights, struct whole *whole)
 {
     *whole = (struct whole){.model = model, .weights = weights};
     for (uint32_t i = 0; i < model->segment_count; i++) {
         const struct tern_segment *segment = &model->segments[i];
         uint8_t head[TERN_VARINT_MAX + 1];
-        const uint32_t peak = tern_kernel_peak(weights + segment->offset, segment->count);
-        if (peak >= TERN_INFINITY_BITS) {
+        whole->zero[i] = is_zero(weights + segment->offset, segment->count);
+        whole->len += put_head(whole, i, head);
+        whole->len += whole->zero[i] ? 0 : segment->count * sizeof(float);
+    }
+}
+
+static enum tern_result measure_container(const struct tern_model *model, const float *weights,
+                                          struct whole *whole)
+{
+    for (uint32_t i = 0; i < model->segment_count; i++) {
+        const struct tern_segment *segment = &model->segments[i];
+        if (tern_kernel_peak(weights + segment->offset, segment->count) >= TERN_INFINITY_BITS) {
             return TERN_ERR_NON_FINITE;
         }
-        whole->zero[i] = peak == 0;
-        whole->len += put_head(whole, i, head);
-        whole->len += peak == 0 ? 0 : segment->count * sizeof(float);
     }
+    lay_out(model, weights, whole);
     return TERN_OK;
 }
 
@@ -96,6 +109,19 @@ static enum tern_result hash_and_take(void *ctx, const uint8_t *data, size_t len
     return hashed->sink != NULL ? hashed->sink->take(hashed->sink->ctx, data, len) : TERN_OK;
 }
 
+static enum tern_result begin(const struct whole *whole, const uint8_t id[TERN_SHA256_SIZE],
+                              uint32_t version, uint8_t head[TERN_WIRE_OVERHEAD], size_t *head_len)
+{
+    tern_Download message = tern_Download_init_zero;
+    message.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT;
+    message.version = version;
+    message.to.size = TERN_SHA256_SIZE;
+    memcpy(message.to.bytes, id, TERN_SHA256_SIZE);
+    message.model_hash.size = TERN_SHA256_SIZE;
+    memcpy(message.model_hash.bytes, whole->model->hash, TERN_SHA256_SIZE);
+    return tern_wire_begin_download(&message, whole->len, head, TERN_WIRE_OVERHEAD, head_len);
+}
+
 static enum tern_result make(const struct whole *whole, const uint8_t id[TERN_SHA256_SIZE],
                              uint32_t version, const struct tern_download_sink *sink,
                              struct tern_download_made *made)
@@ -104,14 +130,7 @@ static enum tern_result make(const struct whole *whole, const uint8_t id[TERN_SH
     const struct tern_download_sink both = {&hashed, hash_and_take};
     uint8_t head[TERN_WIRE_OVERHEAD];
     size_t head_len = 0;
-    tern_Download message = tern_Download_init_zero;
-    message.kind = tern_DownloadKind_DOWNLOAD_SNAPSHOT;
-    message.version = version;
-    message.to.size = TERN_SHA256_SIZE;
-    memcpy(message.to.bytes, id, TERN_SHA256_SIZE);
-    message.model_hash.size = TERN_SHA256_SIZE;
-    memcpy(message.model_hash.bytes, whole->model->hash, TERN_SHA256_SIZE);
-    TERN_TRY(tern_wire_begin_download(&message, whole->len, head, sizeof head, &head_len));
+    TERN_TRY(begin(whole, id, version, head, &head_len));
     tern_sha256_init(&hashed.hash);
     TERN_TRY(both.take(both.ctx, head, head_len));
     TERN_TRY(send_container(whole, &both));
@@ -147,4 +166,14 @@ enum tern_result tern_whole_opening(const struct tern_model *model, const float 
     tern_sha256_final(&hashed.hash, content);
     tern_replica_from_snapshot(model->hash, version, content, id);
     return make(&whole, id, version, sink, made);
+}
+
+size_t tern_whole_size(const struct tern_model *model, const float *weights, uint32_t version)
+{
+    static const uint8_t any[TERN_SHA256_SIZE];
+    struct whole whole;
+    uint8_t head[TERN_WIRE_OVERHEAD];
+    size_t head_len = 0;
+    lay_out(model, weights, &whole);
+    return begin(&whole, any, version, head, &head_len) == TERN_OK ? head_len + whole.len : 0;
 }

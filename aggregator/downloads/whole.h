@@ -13,8 +13,8 @@ struct tern_download_sink {
     TERN_MUST_USE enum tern_result (*take)(void *ctx, const uint8_t *data, size_t len);
 };
 
-// Returns the most bytes of such a snapshot.
-size_t tern_whole_bound(const struct tern_model *model);
+// Returns the bytes of a snapshot of these weights, without making it. Reads few weights of segments that are not zero.
+size_t tern_whole_size(const struct tern_model *model, const float *weights, uint32_t version);
 
 // Writes the snapshot of the replica with this id. made is set on success.
 // TERN_ERR_NON_FINITE  a weight is not finite; nothing was written
