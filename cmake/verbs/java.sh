@@ -9,7 +9,8 @@ docs/MOBILE.md has the way from there to an app.
 
   test          runs its tests on this machine's JDK against tern-aggregator; with TERN_LONG_TESTS=yes more of each
   amd64, arm64  builds libternjni for these architectures of Debian, optimized for size, with a libcurl and mbedTLS of
-                its own, so that it needs the C library alone; it is in build/cross/ARCH/java/java
+                its own, so that it needs the C library alone, and holds it to 1.2 MB with the jar; it is in
+                build/cross/ARCH/java/java. With test: holds docs/MOBILE.md to its size
 END_HELP
 }
 
@@ -25,6 +26,21 @@ java_sizes() { # ARCH LIBRARY
     printf '%-28s %10s\n' "$1, stripped" bytes tern.jar "$jar" libternjni.so "$library"
     [ $((jar + library)) -le "$JAVA_MOST_BYTES" ] ||
         fail "tern.jar and libternjni for $1 have $((jar + library)) bytes; the limit is $JAVA_MOST_BYTES"
+}
+
+# The document gives the size for the compiler and libraries of Debian 12.
+java_hold_document() { # ARCH LIBRARY
+    [ "$ARCHIVE_SUITE" != bookworm ] ||
+        "$PYTHON" -B "$TERN_ROOT/tests/cross/check_sizes.py" "$TERN_ROOT" "$1" java "$2" "$(cross_tool "$1" strip)" ||
+        fail "docs/MOBILE.md has an old size of libternjni.so for $1: write the size above"
+}
+
+# A phone has no other library of Debian.
+java_needs() { # ARCH LIBRARY
+    local needs
+    needs=$("$(cross_tool "$1" readelf)" -d "$2" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+        sed -E '/^(libc|ld-linux)[-.]/d' | xargs)
+    [ -z "$needs" ] || fail "libternjni.so for $1 needs more than the C library: $needs"
 }
 
 # Needs the types of jni.h alone, which are those of this machine's JDK.
@@ -47,6 +63,7 @@ java_cross() { # ARCH
         -DTERN_CURL_TLS=mbedtls "-DCURL_DIR=$dir/light/lib/cmake/CURL" \
         "-DCMAKE_SHARED_LINKER_FLAGS=-L'$dir/light/lib'" "${options[@]}") || exit 1
     cmake --build "$dir/java" -j "$(cores)" --target ternjni || fail "libternjni for $arch cannot be built"
+    java_needs "$arch" "$dir/java/java/libternjni.so"
     java_sizes "$arch" "$dir/java/java/libternjni.so"
 }
 
@@ -68,6 +85,9 @@ verb_java() {
         java_cross "$arch"
     done
     [ "$test" = yes ] || return 0
+    for arch in "${archs[@]}"; do
+        java_hold_document "$arch" "$(cross_dir "$arch")/java/java/libternjni.so"
+    done
     build_variant release all
     ctest --test-dir "$TERN_BUILD" -L '^java$' -j "$(cores)" --output-on-failure --no-tests=error ||
         fail "tests of the Java client failed"

@@ -51,6 +51,7 @@ test_everything() { # TEST-OPTION...
     test_part tests test --long "$@"
     test_part fuzzers fuzz 60
     test_part boards cross amd64 arm64 armhf --static --long
+    test_part java java test arm64
     test_part firmware firmware --test --all
     test_part images image --test
     test_part browser browser
