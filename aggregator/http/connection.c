@@ -1003,7 +1003,8 @@ static enum step refuse_request(struct tern_connection *connection, int status,
     struct tern_http_reply reply =
         tern_reply_refusal(&connection->group->shared->handler,
                            reader != NULL ? tern_reader_request(reader)->path : "/", status,
-                           is_readers ? tern_reader_state(reader)->refusal : TERN_OK);
+                           is_readers ? tern_reader_state(reader)->refusal : TERN_OK,
+                           is_readers ? tern_reader_state(reader)->sentence : NULL);
     struct tern_reply_shape shape = {.closes = after == AFTER_CLOSE};
     connection->tag = (struct tern_http_tag){0};
     if (reader != NULL) {

@@ -192,6 +192,8 @@ struct tern_http_permit {
     void *context;
     // Reason of a refusal, for the tern_Error in the reply; TERN_OK = the reason follows from the status.
     enum tern_result refusal;
+    // Sentence of a refusal, a static string; NULL = it follows from `refusal` or the status.
+    const char *sentence;
 };
 
 // The stored bytes of an interrupted upload.

@@ -184,13 +184,13 @@ static void put_error(struct tern_http_reply *reply, enum tern_result result, co
 }
 
 struct tern_http_reply tern_reply_refusal(const struct tern_http_handler *handler, const char *path,
-                                          int status, enum tern_result why)
+                                          int status, enum tern_result why, const char *given)
 {
     struct tern_http_reply reply = {.status = status};
     const struct status known = status_of(status);
     const char *own = known.sentence != NULL ? known.sentence : "The request was refused.";
     const enum tern_result result = why != TERN_OK ? why : known.result;
-    const char *sentence = why != TERN_OK ? tern_result_sentence(why) : own;
+    const char *sentence = given != NULL ? given : why != TERN_OK ? tern_result_sentence(why) : own;
     if (status == 429 || status == 503) {
         reply.retry_after_s = 5;
     }

@@ -31,9 +31,9 @@ void tern_reply_write(const struct tern_http_reply *reply, struct tern_reply_sha
                       struct tern_reply_out *out);
 
 // Returns a refusal with this status. why: the reason; TERN_OK = the sentence of the status. handler->on_refusal writes
-// the body; if on_refusal is NULL, the body is a tern_Error.
+// the body; if on_refusal is NULL, the body is a tern_Error. given: the sentence; NULL = that of `why` or the status.
 struct tern_http_reply tern_reply_refusal(const struct tern_http_handler *handler, const char *path,
-                                          int status, enum tern_result why);
+                                          int status, enum tern_result why, const char *given);
 
 // Records that `len` more bytes were sent. The pages of sent bytes of a blob in a file are evicted from memory.
 void tern_reply_sent(struct tern_reply_out *out, size_t len);

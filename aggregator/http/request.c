@@ -481,6 +481,7 @@ static int admit(struct tern_request_reader *reader)
             reader->config.admit(reader->config.ctx, &reader->request, reader->total, &permit);
         if (status != 0) {
             reader->state.refusal = permit.refusal;
+            reader->state.sentence = permit.sentence;
             reader->state.client = permit.client;
             return status;
         }

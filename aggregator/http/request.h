@@ -50,6 +50,7 @@ TERN_MUST_USE enum tern_result tern_reader_feed(struct tern_request_reader *read
 struct tern_reader_state {
     int status;               // HTTP status of the refusal; 0 = not refused
     enum tern_result refusal; // tern_http_permit.refusal
+    const char *sentence;     // tern_http_permit.sentence
     bool discards;            // refused with a short body, which the reader discards
     bool has_head;            // the headers are complete
     bool keeps_alive;         // the connection can serve another request

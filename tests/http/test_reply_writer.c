@@ -97,7 +97,7 @@ CASE(test_refusals_name_their_reason)
     const struct tern_http_handler handler = {.on_refusal = NULL};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tern_http_reply reply =
-            tern_reply_refusal(&handler, "/", cases[i].status, cases[i].why);
+            tern_reply_refusal(&handler, "/", cases[i].status, cases[i].why, NULL);
         tern_Error error = tern_Error_init_zero;
         assert_int_equal(reply.status, cases[i].status);
         assert_non_null(reply.body);
@@ -107,6 +107,17 @@ CASE(test_refusals_name_their_reason)
         assert_true((reply.retry_after_s > 0) == (cases[i].status == 503));
         tern_blob_release(reply.body);
     }
+}
+
+CASE(test_a_handler_gives_the_sentence_of_a_refusal)
+{
+    const struct tern_http_handler handler = {.on_refusal = NULL};
+    struct tern_http_reply reply =
+        tern_reply_refusal(&handler, "/", 401, TERN_OK, "The token has expired.");
+    tern_Error error = tern_Error_init_zero;
+    assert_int_equal(tern_wire_decode_error(reply.body->data, reply.body->len, &error), TERN_OK);
+    assert_string_equal(error.sentence, "The token has expired.");
+    tern_blob_release(reply.body);
 }
 
 // What was sent leaves memory and is there again for the next reply.
