@@ -20,6 +20,7 @@ enum tern_result tern_admin_enroll_code(struct tern_service *service, struct ter
     code.evaluator = job->evaluator;
     code.expires_ms = now_ms + job->expires_ms;
     TERN_TRY(tern_db_code_add(db, &code));
+    TERN_TRY(tern_audit_code(db, now_ms, job->action, &code));
     TERN_TRY(tern_service_reload_codes(service));
 
     return tern_admin_reply_json(reply, 201, tern_json_code(&code, text));
@@ -40,6 +41,7 @@ enum tern_result tern_admin_cancel_code(struct tern_service *service, struct ter
         return TERN_OK;
     }
     TERN_TRY(result);
+    TERN_TRY(tern_audit_cancelled(db, now_ms, job->action, &code));
     cJSON *json = cJSON_CreateObject();
     tern_json_text(json, "id", job->code);
     tern_json_bool(json, "was_valid", strcmp(tern_code_state(&code, now_ms), "valid") == 0);
@@ -52,7 +54,6 @@ enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db 
                                    uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
 {
     const struct admin_job *job = ctx;
-    (void)now_ms;
     struct tern_db_client client;
     const uint64_t upstream = tern_federation_upstream_client(tern_service_federation(service));
     if (upstream != 0 && job->number == upstream) {
@@ -70,6 +71,7 @@ enum tern_result tern_admin_revoke(struct tern_service *service, struct tern_db 
         return TERN_OK;
     }
     TERN_TRY(result);
+    TERN_TRY(tern_audit_revoked(db, now_ms, job->action, &client));
     TERN_TRY(tern_service_reload_clients(service));
     return tern_admin_reply_json(reply, 200, tern_json_revoked(&client));
 }
@@ -91,7 +93,7 @@ enum tern_result tern_admin_close_round(struct tern_service *service, struct ter
         tern_admin_reply_error(reply, 409, TERN_ERR_STATE, "This round is not open.");
         return TERN_OK;
     }
-    TERN_TRY(tern_round_end_time(db, now_ms, &status));
+    TERN_TRY(tern_round_end_time(db, now_ms, job->action, &status));
     TERN_TRY(tern_service_reload_round(service));
     cJSON *json = cJSON_CreateObject();
     tern_json_u64(json, "round", status.round.round);

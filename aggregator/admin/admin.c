@@ -515,7 +515,8 @@ static void reply_views(struct tern_admin *admin, const struct tern_http_request
 {
     static const struct tern_view *const views[] = {
         &tern_view_clients,  &tern_view_client_rounds, &tern_view_held,   &tern_view_rounds,
-        &tern_view_replicas, &tern_view_schedule,      &tern_view_ledger, &tern_view_codes};
+        &tern_view_replicas, &tern_view_schedule,      &tern_view_ledger, &tern_view_codes,
+        &tern_view_audit,    &tern_view_tokens};
     cJSON *object = cJSON_CreateObject();
     (void)admin;
     (void)request;
@@ -559,9 +560,9 @@ static void answer_model(struct tern_admin *admin, struct tern_http_exchange *ex
 // --- Routes
 
 struct route {
-    const char *path; // "{}" stands for a number or an id
     const char *method;
-    bool open; // needs no credentials
+    const char *path;
+    enum tern_role role; // the least role that may use the route
     // The request's handler, one of `job`, `reply` (at once) and `answer` (later).
     tern_service_job job;
     const struct tern_view *view; // view of a list; NULL = the route is no list
@@ -571,44 +572,12 @@ struct route {
     void (*answer)(struct tern_admin *admin, struct tern_http_exchange *exchange);
 };
 
-// The two routes of a list: an object for each row, and an array for each column.
-#define LIST(name, of)                                                                             \
-    {"/api/v1/" name, "GET", false, .job = tern_admin_list, .view = &(of)},                        \
-    {                                                                                              \
-        "/api/v1/" name "/columns", "GET", false, .job = tern_admin_list, .view = &(of),           \
-                                                  .arrays = true                                   \
-    }
-
 static const struct route routes[] = {
-    {"/healthz", "GET", true, .reply = reply_healthy},
-    {"/readyz", "GET", true, .reply = reply_ready},
-    {"/metrics", "GET", false, .reply = reply_metrics},
-    {"/api/v1/session", "POST", true, .reply = tern_admin_login},
-    {"/api/v1/session", "DELETE", false, .reply = tern_admin_logout},
-    {"/api/v1/settings", "GET", false, .reply = reply_settings},
-    {"/api/v1/log", "GET", false, .reply = reply_log},
-    {"/api/v1/doctor", "GET", false, .answer = answer_doctor},
-    {"/api/v1/model", "GET", false, .answer = answer_model},
-    {"/api/v1/status", "GET", false, .job = tern_admin_status},
-    {"/api/v1/waiting", "GET", false, .job = tern_admin_waiting},
-    {"/api/v1/views", "GET", false, .reply = reply_views},
-    LIST("clients", tern_view_clients),
-    LIST("clients/replicas", tern_view_held),
-    LIST("rounds", tern_view_rounds),
-    LIST("replicas", tern_view_replicas),
-    LIST("schedule", tern_view_schedule),
-    LIST("ledger", tern_view_ledger),
-    LIST("enroll-codes", tern_view_codes),
-    {"/api/v1/clients/{}", "GET", false, .job = tern_admin_client},
-    {"/api/v1/clients/{}/rounds", "GET", false, .job = tern_admin_client_rounds,
-     .view = &tern_view_client_rounds},
-    {"/api/v1/clients/{}/revoke", "POST", false, .job = tern_admin_revoke},
-    {"/api/v1/rounds/{}/close", "POST", false, .job = tern_admin_close_round},
-    {"/api/v1/enroll-codes", "POST", false, .job = tern_admin_enroll_code},
-    {"/api/v1/enroll-codes/{}/cancel", "POST", false, .job = tern_admin_cancel_code},
+#define ROUTE(method, path, role, ...) {method, path, TERN_ROLE_##role, __VA_ARGS__},
+#include "admin/routes.def"
 };
 
-static const struct route page_route = {"/", "GET", true, .reply = reply_page};
+static const struct route page_route = {"GET", "/", TERN_ROLE_NONE, .reply = reply_page};
 
 #define ARGUMENT_MAX 16
 
@@ -683,16 +652,29 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
     if (!is_own_host(admin, request->host)) {
         return 421;
     }
-    const int refused = tern_admin_admit(admin, request, changes);
+    struct tern_db_actor caller;
+    const int refused = tern_admin_admit(admin, request, changes, &caller, &permit->sentence);
     permit->known = refused == 0;
     if (route == NULL) {
+        permit->sentence = NULL;
         return known ? 405 : 404;
     }
-    if (!route->open && refused != 0) {
+    if (route->role != TERN_ROLE_NONE && refused != 0) {
         return refused;
     }
     permit->body_limit = strcmp(route->method, "POST") == 0 ? TERN_ADMIN_BODY_MAX : 0;
+    permit->context = malloc(sizeof caller);
+    if (permit->context == NULL) {
+        return 503;
+    }
+    memcpy(permit->context, &caller, sizeof caller);
     return 0;
+}
+
+static void on_dropped(void *ctx, void *context)
+{
+    (void)ctx;
+    free(context);
 }
 
 // --- Requests
@@ -926,8 +908,20 @@ static bool parse(const struct route *route, const struct tern_http_request *req
     return true;
 }
 
-static void submit(struct tern_admin *admin, const struct route *route, const char *argument,
-                   struct tern_http_exchange *exchange)
+// Runs a job in the name of the request's caller.
+static enum tern_result run_as_caller(struct tern_service *service, struct tern_db *db,
+                                      uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
+{
+    const struct admin_job *job = ctx;
+    const struct tern_db_actor before = tern_db_act_as(db, &job->actor);
+    const enum tern_result result = job->run(service, db, now_ms, ctx, reply);
+    (void)tern_db_act_as(db, &before);
+    return result;
+}
+
+// Makes a job of the route for the caller. NULL: the exchange is answered.
+static struct admin_job *make_job(const struct route *route, const struct tern_db_actor *caller,
+                                  struct tern_http_exchange *exchange)
 {
     const struct tern_http_request *request = tern_http_exchange_request(exchange);
     struct tern_http_reply reply;
@@ -935,36 +929,115 @@ static void submit(struct tern_admin *admin, const struct route *route, const ch
     if (job == NULL) {
         tern_admin_reply_error(&reply, 503, TERN_ERR_NO_MEMORY, "Out of memory; try again later.");
         tern_http_reply(exchange, &reply);
+        return NULL;
+    }
+    job->run = route->job;
+    job->actor = *caller;
+    snprintf(job->actor.address, sizeof job->actor.address, "%s", request->peer);
+    snprintf(job->action, sizeof job->action, "%s %s", route->method, route->path);
+    return job;
+}
+
+static void submit(struct tern_admin *admin, const struct route *route, const char *argument,
+                   const struct tern_db_actor *caller, struct tern_http_exchange *exchange)
+{
+    char why[TERN_ADMIN_WHY_MAX];
+    struct tern_http_reply reply;
+    struct admin_job *job = make_job(route, caller, exchange);
+    if (job == NULL) {
         return;
     }
-    char why[TERN_ADMIN_WHY_MAX];
-    if (!parse(route, request, argument, job, why)) {
+    if (!parse(route, tern_http_exchange_request(exchange), argument, job, why)) {
         free(job);
         tern_admin_reply_error(&reply, 422, TERN_ERR_ARGUMENT, why);
         tern_http_reply(exchange, &reply);
         return;
     }
-    tern_service_submit(admin->config.service, exchange, route->job, tern_admin_reply_error, job);
+    tern_service_submit(admin->config.service, exchange, run_as_caller, tern_admin_reply_error,
+                        job);
+}
+
+// --- Refusals by role
+
+#define REFUSALS_MAX 10 // rows of the audit log in REFUSALS_MS: a small role must not fill the disk
+#define REFUSALS_MS 60000
+
+static bool may_record_refusal(struct tern_admin *admin)
+{
+    const uint64_t now_ms = admin->config.monotonic_ms();
+    if (admin->refusals == 0 || now_ms - admin->refusals_ms >= REFUSALS_MS) {
+        admin->refusals = 0;
+        admin->refusals_ms = now_ms;
+    }
+    return admin->refusals++ < REFUSALS_MAX;
+}
+
+static void reply_refused(const struct tern_db_actor *caller, enum tern_role needed,
+                          struct tern_http_reply *reply)
+{
+    char why[TERN_ADMIN_WHY_MAX];
+    snprintf(why, sizeof why, "This needs the role %s, and %s has the role %s.",
+             tern_role_name(needed), caller->who, tern_role_name(caller->role));
+    tern_admin_reply_error(reply, 403, TERN_ERR_UNAUTHORIZED, why);
+}
+
+static enum tern_result record_refusal(struct tern_service *service, struct tern_db *db,
+                                       uint64_t now_ms, void *ctx, struct tern_http_reply *reply)
+{
+    const struct admin_job *job = ctx;
+    char result[TERN_DB_OUTCOME_MAX];
+    (void)service;
+    snprintf(result, sizeof result, "refused: needs the role %s", tern_role_name(job->needed));
+    TERN_TRY(tern_db_audit_refusal(db, now_ms, job->action, job->code, result));
+    reply_refused(&job->actor, job->needed, reply);
+    return TERN_OK;
+}
+
+static void refuse(struct tern_admin *admin, const struct route *route, const char *argument,
+                   const struct tern_db_actor *caller, struct tern_http_exchange *exchange)
+{
+    struct tern_http_reply reply;
+    if (!may_record_refusal(admin)) {
+        reply_refused(caller, route->role, &reply);
+        tern_http_reply(exchange, &reply);
+        return;
+    }
+    struct admin_job *job = make_job(route, caller, exchange);
+    if (job == NULL) {
+        return;
+    }
+    job->run = record_refusal;
+    job->needed = route->role;
+    parse_argument(argument, job);
+    tern_service_submit(admin->config.service, exchange, run_as_caller, tern_admin_reply_error,
+                        job);
+}
+
+static void handle(struct tern_admin *admin, const struct tern_db_actor *caller,
+                   struct tern_http_exchange *exchange)
+{
+    const struct tern_http_request *request = tern_http_exchange_request(exchange);
+    char argument[ARGUMENT_MAX];
+    bool known = false;
+    struct tern_http_reply reply;
+    const struct route *route = route_of(request, &known, argument);
+    if (caller->role < route->role) {
+        refuse(admin, route, argument, caller, exchange);
+    } else if (route->job != NULL) {
+        submit(admin, route, argument, caller, exchange);
+    } else if (route->answer != NULL) {
+        route->answer(admin, exchange);
+    } else {
+        route->reply(admin, request, &reply);
+        tern_http_reply(exchange, &reply);
+    }
 }
 
 static void on_request(void *ctx, struct tern_http_exchange *exchange)
 {
-    struct tern_admin *admin = ctx;
-    const struct tern_http_request *request = tern_http_exchange_request(exchange);
-    char argument[ARGUMENT_MAX];
-    bool known = false;
-    const struct route *route = route_of(request, &known, argument);
-    if (route->job != NULL) {
-        submit(admin, route, argument, exchange);
-        return;
-    }
-    if (route->answer != NULL) {
-        route->answer(admin, exchange);
-        return;
-    }
-    struct tern_http_reply reply;
-    route->reply(admin, request, &reply);
-    tern_http_reply(exchange, &reply);
+    struct tern_db_actor *caller = tern_http_exchange_context(exchange);
+    handle(ctx, caller, exchange);
+    free(caller);
 }
 
 // Ignores the bytes, which never cross the metered link.
@@ -1055,6 +1128,7 @@ static enum tern_result start(struct tern_admin *admin, char why[256])
     struct tern_http_handler handler = {
         .ctx = admin,
         .on_headers = on_headers,
+        .on_dropped = on_dropped,
         .on_request = on_request,
         .on_metered = on_metered,
         .on_refusal = on_refusal,
@@ -1100,6 +1174,9 @@ enum tern_result tern_admin_start(const struct tern_admin_config *config, struct
         return TERN_ERR_NO_MEMORY;
     }
     admin->config = *config;
+    if (config->monotonic_ms == NULL) {
+        admin->config.monotonic_ms = tern_monotonic_ms;
+    }
     pthread_mutex_init(&admin->settings_lock, NULL);
     enum tern_result result = start(admin, why);
     if (result != TERN_OK) {

@@ -38,6 +38,9 @@ struct tern_admin {
     char cookie_name[TERN_ADMIN_COOKIE_NAME]; // random for each start
     struct tern_sessions sessions;
     struct tern_tools tools;
+    // Rows of the audit log for requests refused by role, in the minute that began at refusals_ms.
+    uint32_t refusals;
+    uint64_t refusals_ms;
     pthread_mutex_t settings_lock;
     cJSON *settings; // settings in force; NULL = unknown
     struct tern_http_server *server;
@@ -46,9 +49,10 @@ struct tern_admin {
 // --- Authentication (login.c)
 
 // Authenticates a request by token or session. Returns 0 or the status of a refusal. changes: the request changes
-// something, so that it must come from the page's own origin.
+// something, so that it must come from the page's own origin. caller: gets the name and the role of the token. why: gets the sentence
+// of a refusal, a static string; NULL = follows from the status.
 int tern_admin_admit(struct tern_admin *admin, const struct tern_http_request *request,
-                     bool changes);
+                     bool changes, struct tern_db_actor *caller, const char **why);
 TERN_MUST_USE enum tern_result tern_admin_name_cookie(struct tern_admin *admin);
 void tern_admin_login(struct tern_admin *admin, const struct tern_http_request *request,
                       struct tern_http_reply *reply);
@@ -59,9 +63,12 @@ void tern_admin_logout(struct tern_admin *admin, const struct tern_http_request 
 
 // The arguments of a job; malloc'ed, freed by the service.
 struct admin_job {
-    uint64_t number;              // client or round in the path
-    char code[TERN_JOIN_CODE_ID]; // id of the join code in the path
-    const struct tern_view *view; // view of a list; NULL = the job is no list
+    tern_service_job run;
+    struct tern_db_actor actor;      // who sent the request
+    char action[TERN_DB_ACTION_MAX]; // method and path of the route, for the audit log
+    uint64_t number;                 // client or round in the path
+    char code[TERN_JOIN_CODE_ID];    // id of the join code in the path
+    const struct tern_view *view;    // view of a list; NULL = the job is no list
     bool arrays; // the reply has an array for each column, not an object for each row
     struct tern_view_query query; // its texts point to the following members
     char columns[1024];
@@ -73,6 +80,7 @@ struct admin_job {
     char label[TERN_DB_NAME_MAX];
     char tags[TERN_TAGS_MAX];
     bool evaluator;
+    enum tern_role needed; // of a request that was refused: the role that the route needs
 };
 
 #define TERN_ADMIN_WHY_MAX 320

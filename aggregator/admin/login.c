@@ -1,4 +1,4 @@
-// Authenticates requests of programs, by the admin token, and of browsers, by a session; logs people in and out.
+// Authenticates requests of programs, by a token, and of browsers, by a session; logs people in and out.
 #include "admin/internal.h"
 
 #include "hosted/system.h"
@@ -44,9 +44,11 @@ static struct tern_session *find_place(struct tern_sessions *sessions, uint64_t 
 }
 
 enum tern_result tern_sessions_begin(struct tern_sessions *sessions, uint64_t now_ms,
+                                     const uint8_t token_sha256[TERN_SHA256_SIZE],
                                      struct tern_session_secrets *secrets)
 {
     struct tern_session session = {.open = true, .began_ms = now_ms, .used_ms = now_ms};
+    memcpy(session.token_sha256, token_sha256, TERN_SHA256_SIZE);
     TERN_TRY(make_secret(secrets->cookie, session.cookie_sha256));
     TERN_TRY(make_secret(secrets->key, session.key_sha256));
     *find_place(sessions, now_ms) = session;
@@ -74,13 +76,14 @@ static struct tern_session *find_session(struct tern_sessions *sessions, const c
 }
 
 bool tern_sessions_use(struct tern_sessions *sessions, const char *cookie, const char *key,
-                       uint64_t now_ms)
+                       uint64_t now_ms, uint8_t token_sha256[TERN_SHA256_SIZE])
 {
     struct tern_session *session = find_session(sessions, cookie, key);
     if (session == NULL || !is_live(session, now_ms)) {
         return false;
     }
     session->used_ms = now_ms;
+    memcpy(token_sha256, session->token_sha256, TERN_SHA256_SIZE);
     return true;
 }
 
@@ -114,23 +117,33 @@ void tern_sessions_login_failed(struct tern_sessions *sessions, uint64_t now_ms)
 
 #define SCHEME "Session "
 
-static uint64_t now_of(const struct tern_admin *admin)
+// Finds the name and the role of a token. Compares hashes, so that the comparison takes the same time for every length and
+// content. False: `why` has the sentence.
+static bool find_caller(const struct tern_admin *admin, const uint8_t sha256[TERN_SHA256_SIZE],
+                        struct tern_db_actor *caller, const char **why)
 {
-    return admin->config.monotonic_ms != NULL ? admin->config.monotonic_ms() : tern_monotonic_ms();
-}
-
-// Compares hashes, so that the comparison takes the same time for every length and content.
-static bool is_token(const struct tern_admin *admin, const char *token)
-{
-    uint8_t sha256[TERN_SHA256_SIZE];
-    tern_sha256(token, strlen(token), sha256);
-    return tern_equal_constant_time(sha256, admin->token_sha256, TERN_SHA256_SIZE);
-}
-
-static bool has_token(const struct tern_admin *admin, const char *authorization)
-{
-    const char *token = tern_http_bearer(authorization);
-    return token != NULL && is_token(admin, token);
+    struct tern_db_token token;
+    *caller = (struct tern_db_actor){.role = TERN_ROLE_NONE};
+    *why = "No token has this text. `tern-aggregator token list` shows the tokens.";
+    if (tern_equal_constant_time(sha256, admin->token_sha256, TERN_SHA256_SIZE)) {
+        snprintf(caller->who, sizeof caller->who, "admin.token");
+        caller->role = TERN_ROLE_ADMIN;
+        return true;
+    }
+    if (!tern_service_find_token(admin->config.service, sha256, &token)) {
+        return false;
+    }
+    if (token.revoked) {
+        *why = "This token was revoked. `tern-aggregator token add` makes another one.";
+        return false;
+    }
+    if (token.expires_ms <= tern_service_now(admin->config.service)) {
+        *why = "This token has expired. `tern-aggregator token add` makes another one.";
+        return false;
+    }
+    snprintf(caller->who, sizeof caller->who, "%s", token.name);
+    caller->role = (enum tern_role)token.role;
+    return true;
 }
 
 // Finds the session's cookie among all cookies of this host; "" = absent.
@@ -170,15 +183,21 @@ static bool is_own_origin(const struct tern_http_request *request)
 // --- Admission
 
 int tern_admin_admit(struct tern_admin *admin, const struct tern_http_request *request,
-                     bool changes)
+                     bool changes, struct tern_db_actor *caller, const char **why)
 {
     char cookie[TERN_SESSION_SECRET];
-    if (has_token(admin, request->authorization)) {
-        return 0;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    const char *token = tern_http_bearer(request->authorization);
+    *why = NULL;
+    if (token != NULL) {
+        tern_sha256(token, strlen(token), sha256);
+        return find_caller(admin, sha256, caller, why) ? 0 : 401;
     }
+    *caller = (struct tern_db_actor){.role = TERN_ROLE_NONE};
     find_cookie(admin, request->cookie, cookie);
     if (!tern_sessions_use(&admin->sessions, cookie, find_key(request->authorization),
-                           now_of(admin))) {
+                           admin->config.monotonic_ms(), sha256) ||
+        !find_caller(admin, sha256, caller, why)) {
         return 401;
     }
     return !changes || is_own_origin(request) ? 0 : 403;
@@ -208,27 +227,31 @@ static void set_cookie(const struct tern_admin *admin, const struct tern_http_re
              seconds, by_tls ? "; Secure" : "");
 }
 
-static bool read_token(const struct tern_admin *admin, const struct tern_http_request *request,
-                       bool *right)
+// Hashes the token in the body. False: the body has no token.
+static bool read_token(const struct tern_http_request *request, uint8_t sha256[TERN_SHA256_SIZE])
 {
     cJSON *json = tern_admin_read_object(request);
     const char *token = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "token"));
-    *right = token != NULL && is_token(admin, token);
     const bool good = token != NULL;
+    tern_sha256(good ? token : "", good ? strlen(token) : 0, sha256);
     cJSON_Delete(json);
     return good;
 }
 
 static void begin(struct tern_admin *admin, const struct tern_http_request *request,
+                  const uint8_t token_sha256[TERN_SHA256_SIZE], const struct tern_db_actor *caller,
                   struct tern_http_reply *reply)
 {
     struct tern_session_secrets secrets;
-    if (tern_sessions_begin(&admin->sessions, now_of(admin), &secrets) != TERN_OK) {
+    if (tern_sessions_begin(&admin->sessions, admin->config.monotonic_ms(), token_sha256,
+                            &secrets) != TERN_OK) {
         tern_admin_reply_error(reply, 503, TERN_ERR_IO, "The system provides no random bytes.");
         return;
     }
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "key", secrets.key);
+    cJSON_AddStringToObject(json, "name", caller->who);
+    cJSON_AddStringToObject(json, "role", tern_role_name(caller->role));
     cJSON_AddNumberToObject(json, "expires_s", TERN_SESSION_MS / 1000);
     cJSON_AddNumberToObject(json, "idle_s", TERN_SESSION_IDLE_MS / 1000);
     (void)tern_admin_reply_json(reply, 201, json);
@@ -240,8 +263,10 @@ static void begin(struct tern_admin *admin, const struct tern_http_request *requ
 void tern_admin_login(struct tern_admin *admin, const struct tern_http_request *request,
                       struct tern_http_reply *reply)
 {
-    bool right = false;
-    const uint32_t wait_s = tern_sessions_wait_s(&admin->sessions, now_of(admin));
+    uint8_t sha256[TERN_SHA256_SIZE];
+    struct tern_db_actor caller;
+    const char *why;
+    const uint32_t wait_s = tern_sessions_wait_s(&admin->sessions, admin->config.monotonic_ms());
     if (!is_own_origin(request)) {
         tern_admin_reply_error(reply, 403, TERN_ERR_UNAUTHORIZED,
                                "Only the page of this listener may log in; programs send "
@@ -254,16 +279,16 @@ void tern_admin_login(struct tern_admin *admin, const struct tern_http_request *
         reply->retry_after_s = wait_s;
         return;
     }
-    if (!read_token(admin, request, &right)) {
+    if (!read_token(request, sha256)) {
         tern_admin_reply_error(reply, 422, TERN_ERR_ARGUMENT, "Send {\"token\": text}.");
         return;
     }
-    if (!right) {
-        tern_sessions_login_failed(&admin->sessions, now_of(admin));
-        tern_admin_reply_error(reply, 401, TERN_ERR_UNAUTHORIZED, "This is not the admin token.");
+    if (!find_caller(admin, sha256, &caller, &why)) {
+        tern_sessions_login_failed(&admin->sessions, admin->config.monotonic_ms());
+        tern_admin_reply_error(reply, 401, TERN_ERR_UNAUTHORIZED, why);
         return;
     }
-    begin(admin, request, reply);
+    begin(admin, request, sha256, &caller, reply);
 }
 
 void tern_admin_logout(struct tern_admin *admin, const struct tern_http_request *request,

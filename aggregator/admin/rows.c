@@ -1,6 +1,8 @@
 #include "admin/rows.h"
 
 #include "federation/federation.h"
+#include "views/view.h"
+#include <stdio.h>
 #include <string.h>
 
 // --- Actions
@@ -127,8 +129,38 @@ enum tern_result tern_code_find(struct tern_db *db, const char *id, struct tern_
     return is_there ? TERN_OK : TERN_ERR_NOT_FOUND;
 }
 
+enum tern_result tern_audit_code(struct tern_db *db, uint64_t now_ms, const char *action,
+                                 const struct tern_db_code *code)
+{
+    char id[TERN_JOIN_CODE_ID];
+    char after[2 * TERN_DB_CHANGED_MAX];
+    tern_join_code_id(code->hash, id);
+    snprintf(after, sizeof after, "uses=%u expires_s=%llu evaluator=%s tags=%s label=%s",
+             (unsigned)code->uses_left,
+             (unsigned long long)((code->expires_ms - code->created_ms) / 1000),
+             code->evaluator ? "yes" : "no", code->tags, code->label);
+    return tern_db_audit(db, now_ms, action, "", after, "join code %s", id);
+}
+
+enum tern_result tern_audit_cancelled(struct tern_db *db, uint64_t now_ms, const char *action,
+                                      const struct tern_db_code *code)
+{
+    char id[TERN_JOIN_CODE_ID];
+    tern_join_code_id(code->hash, id);
+    return tern_db_audit(db, now_ms, action, tern_code_state(code, now_ms), "cancelled",
+                         "join code %s", id);
+}
+
+enum tern_result tern_audit_revoked(struct tern_db *db, uint64_t now_ms, const char *action,
+                                    const struct tern_db_client *client)
+{
+    return client->revoked ? TERN_OK
+                           : tern_db_audit(db, now_ms, action, "admitted", "revoked", "client %llu",
+                                           (unsigned long long)client->id);
+}
+
 // Sets the round's deadline to its opening, so that the deadline has passed even if the clock is set back meanwhile.
-enum tern_result tern_round_end_time(struct tern_db *db, uint64_t now_ms,
+enum tern_result tern_round_end_time(struct tern_db *db, uint64_t now_ms, const char *action,
                                      struct tern_status *status)
 {
     TERN_TRY(tern_status_load(db, now_ms, status));
@@ -138,5 +170,6 @@ enum tern_result tern_round_end_time(struct tern_db *db, uint64_t now_ms,
     struct tern_db_round row = status->round;
     row.deadline_ms = row.opened_ms < row.deadline_ms ? row.opened_ms : row.deadline_ms;
     row.quorum = 1;
-    return tern_db_round_put(db, &row);
+    TERN_TRY(tern_db_round_put(db, &row));
+    return tern_db_audit(db, now_ms, action, "open", "ended", "round %u", (unsigned)row.round);
 }

@@ -39,9 +39,20 @@ void tern_json_replica_totals(cJSON *object, const struct tern_db_replica_totals
 TERN_MUST_USE enum tern_result tern_code_find(struct tern_db *db, const char *id,
                                               struct tern_db_code *code);
 
-// Ends the open round's deadline, so that one update is enough to close it. status: the status before the change.
+// Writes a new join code, a cancelled one and a revoked client to the audit log. code, client: the row before the change; a client
+// that was revoked before gets no row.
+TERN_MUST_USE enum tern_result tern_audit_code(struct tern_db *db, uint64_t now_ms,
+                                               const char *action, const struct tern_db_code *code);
+TERN_MUST_USE enum tern_result tern_audit_cancelled(struct tern_db *db, uint64_t now_ms,
+                                                    const char *action,
+                                                    const struct tern_db_code *code);
+TERN_MUST_USE enum tern_result tern_audit_revoked(struct tern_db *db, uint64_t now_ms,
+                                                  const char *action,
+                                                  const struct tern_db_client *client);
+
+// Ends the open round's deadline, so that one update is enough to close it, and adds a row to the audit log. status: the status before the change.
 // TERN_ERR_NOT_FOUND  no round is open
 TERN_MUST_USE enum tern_result tern_round_end_time(struct tern_db *db, uint64_t now_ms,
-                                                   struct tern_status *status);
+                                                   const char *action, struct tern_status *status);
 
 #endif

@@ -25,6 +25,7 @@ struct tern_session {
     bool open;
     uint8_t cookie_sha256[TERN_SHA256_SIZE];
     uint8_t key_sha256[TERN_SHA256_SIZE];
+    uint8_t token_sha256[TERN_SHA256_SIZE]; // of the token that logged in
     uint64_t began_ms;
     uint64_t used_ms;
 };
@@ -43,12 +44,13 @@ struct tern_session_secrets {
 
 // TERN_ERR_IO  the system provides no random bytes
 TERN_MUST_USE enum tern_result tern_sessions_begin(struct tern_sessions *sessions, uint64_t now_ms,
+                                                   const uint8_t token_sha256[TERN_SHA256_SIZE],
                                                    struct tern_session_secrets *secrets);
 
 // Whether cookie and key belong to one session that has not expired; records the session's use. Takes the same time for
-// every fault.
+// every fault. token_sha256: the session's.
 bool tern_sessions_use(struct tern_sessions *sessions, const char *cookie, const char *key,
-                       uint64_t now_ms);
+                       uint64_t now_ms, uint8_t token_sha256[TERN_SHA256_SIZE]);
 
 // Ends the session of cookie and key, if there is one.
 void tern_sessions_end(struct tern_sessions *sessions, const char *cookie, const char *key);

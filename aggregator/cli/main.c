@@ -92,6 +92,15 @@ static const struct tern_cli_option export_options[] = {
     {"replica", NULL, "write the replica, which clients hold, not the global model"},
     {"averaged", NULL, "write the average of the last versions (average_versions of round.strategy)"},
     {0}};
+static const struct tern_cli_option token_options[] = {
+    TERN_OPTIONS_LISTING,
+    {"role", "ROLE", "of the new token: viewer, operator or admin"},
+    {"expires", "TIME", "how long the new token is valid: 24h, 30d (90d)"},
+    {0}};
+static const struct tern_cli_option audit_options[] = {
+    TERN_OPTIONS_LISTING,
+    {"verify", NULL, "check that no row was changed, inserted or removed"},
+    {0}};
 static const struct tern_cli_option restore_options[] = {
     TERN_OPTION_STATE,
     {"force", NULL, "also replace the database of another federation"},
@@ -385,6 +394,38 @@ static const char export_help[] =
     "  tern-aggregator export - --format f32 --replica | sha256sum\n"
     "\n"
     "Exit code 4: --averaged, and there is no averaged model.\n";
+
+static const char token_help[] =
+    "Makes a token for the admin listener, and prints it once: only its hash is stored. A running\n"
+    "service uses new tokens and revocations within about a second.\n"
+    "\n"
+    "viewer    reads everything but tokens\n"
+    "operator  also makes and cancels join codes, revokes clients, closes rounds, exports models\n"
+    "admin     also reads the list of tokens\n"
+    "\n"
+    "The token in the file admin.token is an admin by the name of admin.token. To replace it, "
+    "delete\n"
+    "the file and restart the service.\n"
+    "\n"
+    "  tern-aggregator token add grafana --role viewer --expires 365d\n"
+    "  tern-aggregator token list --json\n"
+    "  tern-aggregator token revoke grafana\n"
+    "\n"
+    "Exit code 4: the token was already revoked.\n";
+
+static const char audit_help[] =
+    "Lists who changed what, oldest first: requests to the admin listener by the name of their\n"
+    "token, verbs of the command line as unix:USER. Nothing deletes rows, and each row has the "
+    "hash\n"
+    "of the previous one. --verify checks these hashes and prints the last one: keep it elsewhere "
+    "to\n"
+    "find rows that are removed at the end.\n"
+    "\n"
+    "  tern-aggregator audit --last 20\n"
+    "  tern-aggregator audit --where who=unix:root --json\n"
+    "  tern-aggregator audit --verify\n"
+    "\n"
+    "Exit code 1: --verify has found a row that is missing or was changed.\n";
 
 static const char verify_help[] =
     "Checks the database, replays every committed round from the seed and the stored updates,\n"

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,12 +238,26 @@ enum tern_result tern_state_make_token(const char *path, bool *made)
     return TERN_OK;
 }
 
+void tern_state_sign(struct tern_db *db)
+{
+    struct tern_db_actor actor = {.role = TERN_ROLE_NONE};
+    const struct passwd *user = getpwuid(getuid());
+    if (user != NULL) {
+        snprintf(actor.who, sizeof actor.who, "unix:%s", user->pw_name);
+    } else { // as in a container
+        snprintf(actor.who, sizeof actor.who, "unix:%lu", (unsigned long)getuid());
+    }
+    (void)tern_db_act_as(db, &actor);
+}
+
 int tern_state_open_any(const struct tern_cli *cli, unsigned flags, struct tern_db **db)
 {
     char path[PATH_MAX];
     char why[256] = "";
     tern_state_database(cli, path);
-    return tern_cli_check(cli, tern_db_open(path, flags, db, why), "%s", why);
+    TERN_CLI_TRY(tern_cli_check(cli, tern_db_open(path, flags, db, why), "%s", why));
+    tern_state_sign(*db);
+    return TERN_EXIT_OK;
 }
 
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db)

@@ -61,6 +61,8 @@ int tern_state_lock(const struct tern_cli *cli, int *lock);
 // tern_file_write().
 TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *made);
 
+// Makes the Unix user of this program the actor of the audit log's rows. The next functions call this one.
+void tern_state_sign(struct tern_db *db);
 // Opens the database, unless it was copied. Returns an exit code.
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db);
 // Like tern_state_open(), but also opens a database that was copied, for verbs that do not change the federation. flags: of

@@ -70,7 +70,12 @@ static enum tern_result drop_bodies(struct tern_db *db, uint64_t bytes, bool *mo
 static enum tern_result mark_pruned(struct tern_db *db, uint32_t last)
 {
     TERN_TRY(tern_db_begin(db));
-    return tern_db_conclude(db, tern_db_prune(db, last));
+    enum tern_result result = tern_db_prune(db, last);
+    if (result == TERN_OK) {
+        result = tern_db_audit(db, tern_now_ms(), "prune", "stored", "dropped",
+                               "updates of rounds 1 to %" PRIu32, last);
+    }
+    return tern_db_conclude(db, result);
 }
 
 // Drops downloads and replicas in steps, until those of the newest versions are left.

@@ -66,7 +66,11 @@ static int print_code(struct tern_cli *cli, const struct tern_db_code *code, con
 static enum tern_result store_code(struct tern_db *db, const struct tern_db_code *code)
 {
     TERN_TRY(tern_db_begin(db));
-    return tern_db_conclude(db, tern_db_code_add(db, code));
+    enum tern_result result = tern_db_code_add(db, code);
+    if (result == TERN_OK) {
+        result = tern_audit_code(db, code->created_ms, "enroll-code", code);
+    }
+    return tern_db_conclude(db, result);
 }
 
 int tern_cli_enroll_code(struct tern_cli *cli)
@@ -89,12 +93,18 @@ int tern_cli_enroll_code(struct tern_cli *cli)
 
 // --- Revocation
 
+static enum tern_result revoke_one(struct tern_db *db, const struct tern_db_client *client)
+{
+    TERN_TRY(tern_db_client_revoke(db, client->id));
+    return tern_audit_revoked(db, tern_now_ms(), "revoke", client);
+}
+
 static enum tern_result revoke(struct tern_db *db, uint64_t id, struct tern_db_client *client)
 {
     TERN_TRY(tern_db_begin(db));
     enum tern_result result = tern_db_client_get(db, id, client);
     if (result == TERN_OK) {
-        result = tern_db_client_revoke(db, id);
+        result = revoke_one(db, client);
     }
     return tern_db_conclude(db, result);
 }
@@ -120,7 +130,7 @@ static enum tern_result revoke_all(struct tern_db *db, const char *code, uint64_
     *count = 0;
     while (tern_db_next(rows, &client)) {
         if (strcmp(client.code, code) == 0 && !client.revoked) {
-            tern_db_check_row(rows, tern_db_client_revoke(db, client.id));
+            tern_db_check_row(rows, revoke_one(db, &client));
             ++*count;
         }
     }
@@ -195,6 +205,9 @@ static enum tern_result cancel(struct tern_db *db, const char *id, struct tern_d
     if (result == TERN_OK) {
         result = tern_db_code_cancel(db, code->hash);
     }
+    if (result == TERN_OK) {
+        result = tern_audit_cancelled(db, tern_now_ms(), "codes --cancel", code);
+    }
     return tern_db_conclude(db, result);
 }
 
@@ -261,7 +274,9 @@ static int read_tag_arguments(struct tern_cli *cli, struct tagging *tagging)
 static enum tern_result set_tags(struct tagging *tagging, struct tern_db *db)
 {
     TERN_TRY(tern_db_client_get(db, tagging->id, &tagging->before));
-    return tern_db_client_tag(db, tagging->id, tagging->tags);
+    TERN_TRY(tern_db_client_tag(db, tagging->id, tagging->tags));
+    return tern_db_audit(db, tern_now_ms(), "tag", tagging->before.tags, tagging->tags,
+                         "client %" PRIu64, tagging->id);
 }
 
 static enum tern_result apply_tags(struct tagging *tagging, struct tern_db *db)

@@ -190,7 +190,15 @@ static int print_copied(struct copying *copying)
 static enum tern_result set_copied_to(struct tern_db *db, const char *to)
 {
     TERN_TRY(tern_db_begin(db));
-    return tern_db_conclude(db, tern_db_set_copied(db, to, to[0] != '\0' ? tern_now_ms() : 0));
+    const uint64_t now_ms = tern_now_ms();
+    enum tern_result result = tern_db_set_copied(db, to, to[0] != '\0' ? now_ms : 0);
+    if (result == TERN_OK) {
+        result = to[0] != '\0' ? tern_db_audit(db, now_ms, "copy", "", to,
+                                               "the federation continues in a copy")
+                               : tern_db_audit(db, now_ms, "copy --forget", "", "",
+                                               "the federation continues here");
+    }
+    return tern_db_conclude(db, result);
 }
 
 // Call after the copy is complete: else a failure would leave no database that can be served.

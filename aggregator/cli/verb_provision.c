@@ -103,7 +103,9 @@ static enum tern_result add_all(const struct provision *provision, struct tern_d
     for (uint32_t i = 0; i < provision->count; i++) {
         TERN_TRY(add_one(provision, db, i));
     }
-    return TERN_OK;
+    return tern_db_audit(
+        db, tern_now_ms(), "provision", "", provision->evaluator ? "evaluator" : "",
+        "%" PRIu32 " clients from %" PRIu64 " on", provision->count, provision->made[0].id);
 }
 
 static enum tern_result store_clients(struct provision *provision, struct tern_db *db)

@@ -98,10 +98,16 @@ static int make_folder(const struct restoring *restoring)
                                folder);
 }
 
-static enum tern_result note_restored(struct tern_db *db)
+static enum tern_result note_restored(struct tern_db *db, const char *file)
 {
+    const uint64_t now_ms = tern_now_ms();
+    tern_state_sign(db);
     TERN_TRY(tern_db_begin(db));
-    return tern_db_conclude(db, tern_db_set_restored(db, tern_now_ms()));
+    enum tern_result result = tern_db_set_restored(db, now_ms);
+    if (result == TERN_OK) {
+        result = tern_db_audit(db, now_ms, "restore", "", file, "the database, by a backup");
+    }
+    return tern_db_conclude(db, result);
 }
 
 // Checks the copy of the backup, not the backup itself, so that the checked bytes become the database.
@@ -110,7 +116,7 @@ static enum tern_result check_copy(struct restoring *restoring, struct tern_db *
     enum tern_result result = tern_db_upgrade(db);
     result = result == TERN_OK ? tern_db_check(db) : result;
     result = result == TERN_OK ? read_contents(db, &restoring->after) : result;
-    result = result == TERN_OK ? note_restored(db) : result;
+    result = result == TERN_OK ? note_restored(db, restoring->file) : result;
     result = result == TERN_OK ? tern_db_settle(db) : result;
     if (result != TERN_OK) {
         (void)tern_db_damaged(db); // adds to tern_db_error() whether the file is damaged

@@ -272,7 +272,7 @@ int tern_cli_rounds(struct tern_cli *cli)
 static enum tern_result close_round(struct tern_db *db, struct tern_status *status)
 {
     TERN_TRY(tern_db_begin(db));
-    return tern_db_conclude(db, tern_round_end_time(db, tern_now_ms(), status));
+    return tern_db_conclude(db, tern_round_end_time(db, tern_now_ms(), "close-round", status));
 }
 
 static int print_closed(struct tern_cli *cli, const struct tern_status *status)

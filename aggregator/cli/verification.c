@@ -52,6 +52,20 @@ static enum tern_result check_kept(struct tern_db *db, char why[256])
     return result;
 }
 
+static enum tern_result check_audit(struct tern_db *db, char why[256])
+{
+    struct tern_db_audit_check check;
+    TERN_TRY(tern_db_audit_verify(db, &check));
+    if (check.broken == 0) {
+        return TERN_OK;
+    }
+    snprintf(why, 256,
+             "row %" PRIu64 " of the audit log is missing or was changed, or the row before it; "
+             "compare with a backup",
+             check.broken);
+    return TERN_ERR_CORRUPT;
+}
+
 // --- After a prune
 
 // Numbers of updates of one round with and without a body.
@@ -131,6 +145,7 @@ enum tern_result tern_verify(struct tern_db *db, struct tern_verification *found
         return result;
     }
     TERN_TRY(check_kept(db, why));
+    TERN_TRY(check_audit(db, why));
     struct tern_db_counts counts;
     result = tern_db_counts(db, 0, &counts);
     if (result == TERN_OK) {

@@ -2,6 +2,7 @@
 // then parses and hashes the body, so that the service thread only has to run the transaction. Also writes the access log.
 #include "service/internal.h"
 
+#include "hosted/growing.h"
 #include "hosted/log.h"
 #include "hosted/system.h"
 #include "store/store.h"
@@ -1229,6 +1230,57 @@ void tern_service_submit(struct tern_service *service, struct tern_http_exchange
     queue(service, request);
 }
 
+// --- Tokens of the admin listener
+
+static enum tern_result append_token(struct tern_admin_tokens *tokens,
+                                     const struct tern_db_token *token)
+{
+    struct tern_db_token *grown = tern_grown(tokens->tokens, tokens->count, sizeof *grown);
+    if (grown == NULL) {
+        return TERN_ERR_NO_MEMORY;
+    }
+    grown[tokens->count++] = *token;
+    tokens->tokens = grown;
+    return TERN_OK;
+}
+
+static enum tern_result load_tokens(struct tern_admin_tokens *tokens, struct tern_db *db)
+{
+    struct tern_admin_tokens loaded = {.count = 0};
+    struct tern_db_token row;
+    struct tern_db_rows *rows = tern_db_tokens(db);
+    while (tern_db_next(rows, &row)) {
+        tern_db_check_row(rows, append_token(&loaded, &row));
+    }
+    const enum tern_result result = tern_db_end(rows);
+    if (result == TERN_OK) {
+        pthread_mutex_lock(&tokens->lock);
+        struct tern_db_token *before = tokens->tokens;
+        tokens->tokens = loaded.tokens;
+        tokens->count = loaded.count;
+        pthread_mutex_unlock(&tokens->lock);
+        loaded.tokens = before;
+    }
+    free(loaded.tokens);
+    return result;
+}
+
+bool tern_service_find_token(struct tern_service *service, const uint8_t sha256[TERN_SHA256_SIZE],
+                             struct tern_db_token *token)
+{
+    struct tern_admin_tokens *tokens = &service->tokens;
+    bool found = false;
+    pthread_mutex_lock(&tokens->lock);
+    for (size_t i = 0; i < tokens->count; i++) {
+        if (tern_equal_constant_time(tokens->tokens[i].sha256, sha256, TERN_SHA256_SIZE)) {
+            *token = tokens->tokens[i];
+            found = true;
+        }
+    }
+    pthread_mutex_unlock(&tokens->lock);
+    return found;
+}
+
 // --- Start and settings
 
 enum tern_result tern_front_open(struct tern_service *service)
@@ -1236,6 +1288,7 @@ enum tern_result tern_front_open(struct tern_service *service)
     const struct tern_service_limits *limits = &service->config.limits;
     service->gate = tern_gate_new(limits->requests_per_minute, limits->enrollments_per_minute);
     init_psks(&service->psk_keys);
+    pthread_mutex_init(&service->tokens.lock, NULL);
     const enum tern_result result = init_access_log(&service->access, &service->config.logging);
     return service->gate != NULL ? result : TERN_ERR_NO_MEMORY;
 }
@@ -1245,6 +1298,7 @@ enum tern_result tern_front_load(struct tern_service *service)
     if (service->config.psk) {
         TERN_TRY(load_psks(&service->psk_keys, service->db));
     }
+    TERN_TRY(load_tokens(&service->tokens, service->db));
     return load_codes(service->gate, service->db);
 }
 
@@ -1258,6 +1312,8 @@ void tern_front_configure(struct tern_service *service, const struct tern_servic
 void tern_front_close(struct tern_service *service)
 {
     free_psks(&service->psk_keys);
+    free(service->tokens.tokens);
+    pthread_mutex_destroy(&service->tokens.lock);
     free_access_log(&service->access);
     tern_gate_free(service->gate);
 }

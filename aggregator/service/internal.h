@@ -19,6 +19,13 @@ struct held {
     uint64_t retry;   // id of the client whose check-in the next batch tries first; 0 = no retries
 };
 
+// Tokens of the admin listener (front.c). Initialize all members with zeros, and the lock.
+struct tern_admin_tokens {
+    pthread_mutex_t lock;
+    struct tern_db_token *tokens;
+    size_t count;
+};
+
 // Simultaneous readings of both clocks.
 struct tern_service_clock {
     uint64_t day_ms;    // tern_service_now()
@@ -85,6 +92,7 @@ struct tern_service {
     struct tern_gate *gate;          // any thread
     struct tern_access_log access;   // any thread
     struct tern_psk_keys psk_keys;   // any thread; empty unless config.psk
+    struct tern_admin_tokens tokens; // any thread
     struct tern_metering *metering;  // any thread
     struct tern_request_queue queue; // any thread
     pthread_t thread;
@@ -129,7 +137,7 @@ struct tern_service {
 // Creates the gate and the access log from service->config. All other members are zero. TERN_ERR_NO_MEMORY,
 // TERN_ERR_IO: the system has no random bytes
 TERN_MUST_USE enum tern_result tern_front_open(struct tern_service *service);
-// Loads the pre-shared keys and join codes of the store, including used and expired codes. On an error nothing changes.
+// Loads the pre-shared keys, the admin listener's tokens and join codes of the store, including used and expired codes. On an error nothing changes.
 // TERN_ERR_NO_MEMORY, errors of the store
 TERN_MUST_USE enum tern_result tern_front_load(struct tern_service *service);
 // Uses new limits of rates and log lines.
@@ -195,8 +203,6 @@ void tern_service_answer_failed(struct tern_service *service,
 
 // --- Clocks (facts.c)
 
-// Returns the Unix time in ms, for stored times. This time jumps when the clock is set.
-uint64_t tern_service_now(const struct tern_service *service);
 // Returns monotonic ms for intervals within one boot. This clock advances while the machine sleeps. Any thread.
 uint64_t tern_service_monotonic(const struct tern_service *service);
 

@@ -102,6 +102,13 @@ void tern_service_configure(struct tern_service *service, const struct tern_serv
 void tern_service_log_admin_request(struct tern_service *service,
                                     const struct tern_http_answered *answered);
 
+// Finds the token of the admin listener with this hash, also a revoked or expired one. Compares with all tokens, so that the
+// time reveals nothing. Uses changes of the store within about a second. Any thread.
+bool tern_service_find_token(struct tern_service *service, const uint8_t sha256[TERN_SHA256_SIZE],
+                             struct tern_db_token *token);
+// Returns the Unix time in ms, for stored times. This time jumps when the clock is set. Any thread.
+uint64_t tern_service_now(const struct tern_service *service);
+
 // Runs on the service thread inside a transaction. The reply is sent after the commit; if the commit fails, the reply's
 // body is released and 503 is sent. An error is an error of the store and fails the batch.
 typedef enum tern_result (*tern_service_job)(struct tern_service *service, struct tern_db *db,

@@ -40,6 +40,13 @@ TERN_MUST_USE static inline enum tern_result tern_db_may_miss(enum tern_result r
 #define TERN_DB_REASON_MAX 160
 #define TERN_DB_NODE_MAX 64
 #define TERN_DB_PLACE_MAX 512 // a database's path
+#define TERN_DB_TOKEN_NAME_MAX 33
+#define TERN_DB_WHO_MAX 64
+#define TERN_DB_ADDRESS_MAX 64
+#define TERN_DB_ACTION_MAX 48
+#define TERN_DB_SUBJECT_MAX 160
+#define TERN_DB_CHANGED_MAX 256
+#define TERN_DB_OUTCOME_MAX 64
 
 // Makes the member of a struct from a line of tables/*.def; tables.h explains the lines.
 #define TERN_MEMBER(kind, name, of, rule, constraint, shown) TERN_MEMBER_##kind(name, of)
@@ -986,5 +993,71 @@ struct tern_db_copying {
 // Errors of how->check()
 TERN_MUST_USE enum tern_result tern_db_copy_state(struct tern_db *from, const char *path,
                                                   const struct tern_db_copying *how, char why[256]);
+
+// --- Roles, tokens of the admin listener, and the audit log (store_audit.c)
+
+// What a token may do; a higher role may also do what a lower one may.
+enum tern_role {
+    TERN_ROLE_NONE, // no token; of a route: it needs no credentials
+    TERN_ROLE_VIEWER,
+    TERN_ROLE_OPERATOR,
+    TERN_ROLE_ADMIN,
+    TERN_ROLES,
+};
+// Returns "viewer", "operator", "admin", or "none" for other numbers. Static string.
+const char *tern_role_name(uint32_t role);
+
+struct tern_db_token {
+#define COLUMN TERN_MEMBER
+#include "store/tables/tokens.def"
+};
+
+// TERN_ERR_CONFLICT  a token, perhaps a revoked one, has this name
+TERN_MUST_USE enum tern_result tern_db_token_add(struct tern_db *db,
+                                                 const struct tern_db_token *token);
+// TERN_ERR_NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_token_get(struct tern_db *db, const char *name,
+                                                 struct tern_db_token *token);
+TERN_MUST_USE enum tern_result tern_db_token_revoke(struct tern_db *db, const char *name);
+// Lists all tokens by name.
+struct tern_db_rows *tern_db_tokens(struct tern_db *db);
+
+// Who changes the database through this connection.
+struct tern_db_actor {
+    char who[TERN_DB_WHO_MAX];
+    enum tern_role role;
+    char address[TERN_DB_ADDRESS_MAX];
+};
+// Sets the actor of the rows that tern_db_audit() adds, and returns the previous one. A new connection has none.
+struct tern_db_actor tern_db_act_as(struct tern_db *db, const struct tern_db_actor *actor);
+
+struct tern_db_audit {
+#define COLUMN TERN_MEMBER
+#include "store/tables/audit.def"
+};
+
+// Within a transaction: adds a row of the audit log about a change of this transaction. The row has the actor of the connection
+// and the result "done". format: of the subject. Texts that are too long are cut.
+TERN_MUST_USE enum tern_result tern_db_audit(struct tern_db *db, uint64_t now_ms,
+                                             const char *action, const char *before,
+                                             const char *after, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+// Like tern_db_audit() for a request that changed nothing. result: the reason.
+TERN_MUST_USE enum tern_result tern_db_audit_refusal(struct tern_db *db, uint64_t now_ms,
+                                                     const char *action, const char *subject,
+                                                     const char *result);
+// Lists the rows whose number is above `after`, oldest first.
+struct tern_db_rows *tern_db_audits_after(struct tern_db *db, uint64_t after);
+// Reads the newest row. TERN_ERR_NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_audit_last(struct tern_db *db, struct tern_db_audit *row);
+
+struct tern_db_audit_check {
+    uint64_t rows;   // that were read
+    uint64_t broken; // number of the first row that does not follow from the previous one; 0 = none
+    uint8_t chain[TERN_SHA256_SIZE]; // of the last row that was read
+};
+// Reads the audit log up to its end, or its first broken row. Rows missing at the end cannot be found.
+TERN_MUST_USE enum tern_result tern_db_audit_verify(struct tern_db *db,
+                                                    struct tern_db_audit_check *check);
 
 #endif

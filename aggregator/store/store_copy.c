@@ -8,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Hashes take the bytes of numbers in memory.
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "hashes of rows are of little-endian numbers");
-
 // Bytes of a BLOB that are read at once. Each read by SQLite walks through the BLOB's pages from the start.
 #define WINDOW_BYTES (4u << 20)
 
@@ -51,34 +47,10 @@ static void hash_number(struct digest *digest, uint64_t number)
     digest->bytes += sizeof number;
 }
 
-static void hash_bytes(struct digest *digest, const void *bytes, size_t len)
-{
-    hash_number(digest, len);
-    tern_sha256_update(&digest->hash, bytes, len);
-    digest->bytes += len;
-}
-
-static void hash_column(struct digest *digest, const struct tern_column *column, const void *row)
-{
-    const void *at = (const char *)row + column->offset;
-    const struct tern_blob_column *blob = at;
-    uint64_t number = 0;
-    if (column->kind == TERN_COLUMN_TEXT) {
-        hash_bytes(digest, at, strlen(at));
-    } else if (column->kind == TERN_COLUMN_HASH) {
-        hash_bytes(digest, at, TERN_SHA256_SIZE);
-    } else if (column->kind == TERN_COLUMN_BLOB) {
-        hash_bytes(digest, blob->data, blob->len);
-    } else {
-        memcpy(&number, at, tern_table_value_bytes(column));
-        hash_number(digest, number);
-    }
-}
-
 static void hash_row(struct digest *digest, const struct tern_table *table, const void *row)
 {
     for (uint32_t i = 0; i < table->count; i++) {
-        hash_column(digest, &table->columns[i], row);
+        digest->bytes += tern_table_hash(&digest->hash, &table->columns[i], row);
     }
     digest->rows++;
 }
@@ -167,7 +139,7 @@ struct body {
 static void begin_body(const struct body *body)
 {
     hash_number(body->digest, body->id);
-    hash_number(body->digest, body->size); // a body is hashed as hash_bytes() hashes a BLOB
+    hash_number(body->digest, body->size); // as tern_table_hash() hashes a BLOB
     body->digest->bytes += body->size;
     body->digest->rows++;
 }

@@ -9,6 +9,10 @@
 
 #define TEXT_MAX 4096
 
+// Hashes take the bytes of numbers in memory.
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "hashes of rows are of little-endian numbers");
+
 // --- Texts of statements
 
 enum shape {
@@ -490,7 +494,8 @@ static void bind_all(struct tern_query *query, const struct tern_table *table,
     }
 }
 
-size_t tern_table_value_bytes(const struct tern_column *column)
+// Bytes of a column's member.
+static size_t value_bytes(const struct tern_column *column)
 {
     switch (column->kind) {
     case TERN_COLUMN_U64:
@@ -518,12 +523,43 @@ size_t tern_table_value_bytes(const struct tern_column *column)
     return 0;
 }
 
+static size_t hash_number(struct tern_sha256 *hash, uint64_t number)
+{
+    tern_sha256_update(hash, &number, sizeof number);
+    return sizeof number;
+}
+
+static size_t hash_bytes(struct tern_sha256 *hash, const void *bytes, size_t len)
+{
+    const size_t before = hash_number(hash, len);
+    tern_sha256_update(hash, bytes, len);
+    return before + len;
+}
+
+size_t tern_table_hash(struct tern_sha256 *hash, const struct tern_column *column, const void *row)
+{
+    const void *at = (const char *)row + column->offset;
+    const struct tern_blob_column *blob = at;
+    uint64_t number = 0;
+    if (column->kind == TERN_COLUMN_TEXT) {
+        return hash_bytes(hash, at, strlen(at));
+    }
+    if (column->kind == TERN_COLUMN_HASH) {
+        return hash_bytes(hash, at, TERN_SHA256_SIZE);
+    }
+    if (column->kind == TERN_COLUMN_BLOB) {
+        return hash_bytes(hash, blob->data, blob->len);
+    }
+    memcpy(&number, at, value_bytes(column));
+    return hash_number(hash, number);
+}
+
 size_t tern_table_row_bytes(const struct tern_table *table)
 {
     size_t most = 0;
     for (uint32_t i = 0; i < table->count; i++) {
         const struct tern_column *column = &table->columns[i];
-        const size_t end = column->offset + tern_table_value_bytes(column);
+        const size_t end = column->offset + value_bytes(column);
         most = end > most ? end : most;
     }
     return (most + 7) / 8 * 8; // so that each row of an array is aligned
@@ -919,7 +955,7 @@ static void merge_row(const struct tern_group *group, void *into, const void *ro
         if (is_added_to(column)) {
             add_member(column, member, given);
         } else {
-            memcpy(member, given, tern_table_value_bytes(column));
+            memcpy(member, given, value_bytes(column));
         }
     }
 }
@@ -1185,6 +1221,14 @@ static const struct tern_column client_totals_columns[] = {
 static const struct tern_column node_settings_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_node_settings, __VA_ARGS__)
 #include "store/tables/node_settings.def"
+};
+static const struct tern_column tokens_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_token, __VA_ARGS__)
+#include "store/tables/tokens.def"
+};
+static const struct tern_column audit_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_audit, __VA_ARGS__)
+#include "store/tables/audit.def"
 };
 
 #define TABLE(name)                                                                                \

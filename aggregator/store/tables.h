@@ -111,7 +111,8 @@ struct tern_db {
     bool knows_evaluators; // `evaluators` were read
     uint64_t *evaluators;  // their ids, ascending
     size_t evaluator_count;
-    uint64_t next_update; // id of the next update; 0 = not read
+    uint64_t next_update;       // id of the next update; 0 = not read
+    struct tern_db_actor actor; // who: "" = none
 };
 
 // Selects all columns of the rows that `tail` names: "WHERE id = ? ORDER BY ...". tail: a literal, because it is kept as
@@ -182,9 +183,10 @@ struct tern_query tern_table_scan(struct tern_db *db, const struct tern_table *t
 // Adds many rows with their IDs (tern_query_load()), until tern_query_end().
 struct tern_query tern_table_load(struct tern_db *db, const struct tern_table *table);
 void tern_table_load_row(struct tern_query *query, const struct tern_table *table, const void *row);
-// Bytes of a row's struct up to the end of its last column; bytes of one column's member.
+// Adds a column's value to the hash: numbers as 8 bytes little-endian, bytes of any length after their length. Returns the number of bytes.
+size_t tern_table_hash(struct tern_sha256 *hash, const struct tern_column *column, const void *row);
+// Bytes of a row's struct up to the end of its last column.
 size_t tern_table_row_bytes(const struct tern_table *table);
-size_t tern_table_value_bytes(const struct tern_column *column);
 // Finds the first id above `after` in a table whose rows are an id and a value, and the bytes of that value. NOT_FOUND
 TERN_MUST_USE enum tern_result tern_table_next_body(struct tern_db *db,
                                                     const struct tern_table *table, uint64_t after,
@@ -201,7 +203,7 @@ void tern_db_forget(struct tern_db *db);
     X(secure_rounds) X(secure_sums) X(tickets)                                                    \
     X(update_bodies) X(versions) X(weights) X(downloads) X(download_bodies) X(replicas) X(ledger) \
     X(schedule) X(evaluations) X(metrics) X(statistics) X(meter) X(totals) X(purpose_totals) X(round_totals) X(client_totals) \
-    X(node_settings)
+    X(node_settings) X(tokens) X(audit)
 // clang-format on
 
 #define TERN_TABLE_DECLARE(name) extern const struct tern_table tern_table_##name;

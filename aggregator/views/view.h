@@ -161,6 +161,10 @@ extern const struct tern_view tern_view_ledger;
 extern const struct tern_view tern_view_codes;
 // Returns "valid", "expired" or "used up". Static string.
 const char *tern_code_state(const struct tern_db_code *code, uint64_t now_ms);
+extern const struct tern_view tern_view_audit;
+extern const struct tern_view tern_view_tokens;
+// Returns "valid", "expired" or "revoked". Static string.
+const char *tern_token_state(const struct tern_db_token *token, uint64_t now_ms);
 extern const struct tern_view tern_view_replicas;
 // Returns the form in which a replica is stored: "seed", "downloads", "snapshot" or "float32". Static string.
 const char *tern_view_replica_form(uint32_t form);

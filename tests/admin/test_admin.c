@@ -3,6 +3,8 @@
 
 #include "hosted/files.h"
 #include "hosted/log.h"
+#include "hosted/system.h"
+#include "util/bytes.h"
 #include "wire/wire.h"
 #define TERN_CASES_OWN_MAIN
 #include "tests/cases.h"
@@ -28,6 +30,14 @@ static struct tern_admin *admin;
 static struct tern_statistics_settings statistics; // wanted by few of these
 static char reply[1 << 18];
 static char why[256];
+
+// Ahead of the system's clock, for tokens that expire.
+static atomic_uint_least64_t ahead_ms;
+
+static uint64_t clock_of_tests(void)
+{
+    return tern_unix_ms() + atomic_load(&ahead_ms);
+}
 
 static void path_of(const char *name, char path[192])
 {
@@ -70,6 +80,7 @@ static void start_service(void)
                 .statistics = statistics,
             },
         .limits = {.queue = 64},
+        .now_ms = clock_of_tests,
     };
     assert_int_equal(tern_service_start(&config, db, &service, why), TERN_OK);
     struct tern_http_config http = {.address = "127.0.0.1", .threads = 1};
@@ -305,6 +316,224 @@ TEST(test_code_enrols_and_revoke_shuts_out)
     assert_true(cJSON_IsTrue(cJSON_GetObjectItem(client, "revoked")));
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(client, "name")), "gateway \"7\"");
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(client, "tags")), "line=1,site=b");
+    cJSON_Delete(json);
+}
+
+// --- Roles
+
+#define DAY_MS UINT64_C(86400000)
+
+// Makes a token whose text is `name` and some more, as a verb of the command line does beside the service. Returns the text.
+static const char *make_token(const char *name, enum tern_role role, uint64_t expires_ms)
+{
+    static char text[80];
+    char path[192];
+    struct tern_db *other;
+    struct tern_db_token token = {.role = (uint32_t)role, .expires_ms = expires_ms};
+    snprintf(token.name, sizeof token.name, "%s", name);
+    snprintf(text, sizeof text, "%s-has-a-token-of-its-own", name);
+    tern_sha256(text, strlen(text), token.sha256);
+    path_of("tern.db", path);
+    assert_int_equal(tern_db_open(path, TERN_DB_SECOND, &other, why), TERN_OK);
+    assert_int_equal(tern_db_begin(other), TERN_OK);
+    assert_int_equal(tern_db_token_add(other, &token), TERN_OK);
+    assert_int_equal(tern_db_commit(other), TERN_OK);
+    tern_db_close(other);
+    return text;
+}
+
+static void revoke_token(const char *name)
+{
+    char path[192];
+    struct tern_db *other;
+    path_of("tern.db", path);
+    assert_int_equal(tern_db_open(path, TERN_DB_SECOND, &other, why), TERN_OK);
+    assert_int_equal(tern_db_begin(other), TERN_OK);
+    assert_int_equal(tern_db_token_revoke(other, name), TERN_OK);
+    assert_int_equal(tern_db_commit(other), TERN_OK);
+    tern_db_close(other);
+}
+
+// A job makes the service read what the command line has changed.
+static void let_service_read(void)
+{
+    assert_int_equal(ask("GET", "/api/v1/status", TOKEN, ""), 200);
+}
+
+static bool says(const char *text)
+{
+    return strstr(body_of_reply(), text) != NULL;
+}
+
+static int rows_of_audit(void)
+{
+    assert_int_equal(ask("GET", "/api/v1/audit", TOKEN, ""), 200);
+    cJSON *json = json_of_reply();
+    const int rows = cJSON_GetArraySize(json);
+    cJSON_Delete(json);
+    return rows;
+}
+
+struct walked_route {
+    const char *method;
+    const char *path;
+    enum tern_role role;
+};
+
+static const struct walked_route walked_routes[] = {
+#define ROUTE(method, path, role, ...) {method, path, TERN_ROLE_##role},
+#include "admin/routes.def"
+};
+#define ROUTES (sizeof walked_routes / sizeof walked_routes[0])
+
+// Sends the request of a route, with 1 for its argument.
+static int ask_route(const struct walked_route *route, const char *token)
+{
+    char path[80];
+    const char *gap = strstr(route->path, "{}");
+    snprintf(path, sizeof path, "%.*s%s%s",
+             (int)(gap != NULL ? gap - route->path : (long)strlen(route->path)), route->path,
+             gap != NULL ? "1" : "", gap != NULL ? gap + 2 : "");
+    return ask(route->method, path, token, "");
+}
+
+static void expect_role(const struct walked_route *route, enum tern_role role, const char *token)
+{
+    char needed[80];
+    const int status = ask_route(route, token);
+    snprintf(needed, sizeof needed, "This needs the role %s, and %s has the role %s.",
+             tern_role_name((uint32_t)route->role), tern_role_name((uint32_t)role),
+             tern_role_name((uint32_t)role));
+    const bool is_refused = status == 403 && says(needed);
+    const bool may = role >= route->role;
+    if (may ? is_refused || status == 401 : !is_refused) {
+        fail_msg("%s %s as %s: %d %s", route->method, route->path, tern_role_name((uint32_t)role),
+                 status, body_of_reply());
+    }
+}
+
+TEST(test_every_route_with_every_role)
+{
+    const uint64_t later_ms = clock_of_tests() + DAY_MS;
+    char token[TERN_ROLES][80];
+    for (enum tern_role role = TERN_ROLE_VIEWER; role < TERN_ROLES; role++) {
+        snprintf(token[role], sizeof token[role], "%s",
+                 make_token(tern_role_name((uint32_t)role), role, later_ms));
+    }
+    char revoked[80];
+    snprintf(revoked, sizeof revoked, "%s", make_token("gone", TERN_ROLE_ADMIN, later_ms));
+    revoke_token("gone");
+    const char *expired = make_token("late", TERN_ROLE_ADMIN, clock_of_tests());
+    let_service_read();
+    assert_true(ROUTES > 20);
+    for (size_t i = 0; i < ROUTES; i++) {
+        const struct walked_route *route = &walked_routes[i];
+        for (enum tern_role role = TERN_ROLE_VIEWER; role < TERN_ROLES; role++) {
+            expect_role(route, role, token[role]);
+        }
+        if (route->role == TERN_ROLE_NONE) {
+            assert_int_not_equal(ask_route(route, NULL), 401);
+            continue;
+        }
+        assert_int_equal(ask_route(route, NULL), 401);
+        assert_int_equal(ask_route(route, "a-token-that-nobody-has-made"), 401);
+        assert_true(says("No token has this text."));
+        assert_int_equal(ask_route(route, revoked), 401);
+        assert_true(says("This token was revoked."));
+        assert_int_equal(ask_route(route, expired), 401);
+        assert_true(says("This token has expired."));
+    }
+}
+
+// The least role is part of what a release promises: a change of the table changes this list, too.
+TEST(test_least_roles)
+{
+    size_t count[TERN_ROLES] = {0};
+    for (size_t i = 0; i < ROUTES; i++) {
+        const struct walked_route *route = &walked_routes[i];
+        count[route->role]++;
+        if (strcmp(route->method, "POST") == 0 && strcmp(route->path, "/api/v1/session") != 0) {
+            assert_int_equal(route->role, TERN_ROLE_OPERATOR);
+        }
+    }
+    assert_int_equal(count[TERN_ROLE_NONE], 3); // /healthz, /readyz, login
+    assert_int_equal(count[TERN_ROLE_ADMIN], 2);
+}
+
+TEST(test_token_expires_while_the_service_runs)
+{
+    const char *token = make_token("ann", TERN_ROLE_VIEWER, clock_of_tests() + DAY_MS);
+    let_service_read();
+    assert_int_equal(ask("GET", "/metrics", token, ""), 200);
+    atomic_store(&ahead_ms, DAY_MS + 1);
+    assert_int_equal(ask("GET", "/metrics", token, ""), 401);
+    assert_int_equal(ask("GET", "/api/v1/status", token, ""), 401);
+    assert_true(says("This token has expired."));
+    atomic_store(&ahead_ms, 0);
+}
+
+TEST(test_changes_are_in_the_audit_log)
+{
+    const char *token = make_token("ann", TERN_ROLE_OPERATOR, clock_of_tests() + DAY_MS);
+    char code[64];
+    char client[24];
+    char id[16];
+    char path[64];
+    let_service_read();
+    assert_int_equal(ask("POST", "/api/v1/enroll-codes", token, "{\"uses\":1,\"label\":\"lab\"}"),
+                     201);
+    cJSON *json = json_of_reply();
+    snprintf(code, sizeof code, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "code")));
+    snprintf(id, sizeof id, "%s", cJSON_GetStringValue(cJSON_GetObjectItem(json, "id")));
+    cJSON_Delete(json);
+    assert_int_equal(enroll_with(code, client), 200);
+    snprintf(path, sizeof path, "/api/v1/enroll-codes/%s/cancel", id);
+    assert_int_equal(ask("POST", path, token, ""), 200);
+    assert_int_equal(ask("POST", "/api/v1/clients/99/revoke", token, ""), 404); // changes nothing
+    assert_int_equal(ask("POST", "/api/v1/clients/1/revoke", token, ""), 200);
+    assert_int_equal(ask("POST", "/api/v1/clients/1/revoke", token, ""), 200); // as before
+    assert_int_equal(ask("GET", "/api/v1/audit", TOKEN, ""), 200);
+    json = json_of_reply();
+    static const char *const actions[] = {"POST /api/v1/enroll-codes",
+                                          "POST /api/v1/enroll-codes/{}/cancel",
+                                          "POST /api/v1/clients/{}/revoke"};
+    assert_int_equal(cJSON_GetArraySize(json), 3);
+    for (int i = 0; i < 3; i++) {
+        const cJSON *row = cJSON_GetArrayItem(json, i);
+        assert_int_equal(number(row, "number"), i + 1);
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "who")), "ann");
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "role")), "operator");
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "address")), "127.0.0.1");
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "action")), actions[i]);
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "result")), "done");
+    }
+    const cJSON *row = cJSON_GetArrayItem(json, 2);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "subject")), "client 1");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "before")), "admitted");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "after")), "revoked");
+    cJSON_Delete(json);
+}
+
+// A small role, or a stranger, must not fill the disk.
+TEST(test_refusals_are_recorded_within_a_limit)
+{
+    const char *token = make_token("eve", TERN_ROLE_VIEWER, clock_of_tests() + DAY_MS);
+    let_service_read();
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(ask("POST", "/api/v1/clients/7/revoke", "nobody's", ""), 401);
+    }
+    assert_int_equal(rows_of_audit(), 0);
+    for (int i = 0; i < 15; i++) {
+        assert_int_equal(ask("POST", "/api/v1/clients/7/revoke", token, ""), 403);
+        assert_true(says("This needs the role operator, and eve has the role viewer."));
+    }
+    assert_int_equal(rows_of_audit(), 10);
+    cJSON *json = json_of_reply();
+    const cJSON *row = cJSON_GetArrayItem(json, 9);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "who")), "eve");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "subject")), "7");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "result")),
+                        "refused: needs the role operator");
     cJSON_Delete(json);
 }
 

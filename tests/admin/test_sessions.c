@@ -7,10 +7,12 @@
 
 #define NOW 1000000000u
 
+static const uint8_t token[TERN_SHA256_SIZE] = {7}; // hash of the token of all sessions
+
 static struct tern_session_secrets begin(struct tern_sessions *sessions, uint64_t now_ms)
 {
     struct tern_session_secrets secrets;
-    assert_int_equal(tern_sessions_begin(sessions, now_ms, &secrets), TERN_OK);
+    assert_int_equal(tern_sessions_begin(sessions, now_ms, token, &secrets), TERN_OK);
     assert_int_equal(strlen(secrets.cookie), TERN_SESSION_SECRET - 1);
     assert_int_equal(strlen(secrets.key), TERN_SESSION_SECRET - 1);
     assert_string_not_equal(secrets.cookie, secrets.key);
@@ -20,21 +22,26 @@ static struct tern_session_secrets begin(struct tern_sessions *sessions, uint64_
 static bool use(struct tern_sessions *sessions, const struct tern_session_secrets *secrets,
                 uint64_t now_ms)
 {
-    return tern_sessions_use(sessions, secrets->cookie, secrets->key, now_ms);
+    uint8_t token_sha256[TERN_SHA256_SIZE];
+    const bool is_open =
+        tern_sessions_use(sessions, secrets->cookie, secrets->key, now_ms, token_sha256);
+    assert_true(!is_open || memcmp(token_sha256, token, sizeof token) == 0);
+    return is_open;
 }
 
 CASE(test_both_halves_of_one_session)
 {
     struct tern_sessions sessions = {0};
+    uint8_t used[TERN_SHA256_SIZE];
     const struct tern_session_secrets one = begin(&sessions, NOW);
     const struct tern_session_secrets other = begin(&sessions, NOW);
     assert_true(use(&sessions, &one, NOW));
     assert_true(use(&sessions, &other, NOW));
-    assert_false(tern_sessions_use(&sessions, one.cookie, other.key, NOW));
-    assert_false(tern_sessions_use(&sessions, one.cookie, "", NOW));
-    assert_false(tern_sessions_use(&sessions, "", one.key, NOW));
-    assert_false(tern_sessions_use(&sessions, one.key, one.cookie, NOW));
-    assert_false(tern_sessions_use(&sessions, "", "", NOW));
+    assert_false(tern_sessions_use(&sessions, one.cookie, other.key, NOW, used));
+    assert_false(tern_sessions_use(&sessions, one.cookie, "", NOW, used));
+    assert_false(tern_sessions_use(&sessions, "", one.key, NOW, used));
+    assert_false(tern_sessions_use(&sessions, one.key, one.cookie, NOW, used));
+    assert_false(tern_sessions_use(&sessions, "", "", NOW, used));
 }
 
 CASE(test_a_session_ends)

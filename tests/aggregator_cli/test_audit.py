@@ -1,0 +1,65 @@
+"""Tokens with roles, and the audit log: what the verbs print, refuse and record."""
+import json
+import os
+import pwd
+import re
+import sqlite3
+
+from cli import FAILED, MODEL, NOTHING, REFUSED, USAGE, State, main
+
+def tokens_are_printed_once_and_names_are_used_once():
+    state = State()
+    state.run("init", "--model", MODEL)
+    made = state.json("token", "add", "grafana", "--role", "viewer", "--expires", "1d")
+    assert re.fullmatch(r"[A-Za-z0-9_-]{43}", made["token"]) and made["role"] == "viewer"
+    (row,) = state.json("token", "list")
+    assert row["name"] == "grafana" and row["state"] == "valid"
+    assert row["expires_ms"] - row["made_ms"] == 86400000
+    assert made["token"] not in json.dumps(row)
+    assert made["token"].encode() not in (state.path / "tern.db").read_bytes()
+    assert state.run("token", "add", "ci", "--role", "admin").text.strip() != made["token"]
+    state.run("token", "add", "grafana", "--role", "admin", code=REFUSED, says="there is a token grafana already")
+    for name in ("", "a b", "admin.token", ".a", "unix:root", "x" * 33):
+        state.run("token", "add", name, "--role", "viewer", code=USAGE, says="cannot be the name of a token")
+    for role in ([], ["--role", "none"], ["--role", "root"]):
+        state.run("token", "add", "b", *role, code=USAGE, says="--role must be viewer, operator or admin")
+    state.run("token", "add", "b", "--role", "viewer", "--expires", "0s", code=USAGE, says="--expires")
+    state.run("token", "revoke", "nobody", code=FAILED, says="there is no token nobody")
+    state.run("token", "list", "b", code=USAGE, says="token add NAME")
+    state.run("token", "revoke", "grafana")
+    state.run("token", "revoke", "grafana", code=NOTHING)
+    state.run("token", "add", "grafana", "--role", "viewer", code=REFUSED, says="there is a token grafana already")
+    assert [row["state"] for row in state.json("token", "list")] == ["valid", "revoked"]
+    assert [row["action"] for row in state.json("audit")] == ["token add", "token add", "token revoke"]
+
+def changes_are_in_the_audit_log():
+    state = State(rounds=2)
+    code = state.json("enroll-code", "--label", "lab")
+    state.run("tag", 1, "site=a")
+    state.run("tag", 1, "site=b")
+    state.run("tag", 1, "site", code=USAGE)
+    state.run("revoke", 2)
+    state.run("codes", "--cancel", code["id"])
+    state.run("provision", "--count", 2)
+    state.run("prune", "--keep", 1)
+    rows = state.json("audit")
+    assert [row["action"] for row in rows] == ["enroll-code", "tag", "tag", "revoke", "codes --cancel",
+                                               "provision", "prune"], rows
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert all(row["who"] == f"unix:{user}" and row["role"] == "none" and row["result"] == "done" for row in rows)
+    assert (rows[2]["subject"], rows[2]["before"], rows[2]["after"]) == ("client 1", "site=a", "site=b")
+    assert code["code"] not in json.dumps(rows)
+    before = state.json("audit", "--verify")
+    assert before["rows"] == 7 and before["chain"] == rows[-1]["chain"]
+    copy = state.root / "copy.db"
+    state.run("backup", copy)
+    state.run("revoke", 1)
+    state.run("restore", copy)
+    assert [row["action"] for row in state.json("audit")][7:] == ["restore"]
+    with sqlite3.connect(state.path / "tern.db") as database:
+        database.execute("UPDATE audit SET after = 'site=c' WHERE number = 3")
+    database.close()
+    state.run("audit", "--verify", code=FAILED, says="row 3 of the audit log is missing or was changed")
+    state.run("verify", code=FAILED, says="row 3 of the audit log is missing or was changed")
+
+main(tokens_are_printed_once_and_names_are_used_once, changes_are_in_the_audit_log)
