@@ -13,7 +13,7 @@ import time
 
 for folder in ("end_to_end", "browser"):
     sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / folder))
-from harness import BIN, HELPERS, Aggregator, Workspace, check, main, run  # noqa: E402
+from harness import BIN, HELPERS, Aggregator, Workspace, check, main, run, wait_until  # noqa: E402
 from large_federation import insert, open_round  # noqa: E402
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/OPERATIONS.md"
@@ -369,6 +369,29 @@ def test_actions(browser, aggregator):
     aggregator.log_line("round-ended-by-hand")
 
 
+def test_roles(browser, aggregator):
+    """A session has the role of its token, and ends with it."""
+    ann = Browser(aggregator, browser.port)
+    ann.token = aggregator.json("token", "add", "ann", "--role", "viewer")["token"]
+    wait_until("the service reads the token", lambda: ann.status("GET", "/metrics", Authorization=f"Bearer {ann.token}") == 200)
+    session = ann.json("POST", "/api/v1/session", {"token": ann.token}, expected=201)
+    check((session["name"], session["role"]) == ("ann", "viewer"), f"{session}")
+    ann.log_in()
+    check(ann.status("GET", "/api/v1/clients") == 200, "a viewer reads")
+    status, _, text = ann.ask("POST", "/api/v1/clients/2/revoke", {})
+    check(status == 403 and b"needs the role operator, and ann has the role viewer" in text, f"{status} {text}")
+    check(ann.status("GET", "/api/v1/tokens") == 403, "a viewer lists tokens")
+    rows = ann.json("GET", "/api/v1/audit?last=200")
+    check(rows == aggregator.json("audit")[-200:], "the audit log of the page is another one")
+    refused = [row["action"] for row in rows if row["who"] == "ann"]
+    check(refused == ["POST /api/v1/clients/{}/revoke", "GET /api/v1/tokens"], f"{refused}")
+    done = [row for row in rows if row["who"] == "admin.token" and row["action"] == "POST /api/v1/clients/{}/revoke"]
+    check(len(done) == 1 and done[0]["subject"] == "client 1" and done[0]["address"] == "127.0.0.1", f"{rows}")
+    aggregator.json("token", "revoke", "ann")
+    wait_until("the session ends with its token", lambda: ann.status("GET", "/api/v1/clients") == 401)
+    check(b"This token was revoked." in ann.ask("GET", "/api/v1/clients")[2], "why the session has ended")
+
+
 def test_logout(browser):
     cookie, key = browser.cookie, browser.key
     status, headers, _ = browser.ask("DELETE", "/api/v1/session")
@@ -410,7 +433,7 @@ def test():
         for part in (test_columns_are_the_lists, test_the_status_has_the_cost_of_the_last_round, test_held_out_figures,
                      test_waiting_and_status, test_one_client,
                      test_settings_in_force, test_log, test_tools, test_metrics, test_errors_are_json,
-                     test_commands_of_the_document, test_actions):
+                     test_commands_of_the_document, test_actions, test_roles):
             part(browser, aggregator)
         test_logout(browser)
         test_guessing_is_held_back(browser)

@@ -181,7 +181,8 @@ def test_tables_have_the_columns_of_the_api(board):
     """Titles and order, so that a new column of a list needs no line of the page."""
     browser = board.browser
     for view, table, listing in (("clients", "clients-table", "clients"), ("rounds", "rounds-table", "rounds"),
-                                 ("codes", "codes-table", "codes"), ("client/1", "client-rounds", "rounds of a client")):
+                                 ("codes", "codes-table", "codes"), ("system", "audit-table", "audit"),
+                                 ("client/1", "client-rounds", "rounds of a client")):
         board.go(view)
         described = board.api("views")[listing]
         titles = [column["title"] for column in described if column["listed"]]

@@ -1,6 +1,8 @@
 // Sends requests to the admin API within a session. The browser has the session's cookie, this page has the session's
 // key.
 const KEY = "tern-session-key";
+const NAME = "tern-session-name"; // of the token that logged in
+const ROLE = "tern-session-role";
 const PAGE = 1000; // most rows of one reply
 const FEW = 100; // rows of one reply with held-out figures, each of which needs many rows of the store
 
@@ -41,14 +43,18 @@ export const fetchFile = async (path) => (await replyOf("GET", `/api/v1/${path}`
 
 export const hasSession = () => localStorage.getItem(KEY) !== null;
 
+export const caller = () => ({ name: localStorage.getItem(NAME), role: localStorage.getItem(ROLE) });
+
 export async function logIn(token) {
-  localStorage.removeItem(KEY);
+  forgetSession();
   const session = await post("session", { token });
+  localStorage.setItem(NAME, session.name);
+  localStorage.setItem(ROLE, session.role);
   localStorage.setItem(KEY, session.key);
 }
 
 export function forgetSession() {
-  localStorage.removeItem(KEY);
+  for (const item of [KEY, NAME, ROLE]) localStorage.removeItem(item);
 }
 
 export async function logOut() {

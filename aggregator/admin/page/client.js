@@ -78,7 +78,7 @@ export async function show(status, history, id, refresh) {
   rounds = found;
   setText("client-title", `Client ${id}${client.name ? `: ${client.name}` : ""}`);
   fill(byId("client-about"), [definitions("Client", aboutClient(client, status.now_ms)), definitions("Contribution", aboutWork(client)), definitions("Error ledger", aboutBuffer(client)), definitions("Held-out data", aboutFigures(client))]);
-  fill(byId("client-actions"), client.revoked ? [] : [element("button", { type: "button", class: "danger", onclick: () => revoke(client, refresh) }, "Revoke…")]);
+  fill(byId("client-actions"), client.revoked ? [] : [element("button", { type: "button", class: "danger changes", onclick: () => revoke(client, refresh) }, "Revoke…")]);
   setText("client-note", after > 0 ? `From the last ${count(ROUNDS)} rounds.` : "");
   chart = chart || new Chart(byId("client-chart"));
   chart.describe("bytes", "Bytes of a round", "on the wire", [{ label: "up", colour: "up", text: bytes }, { label: "down", colour: "down", text: bytes }], { tick: bytes })

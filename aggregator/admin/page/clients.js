@@ -49,7 +49,7 @@ const anomalyOf = (i) => {
 
 function button(i) {
   if (clients.revoked[i]) return "";
-  return element("button", { type: "button", class: "small", "aria-label": `Revoke client ${clients.id[i]}`, onclick: () => revoke({ id: clients.id[i], name: clients.name[i] }, again) }, "Revoke…");
+  return element("button", { type: "button", class: "small changes", "aria-label": `Revoke client ${clients.id[i]}`, onclick: () => revoke({ id: clients.id[i], name: clients.name[i] }, again) }, "Revoke…");
 }
 
 async function read() {

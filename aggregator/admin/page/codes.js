@@ -53,7 +53,7 @@ function make() {
   return new Table(byId("codes-table"), [
     ...columnsOf("codes", { value: (name, i) => codes[i][name], now: () => now }, { expires_ms: { text: expiry } }),
     { name: "act", label: "Actions", node: (i) => (codes[i].state !== "valid" ? ""
-      : element("button", { type: "button", class: "small", "aria-label": `Cancel code ${codes[i].id}`, onclick: cancel.bind(null, codes[i]) }, "Cancel…")) },
+      : element("button", { type: "button", class: "small changes", "aria-label": `Cancel code ${codes[i].id}`, onclick: cancel.bind(null, codes[i]) }, "Cancel…")) },
   ], {
     caption: "Join codes", word: "code", sort: "expires_ms", descending: true,
     search: (i) => `${codes[i].id} ${codes[i].tags || ""} ${codes[i].label || ""}`,

@@ -1,5 +1,5 @@
 // The dashboard: logs in, asks the API every few seconds, and shows the view in the address's fragment.
-import { append, columnsAfter, forgetSession, get, hasSession, logIn, logOut, rowsAfter, truncate } from "./api.js";
+import { append, caller, columnsAfter, forgetSession, get, hasSession, logIn, logOut, rowsAfter, truncate } from "./api.js";
 import * as client from "./client.js";
 import * as clients from "./clients.js";
 import * as codes from "./codes.js";
@@ -64,7 +64,7 @@ async function showAll() {
   if (name === "rounds") rounds.show(status, history);
   if (name === "clients") await clients.show(status, history, refresh);
   if (name === "client") await client.show(status, history, Number(location.hash.split("/")[1]), refresh);
-  if (name === "system") await system.show();
+  if (name === "system") await system.show(status);
   if (name === "codes") await codes.show(status, history, refresh);
   setText("updated", `as of ${new Date(status.now_ms).toLocaleTimeString()}`);
   performance.mark(`shown:${name}`);
@@ -117,6 +117,9 @@ function showView() {
   const name = view();
   byId("login").hidden = true;
   byId("header").hidden = false;
+  const { name: who, role } = caller();
+  setText("caller", `${who}, ${role}`);
+  document.body.classList.toggle("viewer", role === "viewer"); // the service refuses changes in any case
   for (const other of VIEWS) byId(`view-${other}`).hidden = other !== name;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#${name}` || (name === "client" && link.hash === "#clients")) link.setAttribute("aria-current", "page");

@@ -1,14 +1,17 @@
-// The view of the program: findings of doctor, download of the model, the log's last lines, and settings in force.
+// The view of the program: findings of doctor, download of the model, last changes, the log's last lines, and settings in force.
 import { fetchFile, get } from "./api.js";
 import { saveFile } from "./compare.js";
 import { attempt } from "./dialogs.js";
-import { Table, small } from "./table.js";
+import { Table, columnsOf, small } from "./table.js";
 import { byId, bytes, codeIn, element, fill, setText } from "./text.js";
 
 const EFFECTS = { restart: "after a restart", live: "on SIGHUP", init: "in a new federation" };
 
 let settings = [];
 let table = null;
+let changes = [];
+let changesTable = null;
+let now = 0;
 
 // --- Doctor
 
@@ -36,6 +39,19 @@ async function download() {
   });
   button.disabled = false;
   button.textContent = "Download the model";
+}
+
+// --- Changes
+
+const CHANGES = 200; // rows of the audit log
+
+function makeChangesTable() {
+  return new Table(byId("audit-table"), columnsOf("audit", { value: (name, i) => changes[i][name], now: () => now }), {
+    caption: "Last changes", word: "change", sort: "number", descending: true, wrap: true,
+    search: (i) => `${changes[i].who} ${changes[i].action} ${changes[i].subject}`,
+    rowClass: (i) => (changes[i].result === "done" ? null : "off"),
+    choices: [["all", () => true], ["refused", (i) => changes[i].result !== "done"]],
+  });
 }
 
 // --- Settings
@@ -81,8 +97,12 @@ export function start(refresh) {
   byId("log-find").addEventListener("input", refresh);
 }
 
-export async function show() {
-  const [found, log] = await Promise.all([get("settings"), get("log")]);
+export async function show(status) {
+  const [found, log, audit] = await Promise.all([get("settings"), get("log"), get(`audit?last=${CHANGES}`)]);
+  now = status.now_ms;
+  changes = audit;
+  changesTable = changesTable || makeChangesTable();
+  changesTable.update(changes.length);
   settings = found;
   table = table || makeSettingsTable();
   table.update(settings.length);
