@@ -176,6 +176,8 @@ def test_limits():
             reload(aggregator, "event=reloaded", 2)
             line = aggregator.log_line("event=setting-changed key=limits.header_bytes from=512 to=4096")
             check("level=info" in line, line)
+            audited = {(row["subject"], row["before"], row["after"]) for row in aggregator.json("audit") if row["action"] == "SIGHUP"}
+            check(("limits.header_bytes", "512", "4096") in audited and len(audited) == 6, f"{audited}")
             check(is_let_in(aggregator), "nobody is let in any more")
             check(ask(first, long) == 200, "the limit of headers is not what it was")
             enroll = "POST /v1/enroll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
