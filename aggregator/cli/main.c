@@ -211,6 +211,22 @@ static const char probe_help[] =
     "  podman run --health-cmd '[\"/usr/bin/tern-aggregator\", \"probe\", \"ready\"]' ...\n"
     "  tern-aggregator probe alive --standby   # also healthy while another aggregator leads\n";
 
+static const char list_help[] =
+    "Lists the federations of this machine: one row for each settings file aggregator.ini or\n"
+    "aggregator-NAME.ini in FOLDER (/etc/tern), as the units tern-aggregator and\n"
+    "tern-aggregator@NAME read them. BYTES is the sum of both directions on the wire. SERVICE is\n"
+    "\n"
+    "ready      It serves clients.\n"
+    "not-ready  Nothing can be stored; see status.\n"
+    "silent     Its admin listener does not answer.\n"
+    "running    It has no listener: it stands by, or is starting.\n"
+    "stopped    No service runs on its state directory.\n"
+    "\n"
+    "  tern-aggregator list\n"
+    "  tern-aggregator list ~/federations --json\n"
+    "\n"
+    "Exit code 1: a federation cannot be read; its row has the reason.\n";
+
 static const char doctor_help[] =
     "Checks settings, state directory, disk, certificate, clock, limits, database, the running\n"
     "service and the clients that its round waits for, and reports each problem with what to\n"

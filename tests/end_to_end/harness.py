@@ -58,11 +58,11 @@ def run(*command, timeout=PATIENCE, ok=(0,)):
     return done.stdout
 
 
-def make_certificates(directory, address="127.0.0.1"):
-    """A throw-away CA and a server certificate for localhost and `address`."""
+def make_certificates(directory, address="127.0.0.1", name="localhost"):
+    """A throw-away CA and a server certificate for `name` and `address`."""
     directory = pathlib.Path(directory)
     (directory / "san.cnf").write_text(
-        f"subjectAltName=DNS:localhost,IP:{address}\nbasicConstraints=critical,CA:FALSE\n")
+        f"subjectAltName=DNS:{name},IP:{address}\nbasicConstraints=critical,CA:FALSE\n")
 
     def openssl(*arguments):
         subprocess.run(["openssl", *arguments], cwd=directory, check=True, stdout=subprocess.DEVNULL)
