@@ -36,6 +36,11 @@
 #define MACHINE_MEMORY 4e9
 #define DISK_GB 0.1 // a month
 
+// MemoryMax of the systemd unit: that of configs/systemd, or the estimate and a quarter, in whole steps.
+#define UNIT_MEMORY 1024.0 // MiB
+#define UNIT_STEP 256.0    // MiB
+#define MIB 1048576.0
+
 #define CLIENTS 1000 // enrolled, unless the federation has clients
 #define DAY_MS 86400000.0
 #define MONTH_DAYS 30.0
@@ -57,6 +62,7 @@ struct plan {
     double slowness;  // processor time of this machine over that of the constants' machine
     double device_gb; // prices
     double out_gb;
+    double unit_mib; // MemoryMax
     struct row rows[ROWS_MAX];
     size_t count;
 };
@@ -152,6 +158,7 @@ static double add_aggregator(struct plan *plan, const struct tern_aggregator_set
         add(plan, "memory", "memory", BYTES,
             MEMORY_BYTES + VALUE_MEMORY * model->count + CLIENT_MEMORY * plan->clients +
                 CONNECTION_MEMORY * CONNECTED * cohort);
+    plan->unit_mib = fmax(UNIT_MEMORY, ceil(1.25 * memory / MIB / UNIT_STEP) * UNIT_STEP);
     const double disk =
         add(plan, "disk", "disk", BYTES,
             (double)tern_disk_need_bytes(s, config, model, (uint64_t)plan->clients));
@@ -335,6 +342,11 @@ static int print_plan(const struct tern_cli *cli, const struct plan *plan, const
            "constants.\n",
            plan->device_gb, plan->out_gb, MACHINE, DISK_GB, plan->slowness,
            tern_cli_flag(cli, "measure") ? ", measured" : " (--measure: measure this machine)");
+    if (plan->unit_mib > UNIT_MEMORY) {
+        printf("The systemd unit allows less memory. systemctl edit tern-aggregator: [Service] "
+               "MemoryMax=%.0fM\n",
+               plan->unit_mib);
+    }
     if (warning[0] != '\0') {
         printf("Warning: %s.\n", warning);
     }
@@ -347,6 +359,7 @@ static int print_json(const struct tern_cli *cli, const struct plan *plan, const
     for (size_t i = 0; i < plan->count; i++) {
         cJSON_AddNumberToObject(object, plan->rows[i].key, plan->rows[i].value);
     }
+    cJSON_AddNumberToObject(object, "unit_memory_max", plan->unit_mib * MIB);
     cJSON_AddNumberToObject(object, "slowness", plan->slowness);
     cJSON_AddStringToObject(object, "warning", warning);
     return tern_json_print(cli, object);

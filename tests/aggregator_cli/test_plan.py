@@ -1,5 +1,6 @@
 """plan: what a federation would need and cost. docs/SCALE.md shows its output for three sizes."""
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "end_to_end"))
@@ -46,6 +47,19 @@ def figures_follow_the_settings():
     check("longer than round.min_interval = 1 m 0 s" in slow["warning"], str(slow))
 
 
+def the_unit_allows_what_it_says():
+    """The number of clients in the unit's comment fits its MemoryMax; for more, plan prints another one."""
+    state = State()
+    unit = (SOURCE / "configs/systemd/tern-aggregator.service").read_text()
+    clients, values, limit = re.search(r"# Enough for (\d+) clients of a model of (\d+) values\..*\nMemoryMax=(\d+)G$", unit, re.MULTILINE).groups()
+    size = ("plan", "--interval", "1h", "--values", values, "--clients")
+    check(state.json(*size, clients)["unit_memory_max"] == int(limit) << 30, f"{clients} clients do not fit the unit")
+    check("MemoryMax" not in state.run(*size, clients).text, "the unit's own MemoryMax is printed")
+    more = state.json(*size, "1000000")
+    shown = int(re.search(r"MemoryMax=(\d+)M$", state.run(*size, "1000000").text, re.MULTILINE)[1]) << 20
+    check(1.25 * more["memory"] <= shown == more["unit_memory_max"] < 1.5 * more["memory"], f"{shown} bytes for {more}")
+
+
 def a_federation_gives_its_model_and_clients():
     state = State(rounds=3)
     found = state.json("plan", "--interval", "1h", "--set", "round.cohort=2")
@@ -69,6 +83,7 @@ def what_has_no_month_is_refused():
 def test():
     documented_figures_are_those_of_plan()
     figures_follow_the_settings()
+    the_unit_allows_what_it_says()
     a_federation_gives_its_model_and_clients()
     what_has_no_month_is_refused()
 
