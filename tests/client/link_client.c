@@ -143,6 +143,7 @@ static void end_try(const char *why)
     changed = false;
     changed_ms = 0;
     ended_why = NULL;
+    client.watch.done = 0; // the next try waits for the next upload
 }
 
 static void run_tries(unsigned tries)
