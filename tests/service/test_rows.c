@@ -60,6 +60,8 @@ static const struct most limits[] = {
     {"codes", 1, 0},
     {"ticket_keys", 1, 0},
     {"node_settings", 1, 0},
+    {"tokens", 0, 0}, // people make these
+    {"audit", 0, 0},
 };
 
 // --- Requests
