@@ -13,7 +13,7 @@ static/bin.
   --package   the .deb files too, in the same folder
   --test      runs the unit, contract, power-loss and vector tests (with --static, those of the client),
               in qemu-user where the processor is another one; then compares codecs and a federation over TLS, byte for byte, with
-              this machine's, and resumes a light client's TLS sessions
+              this machine's, puts a captive portal before a light client, and resumes its TLS sessions
   --prepare   builds what --test runs, for later
   --long      --test of the aggregator, too, and those of the tests that take minutes in emulation
 
@@ -221,17 +221,21 @@ cross_test() { # ARCH VARIANT prepare|yes|long
     ! grep -qE '\*\*\*(Skipped|Not Run)' "$dir/tests.log" || fail "tests for $1 were skipped"
 }
 
+# Prints what runs programs of an architecture here; nothing: they run as they are.
+cross_emulator() { # ARCH
+    cross_is_native "$1" || case $1 in
+    arm64) echo qemu-aarch64-static ;;
+    armhf) echo qemu-arm-static ;;
+    esac
+}
+
 # How the tests in tests/cross name the programs of an architecture.
 cross_machine() { # ARCH VARIANT
-    local dir emulator=
+    local dir emulator
     dir=$(cross_dir "$1")
-    case $1 in
-    arm64) emulator=,qemu-aarch64-static ;;
-    armhf) emulator=,qemu-arm-static ;;
-    esac
-    ! cross_is_native "$1" || emulator=
+    emulator=$(cross_emulator "$1")
     [ -z "$emulator" ] || [ "$2" = static ] || emulator+=,-L,$dir/sysroot
-    printf '%s=%s%s\n' "$1-$2" "$dir/$2/bin" "$emulator"
+    printf '%s=%s%s\n' "$1-$2" "$dir/$2/bin" "${emulator:+,$emulator}"
 }
 
 # This machine's programs against, and together with, those of the architectures: one of these beside the other, as each
@@ -258,17 +262,24 @@ cross_compare() { # VARIANT ARCH...
     [ ${#failed[@]} -eq 0 ] || fail "${failed[*]} failed for $*"
 }
 
-# What a light client keeps of TLS between its processes. Its handshakes are told from each other by
-# the kernel's counts, which qemu-user does not pass on: so on this machine's own processor.
-cross_sessions() { # ARCH
-    local mixed
-    cross_is_native "$1" || return 0
+# The TLS of a light client, which is mbedTLS under libcurl: how it names a captive portal, and what it keeps between its
+# processes. The second test tells handshakes from each other by the kernel's counts, which qemu-user does not pass on: so on
+# this machine's own processor.
+cross_tls() { # ARCH
+    local mixed test tests=(portal)
     mixed=$(cross_dir "$1")/mixed
-    say "TLS sessions of the light client ($1)"
+    ! cross_is_native "$1" || tests+=(tls_sessions)
+    say "TLS of the light client ($1)"
+    rm -rf -- "$mixed"
     mkdir -p "$mixed"
-    ln -sfn -- "$(cross_dir "$1")/static/bin/tern-client" "$TERN_BUILD/bin/tern-aggregator" "$mixed"
-    TERN_BIN_DIR=$mixed timeout 900 /usr/bin/python3 -B "$TERN_ROOT/tests/client/test_tls_sessions.py" ||
-        fail "tests/client/test_tls_sessions.py failed for $1"
+    ln -s -- "$TERN_BUILD/bin/tern-aggregator" "$mixed"
+    printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$(cross_emulator "$1")" "$(cross_dir "$1")/static/bin/tern-client" \
+        >"$mixed/tern-client"
+    chmod +x "$mixed/tern-client"
+    for test in "${tests[@]}"; do
+        TERN_BIN_DIR=$mixed timeout 900 /usr/bin/python3 -B "$TERN_ROOT/tests/client/test_$test.py" ||
+            fail "tests/client/test_$test.py failed for $1"
+    done
 }
 
 verb_cross() {
@@ -301,5 +312,5 @@ verb_cross() {
     done
     case $test in no | prepare) return 0 ;; esac
     cross_compare "$variant" "${archs[@]}"
-    [ "$variant" = dynamic ] || for arch in "${archs[@]}"; do cross_sessions "$arch"; done
+    [ "$variant" = dynamic ] || for arch in "${archs[@]}"; do cross_tls "$arch"; done
 }
