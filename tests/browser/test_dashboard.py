@@ -85,7 +85,7 @@ def test_login(board):
         browser.screenshot(SHOTS / f"login-{name}.png")
     board.check_console()
     browser.type("#token", "not the token" + ENTER)
-    browser.wait(has_text("#login-error", "not the admin token"), "the refusal")
+    browser.wait(has_text("#login-error", "No token has this text"), "the refusal")
     board.check_console(allowed="401")
     board.log_in()
     board.check_console()

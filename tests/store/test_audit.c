@@ -134,6 +134,32 @@ TEST(the_chain_shows_edits)
     assert_int_equal(verify(f->db).broken, 0);
 }
 
+// The chain of the second of two rows; the transaction is rolled back.
+static void chain_behind(struct fixture *f, const char *first, uint8_t chain[TERN_SHA256_SIZE])
+{
+    struct tern_db_audit row;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_audit(f->db, 1, "tag", "", first, "client 1"));
+    assert_ok(f, tern_db_audit(f->db, 2, "tag", "", "", "client 2"));
+    assert_ok(f, tern_db_audit_last(f->db, &row));
+    tern_db_rollback(f->db);
+    memcpy(chain, row.chain, sizeof row.chain);
+}
+
+TEST(a_row_depends_on_all_rows_before)
+{
+    struct fixture *f = *state;
+    uint8_t one[TERN_SHA256_SIZE];
+    uint8_t same[TERN_SHA256_SIZE];
+    uint8_t other[TERN_SHA256_SIZE];
+    (void)tern_db_act_as(f->db, &ann);
+    chain_behind(f, "site=a", one);
+    chain_behind(f, "site=a", same);
+    chain_behind(f, "site=b", other);
+    assert_memory_equal(one, same, sizeof one);
+    assert_memory_not_equal(one, other, sizeof one);
+}
+
 #define THREADS 3
 #define CHANGES 20
 
