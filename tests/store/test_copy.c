@@ -96,6 +96,8 @@ static struct tern_db_update large_update(uint8_t **body)
     return fixture_update(1, 2, *body, LARGE);
 }
 
+static const struct tern_db_actor ann = {.who = "ann", .role = TERN_ROLE_ADMIN};
+
 // Some of everything that has a type of its own; ids with a gap at the end of the clients.
 static void fill(struct fixture *f)
 {
@@ -115,8 +117,12 @@ static void fill(struct fixture *f)
     for (size_t i = 0; i < 70000; i++) {
         values[i] = (float)i * -0.37F;
     }
+    const struct tern_db_token token = {.name = "ann", .role = TERN_ROLE_ADMIN, .expires_ms = 9};
+    (void)tern_db_act_as(f->db, &ann);
     assert_ok(f, tern_db_begin(f->db));
     assert_ok(f, tern_db_client_tag(f->db, 2, tags));
+    assert_ok(f, tern_db_audit(f->db, 1, "tag", "", tags, "client 2"));
+    assert_ok(f, tern_db_token_add(f->db, &token));
     assert_ok(f, tern_db_client_revoke(f->db, 3));
     assert_ok(f, tern_db_psk_put(f->db, 4, key));
     assert_ok(f, tern_db_code_add(f->db, &code));
@@ -157,8 +163,17 @@ static void expect_goes_on(const struct fixture *f, const char *path)
     assert_ok(f, tern_db_counts(f->db, 0, &expected));
     expected.file_bytes = counts.file_bytes;
     assert_memory_equal(&counts, &expected, sizeof counts);
-    // Ids go on behind the copied ones, constraints hold.
+    // Ids and the audit log go on behind the copied ones, constraints hold.
+    struct tern_db_token token;
+    struct tern_db_audit_check audit;
+    assert_int_equal(tern_db_token_get(db, "ann", &token), TERN_OK);
+    assert_int_equal(token.expires_ms, 9);
+    (void)tern_db_act_as(db, &ann);
     assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_audit(db, 2, "tag", "", "", "client 2"), TERN_OK);
+    assert_int_equal(tern_db_audit_verify(db, &audit), TERN_OK);
+    assert_int_equal(audit.rows, 2);
+    assert_int_equal(audit.broken, 0);
     client = (struct tern_db_client){.name = "next", .token_hash = {0xee}};
     assert_int_equal(tern_db_client_add(db, &client), TERN_OK);
     assert_int_equal(client.id, 5);
