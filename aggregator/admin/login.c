@@ -118,13 +118,13 @@ void tern_sessions_login_failed(struct tern_sessions *sessions, uint64_t now_ms)
 #define SCHEME "Session "
 
 // Finds the name and the role of a token. Compares hashes, so that the comparison takes the same time for every length and
-// content. False: `why` has the sentence.
+// content. False: `why` has the sentence; NULL = an unknown token, which looks like none from outside.
 static bool find_caller(const struct tern_admin *admin, const uint8_t sha256[TERN_SHA256_SIZE],
                         struct tern_db_actor *caller, const char **why)
 {
     struct tern_db_token token;
     *caller = (struct tern_db_actor){.role = TERN_ROLE_NONE};
-    *why = "No token has this text. `tern-aggregator token list` shows the tokens.";
+    *why = NULL;
     if (tern_equal_constant_time(sha256, admin->token_sha256, TERN_SHA256_SIZE)) {
         snprintf(caller->who, sizeof caller->who, "admin.token");
         caller->role = TERN_ROLE_ADMIN;
@@ -285,7 +285,8 @@ void tern_admin_login(struct tern_admin *admin, const struct tern_http_request *
     }
     if (!find_caller(admin, sha256, &caller, &why)) {
         tern_sessions_login_failed(&admin->sessions, admin->config.monotonic_ms());
-        tern_admin_reply_error(reply, 401, TERN_ERR_UNAUTHORIZED, why);
+        tern_admin_reply_error(reply, 401, TERN_ERR_UNAUTHORIZED,
+                               why != NULL ? why : "No token has this text.");
         return;
     }
     begin(admin, request, sha256, &caller, reply);

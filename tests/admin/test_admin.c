@@ -437,7 +437,7 @@ TEST(test_every_route_with_every_role)
         }
         assert_int_equal(ask_route(route, NULL), 401);
         assert_int_equal(ask_route(route, "a-token-that-nobody-has-made"), 401);
-        assert_true(says("No token has this text."));
+        assert_true(says("The credentials are missing, wrong or revoked."));
         assert_int_equal(ask_route(route, revoked), 401);
         assert_true(says("This token was revoked."));
         assert_int_equal(ask_route(route, expired), 401);
