@@ -1,8 +1,12 @@
 #include "tern_zephyr.h"
 
 #include <zephyr/kernel.h>
-#include <zephyr/random/random.h>
 #include <zephyr/storage/flash_map.h>
+#if __has_include(<zephyr/random/random.h>)
+#include <zephyr/random/random.h>
+#else // Zephyr 3.4
+#include <zephyr/random/rand32.h>
+#endif
 
 // --- Flash
 

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <zephyr/kernel.h>
 #include <zephyr/net/socket.h>
-#include <zephyr/random/random.h>
 #ifndef ZVFS_O_NONBLOCK // up to Zephyr 3.6
 #include <zephyr/posix/fcntl.h>
 #define ZVFS_O_NONBLOCK O_NONBLOCK
@@ -146,7 +145,8 @@ static void close_stream(void *ctx)
 static int random_bytes(void *ctx, unsigned char *dst, size_t len)
 {
     (void)ctx;
-    return sys_csrand_get(dst, len) == 0 ? 0 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
+    return tern_zephyr_entropy().fill(NULL, dst, len) == TERN_OK ? 0
+                                                                 : MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 #endif
 

@@ -3,11 +3,16 @@
 #define _GNU_SOURCE
 #include <zephyr/kernel.h>
 #include <zephyr/net/socket.h>
+#if __has_include(<zephyr/random/random.h>)
 #include <zephyr/random/random.h>
+#else
+#include <zephyr/random/rand32.h>
+#endif
 #include <zephyr/sys/printk.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -7,7 +7,8 @@
 #include <zephyr/storage/flash_map.h>
 #include <zephyr/sys/printk.h>
 
-#define SAMPLE_FLASH DT_MTD_FROM_FIXED_PARTITION(DT_NODELABEL(tern_partition))
+// The memory around `partitions`, which has the sizes of blocks. Its parent is the controller.
+#define SAMPLE_FLASH DT_GPARENT(DT_NODELABEL(tern_partition))
 
 static const char ca[] = {
 #include "ca.inc" // CONFIG_TERN_SAMPLE_CA as numbers
