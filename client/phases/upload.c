@@ -191,8 +191,8 @@ static enum tern_result read_progress(struct tern_client *client, enum tern_resu
     if (answer == TERN_ERR_UNAUTHORIZED) {
         return answer;
     }
-    if (answer != TERN_OK && client->response.status >= 400 && client->response.status < 500 &&
-        answer != TERN_ERR_BUSY) {
+    if (sent == TERN_OK && answer != TERN_OK && client->response.status >= 400 &&
+        client->response.status < 500 && answer != TERN_ERR_BUSY) {
         reset_progress(client, false); // the aggregator has no byte of the update
         return TERN_OK;
     }

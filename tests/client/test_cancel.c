@@ -128,6 +128,23 @@ TEST(update_that_was_cut_is_resumed_not_repeated)
     (void)finish();
 }
 
+TEST(cancel_is_kept_while_a_refusal_arrives)
+{
+    for (size_t k = 1; k <= 2;
+         k++) { // before and after the status 404 of the query how much has arrived
+        start_over();
+        world.config.resume_upload_above = 1;
+        world.server.codec = "float32";
+        boot();
+        run_until(TERN_EVENT_ENCODED, NULL);
+        world.cancel_at = world.watches + 1; // no byte has moved
+        assert_int_equal(world_run_until(&world, TERN_EVENT_UPLOADED, NULL), TERN_ERR_CANCELLED);
+        world.cancel_at = world.watches + k;
+        assert_int_equal(world_run_until(&world, TERN_EVENT_UPLOADED, NULL), TERN_ERR_CANCELLED);
+        (void)finish();
+    }
+}
+
 TEST(conditions_that_change_in_a_transfer_end_it_by_name)
 {
     const size_t moments = run_undisturbed();
