@@ -308,6 +308,10 @@ struct tern_condition_port {
     // until the next call. The client calls it before each request, local step and evaluation, so it must be fast: an
     // implementation with slow sources reuses its readings for about a second.
     bool (*may_work)(void *ctx, struct tern_conditions *now, const char **why);
+
+    // Like may_work(), but reads its sources afresh. The client calls it after every 16 KB of a transfer, which a change of the
+    // conditions must end. NULL: the client calls may_work(), which then must not reuse its readings.
+    bool (*may_go_on)(void *ctx, struct tern_conditions *now, const char **why);
 };
 
 struct tern_ports {

@@ -55,7 +55,9 @@ static bool check_rest(struct tern_client *client)
 {
     const struct tern_condition_port *port = &client->config.ports.conditions;
     const char *why = TERN_WHY("the conditions do not allow work now");
-    if (port->may_work != NULL && !port->may_work(port->ctx, &client->conditions, &why)) {
+    bool (*const asked)(void *ctx, struct tern_conditions *now, const char **why) =
+        port->may_go_on != NULL ? port->may_go_on : port->may_work;
+    if (asked != NULL && !asked(port->ctx, &client->conditions, &why)) {
         return stop(client, TERN_STOP_CONDITIONS, why);
     }
     tern_budget_collect(client);

@@ -687,7 +687,9 @@ static void update_own_load(struct tern_posix_conditions *conditions)
     const double seconds = (double)(now - conditions->process_load_ms) / 1000;
     if (!conditions->process_load_known) {
         conditions->own_load = 1 - exp(-cpu / LOAD_SECONDS); // assumes uninterrupted work until now
-    } else if (seconds > 0) {
+    } else if (seconds <= 0) {
+        return;
+    } else {
         const double keep = exp(-seconds / LOAD_SECONDS);
         const double used = (cpu - conditions->process_cpu_seconds) / seconds;
         conditions->own_load = conditions->own_load * keep + used * (1 - keep);
@@ -863,12 +865,20 @@ struct tern_conditions tern_posix_conditions_facts(const struct tern_posix_condi
     return facts;
 }
 
+static bool may_go_on(void *ctx, struct tern_conditions *now, const char **why)
+{
+    struct tern_posix_conditions *conditions = ctx;
+    read_required(conditions);
+    *now = tern_posix_conditions_facts(conditions);
+    return find_unmet_condition(conditions, why);
+}
+
 static bool may_work(void *ctx, struct tern_conditions *now, const char **why)
 {
     struct tern_posix_conditions *conditions = ctx;
     if (!conditions->has_readings ||
         now_ms(conditions) - conditions->readings_ms >= TERN_CONDITIONS_FRESH_MS) {
-        read_required(conditions);
+        return may_go_on(conditions, now, why);
     }
     *now = tern_posix_conditions_facts(conditions);
     return find_unmet_condition(conditions, why);
@@ -876,7 +886,8 @@ static bool may_work(void *ctx, struct tern_conditions *now, const char **why)
 
 struct tern_condition_port tern_posix_conditions_port(struct tern_posix_conditions *conditions)
 {
-    return (struct tern_condition_port){.ctx = conditions, .may_work = may_work};
+    return (struct tern_condition_port){
+        .ctx = conditions, .may_work = may_work, .may_go_on = may_go_on};
 }
 
 void tern_posix_conditions_close(struct tern_posix_conditions *conditions)

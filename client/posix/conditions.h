@@ -100,7 +100,8 @@ void tern_probe_metered_close(struct tern_metered_probe *probe);
 
 // --- The port
 
-// A probe is read again when its last reading is older than this.
+// Before a request or a local step, a probe is read again when its last reading is older than this. During transfers every check
+// reads it.
 #define TERN_CONDITIONS_FRESH_MS 1000
 
 // Time between two queries of the bus if it did not reply, or if no condition needs the reply. A query may take a second.

@@ -177,6 +177,19 @@ TEST(reading_is_kept_for_a_second)
     assert_false(may_work_now(&now));
 }
 
+TEST(transfer_has_fresh_readings)
+{
+    const struct tern_condition_port port = tern_posix_conditions_port(&conditions);
+    struct tern_conditions now;
+    ask_for("temperature<70");
+    assert_true(may_work_now(&now));
+    assert_true(port.may_go_on(port.ctx, &now, &why));
+    put_degrees(90);
+    assert_true(may_work_now(&now));
+    assert_false(port.may_go_on(port.ctx, &now, &why));
+    assert_false(may_work_now(&now));
+}
+
 TEST(lost_limit_is_met_again_at_a_distance)
 {
     ask_for("temperature<70");
