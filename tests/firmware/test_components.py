@@ -55,7 +55,7 @@ def devicetree():
             defines += [f"{node}_PARENT={stack[-1]}"] if stack else []
             stack.append(node)
         elif key:
-            defines += [f"{stack[-1]}_P_{key.replace('-', '_')}={number}"] if "#" not in key else []
+            defines.append(f"{stack[-1]}_P_{key.replace('-', '_')}={number}")
         else:
             stack.pop()
     check(not stack and any("tern_partition_PARENT=" in define for define in defines), f"the overlay has {defines}")

@@ -1,3 +1,4 @@
+import com.example.app.HttpsTransport;
 import io.tern.Conditions;
 import io.tern.Dataset;
 import io.tern.Event;
@@ -12,9 +13,14 @@ import io.tern.Transport;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.net.SocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
+import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.security.KeyStore;
@@ -24,6 +30,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.Callable;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicLong;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
@@ -328,8 +335,10 @@ public final class Scenarios {
     private static final class Carrier implements Transport {
         private final Transport trusting;
         private final Transport distrusting = new HttpsTransport(null); // the JDK's own trust lacks the test's CA
-        private String fails = "";
+        private volatile String fails = "";
         private int exchanges;
+        private SocketAddress silent;
+        private final Semaphore waits = new Semaphore(0);
 
         Carrier(File ca) throws Exception {
             KeyStore trusted = KeyStore.getInstance(KeyStore.getDefaultType());
@@ -353,6 +362,12 @@ public final class Scenarios {
             if (fails.equals("bug")) {
                 throw new NullPointerException("a bug of the app");
             }
+            if (fails.equals("silent")) {
+                waits.release();
+                try (Socket socket = new Socket()) {
+                    socket.connect(silent, 20000);
+                }
+            }
             return (fails.equals("trust") ? distrusting : trusting).exchange(request);
         }
 
@@ -360,6 +375,96 @@ public final class Scenarios {
         public void cancel() {
             trusting.cancel();
         }
+    }
+
+    /** A listener that answers no more connections: its queue is full. */
+    private static final class Silent implements AutoCloseable {
+        private final ServerSocket listener = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"));
+        private final List<SocketChannel> queue = new ArrayList<>();
+
+        Silent() throws Exception {
+            boolean full = false;
+            for (int i = 0; i < 16 && !full; i++) {
+                SocketChannel next = SocketChannel.open();
+                queue.add(next);
+                next.configureBlocking(false);
+                next.connect(listener.getLocalSocketAddress());
+                for (int waited = 0; waited < 10 && !next.finishConnect(); waited++) {
+                    Thread.sleep(20);
+                }
+                full = !next.isConnected();
+            }
+            check(full, "the queue takes " + queue.size() + " connections");
+        }
+
+        @Override
+        public void close() throws IOException {
+            for (SocketChannel one : queue) {
+                one.close();
+            }
+            listener.close();
+        }
+    }
+
+    // Cancels what waits for a connection, and returns the milliseconds from cancel() to the return.
+    private static long cancelled(TernClient client, Semaphore waits, Callable<?> call) throws Exception {
+        AtomicLong called = new AtomicLong();
+        Thread other = new Thread(() -> {
+            try {
+                waits.acquire();
+                Thread.sleep(50); // into connect()
+            } catch (InterruptedException interrupt) {
+                throw new IllegalStateException(interrupt);
+            }
+            called.set(System.nanoTime());
+            client.cancel();
+        });
+        other.start();
+        call.call();
+        long returned = System.nanoTime();
+        other.join();
+        return (returned - called.get()) / 1_000_000;
+    }
+
+    // HttpsTransport cannot end its connecting: the client leaves it, and works on afterwards.
+    private void unanswered(TernClient client, Carrier carrier) throws Exception {
+        List<Long> ms = new ArrayList<>();
+        try (Silent silent = new Silent()) {
+            Semaphore waits = new Semaphore(0);
+            HttpsTransport https = new HttpsTransport(null);
+            Transport transport = new Transport() {
+                @Override
+                public Response exchange(Request request) throws IOException {
+                    waits.release();
+                    return https.exchange(request);
+                }
+
+                @Override
+                public void cancel() {
+                    https.cancel();
+                }
+            };
+            String url = "https://127.0.0.1:" + silent.listener.getLocalPort();
+            try (TernClient other = TernClient.builder(url, new File(folder, "unanswered")).data(read(arguments[0], true), null)
+                    .transport(transport).build()) {
+                for (int i = 0; i < 3; i++) {
+                    ms.add(cancelled(other, waits, () -> expect(TernException.class, "has left it", () -> {
+                        other.enroll(code);
+                        return null;
+                    })));
+                }
+            }
+            carrier.silent = silent.listener.getLocalSocketAddress();
+            carrier.fails = "silent";
+            ms.add(cancelled(client, carrier.waits, () -> {
+                Round round = client.runRound();
+                check(round.outcome == Round.Outcome.CANCELLED && round.why.contains("has left it"), round);
+                return null;
+            }));
+            carrier.fails = "";
+        }
+        check(Collections.max(ms) < 1000, "cancel() while nothing answers took " + ms + " ms");
+        accepted(client);
     }
 
     private static <T extends Throwable> T expect(Class<T> kind, String words, Callable<?> call) {
@@ -410,6 +515,7 @@ public final class Scenarios {
             client.enroll(code);
             check(events.stream().anyMatch(event -> event.kind == Event.Kind.ENROLLED), events);
             failing(client, trainer, carrier, events);
+            unanswered(client, carrier);
             float first = accepted(client).loss;
             float last = accepted(client).loss;
             check(events.get(events.size() - 1).kind != Event.Kind.TASK, "the last call has taken a task that it did not train");

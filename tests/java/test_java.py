@@ -6,6 +6,7 @@ Usage: test_java.py SCENARIO CLASSES LIBRARY_FOLDER JAVA
 import os
 import pathlib
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -46,6 +47,11 @@ def sanitizer():
                 LSAN_OPTIONS=f"suppressions={HERE / 'lsan.supp'}:print_suppressions=0:use_tls=0")
 
 
+def refused(said):
+    """What -Xcheck:jni reports of libternjni. A JVM reports its own libraries, too."""
+    return [line for line in said.splitlines() if "in native method" in line]
+
+
 def java(scenario, aggregator, *arguments, code=None, options=(), timeout=within(60, 200)):
     """Runs a scenario of Scenarios.java; returns what it prints."""
     done = subprocess.run([JAVA, "-Xcheck:jni", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m",
@@ -53,7 +59,7 @@ def java(scenario, aggregator, *arguments, code=None, options=(), timeout=within
                            aggregator.url, str(aggregator.ca), str(aggregator.workspace.path),
                            code or aggregator.join_code(uses=10), *map(str, arguments)],
                           capture_output=True, text=True, timeout=timeout, env=sanitizer(), check=False)
-    check(done.returncode == 0 and f"passed {scenario}" in done.stdout,
+    check(done.returncode == 0 and f"passed {scenario}" in done.stdout and not refused(done.stdout + done.stderr),
           f"{scenario} exited {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
     check("in native method" not in done.stdout + done.stderr, f"-Xcheck:jni warns: {done.stdout}{done.stderr}")
     return done.stdout
@@ -147,8 +153,23 @@ def misuse():
         java("misuse", aggregator, write_table(workspace.path / "table", 90, 5) / "table.csv")
 
 
+def android():
+    """Files for Android are of the one package that docs/MOBILE.md and Gradle name; the tests compile HttpsTransport in it."""
+    tree = HERE.parent.parent
+    text = (tree / "docs/MOBILE.md").read_text()
+    package = re.search(r'namespace = "([\w.]+)"', (tree / "docs/examples/android/build.gradle.kts").read_text())[1]
+    files = [*(tree / "docs/examples/android").glob("*.kt"), tree / "docs/examples/java/HttpsTransport.java"]
+    for file in files:
+        found = re.search(r"^package ([\w.]+)", file.read_text(), re.M)
+        check(found and found[1] == package and f"/{file.name})" in text, f"{file.name}: its package is not {package}")
+    check(package in text and (pathlib.Path(CLASSES.split(":")[0]) / package.replace(".", "/") / "HttpsTransport.class").is_file(),
+          f"{package}: not in docs/MOBILE.md, or HttpsTransport is not compiled in it")
+    check("android.permission.INTERNET" in text, "docs/MOBILE.md does not name the permission")
+
+
 def example():
     """Join.java, built and run by the commands of its comment and of docs/MOBILE.md, does the rounds of a federation."""
+    android()
     tree = HERE.parent.parent
     source = (tree / "docs/examples/java/Join.java").read_text()
     commands = ["javac -cp tern.jar Join.java", "java -cp tern.jar:. -Djava.library.path=. Join https://localhost:8443 ca.crt CODE"]

@@ -24,7 +24,7 @@ bool java_callbacks_init(JNIEnv *env, jclass client)
         const char *signature;
     } wanted[] = {
         {&methods.on_event, "onEvent", "(II[I[JFFZ[B)V"},
-        {&methods.may_work, "mayWork", "()I"},
+        {&methods.may_work, "mayWork", "(Z)I"},
         {&methods.blocked_why, "blockedWhy", "()[B"},
         {&methods.begin_training, "beginTraining", "([I[FJ)Z"},
         {&methods.step_training, "stepTraining", "([I[F)I"},
@@ -147,14 +147,14 @@ static void read_blocked(struct java_client *java)
     java->blocked[most] = '\0';
 }
 
-static bool may_work(void *ctx, struct tern_conditions *now, const char **why)
+static bool ask(struct java_client *java, jboolean afresh, struct tern_conditions *now,
+                const char **why)
 {
-    struct java_client *java = ctx;
     JNIEnv *env = java->env;
     if ((*env)->ExceptionCheck(env) || !enter(env)) {
         return false;
     }
-    const jint bits = (*env)->CallIntMethod(env, java->self, methods.may_work);
+    const jint bits = (*env)->CallIntMethod(env, java->self, methods.may_work, afresh);
     if (!(*env)->ExceptionCheck(env) && (bits & MAY_WORK) == 0) {
         read_blocked(java);
         *why = java->blocked;
@@ -164,9 +164,19 @@ static bool may_work(void *ctx, struct tern_conditions *now, const char **why)
     return leave(env) && (bits & MAY_WORK) != 0;
 }
 
+static bool may_work(void *ctx, struct tern_conditions *now, const char **why)
+{
+    return ask(ctx, JNI_FALSE, now, why);
+}
+
+static bool may_go_on(void *ctx, struct tern_conditions *now, const char **why)
+{
+    return ask(ctx, JNI_TRUE, now, why);
+}
+
 struct tern_condition_port java_condition_port(struct java_client *java)
 {
-    return (struct tern_condition_port){.ctx = java, .may_work = may_work};
+    return (struct tern_condition_port){.ctx = java, .may_work = may_work, .may_go_on = may_go_on};
 }
 
 // --- The app's trainer
@@ -276,7 +286,7 @@ struct tern_trainer java_trainer_port(struct java_client *java)
 
 // --- The app's transport
 
-static bool may_go_on(const struct java_client *java, enum tern_direction direction, uint64_t done)
+static bool watch(const struct java_client *java, enum tern_direction direction, uint64_t done)
 {
     const struct tern_request *request = java->request;
     return request->watch == NULL || request->watch(request->watch_ctx, direction, done, 0);
@@ -294,7 +304,7 @@ enum tern_result java_receive(struct java_client *java, int status, int retry_af
     if (len == 0) {
         return TERN_OK;
     }
-    if (!may_go_on(java, TERN_DOWN, java->received)) {
+    if (!watch(java, TERN_DOWN, java->received)) {
         return TERN_ERR_CANCELLED;
     }
     if (response->take != NULL && status >= 200 && status <= 299) {
@@ -361,7 +371,7 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
     estimate(java, request);
     java->connected = result >= 0;
     java->response = NULL;
-    if (result < 0 && !may_go_on(java, TERN_UP, 0)) { // cancel() has ended it
+    if (result < 0 && !watch(java, TERN_UP, 0)) { // cancel() has ended it
         (void)leave(env);
         return TERN_ERR_CANCELLED;
     }

@@ -1,4 +1,6 @@
 // Carries Tern's requests by HttpsURLConnection, which the JDK and Android have. docs/MOBILE.md.
+package com.example.app; // your app's
+
 import io.tern.Transport;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;

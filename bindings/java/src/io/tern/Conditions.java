@@ -2,7 +2,10 @@ package io.tern;
 
 /** Reports the state of the device. The app supplies it, because operating systems disclose it to apps only. */
 public interface Conditions {
-    /** Returns the state now. Called when runRound() begins, and then before requests and local steps at most once a second. */
+    /**
+     * Returns the state now. Called when runRound() begins, then before requests and local steps at most once a
+     * second, and after every 16 KB of a transfer, so it must be fast.
+     */
     State read();
 
     /** The state of the device. Unknown numbers are -1. */

@@ -2,7 +2,6 @@ package io.tern;
 
 import java.io.File;
 import java.io.IOException;
-import java.io.InputStream;
 import java.nio.FloatBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.locks.ReentrantLock;
@@ -60,6 +59,7 @@ public final class TernClient implements AutoCloseable {
     private long stateNs;
     private String blocked = "";
     private String transportWhy = "";
+    private boolean abandoned; // the last exchange, after cancel()
     // The round in progress.
     private Round.Outcome outcome;
     private @Nullable Round.Outcome waiting; // of the call before
@@ -116,8 +116,8 @@ public final class TernClient implements AutoCloseable {
             throwPending();
             if (result != OK) {
                 if (isCancel(result)) {
-                    throw new TernException("cancelled", "enroll() was cancelled; whether the code is used up is unknown",
-                            null);
+                    throw new TernException("cancelled", "enroll() was cancelled; whether the code is used up is unknown"
+                            + (abandoned ? ". " + Exchange.ABANDONED : ""), null);
                 }
                 throw failure(result);
             }
@@ -314,6 +314,9 @@ public final class TernClient implements AutoCloseable {
         if (outcome == Round.Outcome.PAUSED) {
             return new Round(outcome, 0, loss, 0, 0, nextMs(handle), blocked);
         }
+        if (outcome == Round.Outcome.CANCELLED && abandoned) {
+            return new Round(outcome, 0, loss, 0, 0, 0, Exchange.ABANDONED);
+        }
         boolean uploaded = last != null && last.kind == Event.Kind.UPLOADED;
         if (uploaded || outcome == Round.Outcome.EVALUATED) {
             leave();
@@ -485,16 +488,17 @@ public final class TernClient implements AutoCloseable {
         }
     }
 
-    private boolean isCancelled() {
+    boolean isCancelled() {
         synchronized (guard) {
             return cancelled;
         }
     }
 
-    private int mayWork() {
+    // afresh: a transfer is in progress, which a change must end.
+    private int mayWork(boolean afresh) {
         try {
             long now = System.nanoTime();
-            if (state == null || now - stateNs >= CONDITIONS_FRESH_NS) {
+            if (afresh || state == null || now - stateNs >= CONDITIONS_FRESH_NS) {
                 state = made.conditions.read();
                 stateNs = now;
             }
@@ -562,16 +566,23 @@ public final class TernClient implements AutoCloseable {
     // Returns OK, the error of receive(), -1: no whole response arrived, or -2: the server could not be verified.
     private int exchange(byte[] method, byte[] path, @Nullable byte[] token, byte[] body, long rangeFrom, int timeoutMs) {
         transportWhy = "";
+        abandoned = false;
         Transport.Request request = new Transport.Request(text(method), made.server + text(path),
                 token != null ? text(token) : null, body, rangeFrom, timeoutMs);
-        try (Transport.Response response = made.transport.exchange(request)) {
-            byte[] block = new byte[BLOCK];
-            int result = receive(handle, response.status, seconds(response.retryAfter), block, 0);
-            InputStream in = response.body;
-            for (int got = in.read(block); result == OK && got >= 0; got = in.read(block)) {
-                result = receive(handle, response.status, -1, block, got);
+        Exchange exchange = new Exchange(this);
+        try {
+            try {
+                Transport.Response response = exchange.send(made.transport, request);
+                byte[] block = new byte[BLOCK];
+                int result = receive(handle, response.status, seconds(response.retryAfter), block, 0);
+                for (int got = exchange.read(block); result == OK && got >= 0; got = exchange.read(block)) {
+                    result = receive(handle, response.status, -1, block, got);
+                }
+                return result;
+            } finally {
+                abandoned = exchange.isAbandoned();
+                exchange.end();
             }
-            return result;
         } catch (SSLHandshakeException | SSLPeerUnverifiedException refused) {
             transportWhy = refused.toString();
             return -2;

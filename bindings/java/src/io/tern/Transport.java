@@ -14,7 +14,7 @@ import java.util.Map;
 public interface Transport {
     /**
      * Sends a request and returns its response with any status. An IOException means that no whole response arrived: the
-     * client tries again later.
+     * client tries again later. Called in a thread of Tern, and so are reads of the body.
      */
     Response exchange(Request request) throws IOException;
 
@@ -22,7 +22,10 @@ public interface Transport {
     default void close() {
     }
 
-    /** Ends the exchange in progress with an IOException. Called by cancel() from any thread. */
+    /**
+     * Ends the exchange in progress with an IOException. Called by cancel() from any thread. The client waits 0.3 s for
+     * the end, and then works on without it; what the exchange returns later is closed.
+     */
     default void cancel() {
     }
 
