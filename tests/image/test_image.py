@@ -1,10 +1,13 @@
 """A federation of containers: an aggregator and five clients, by podman, each with a root that cannot be written and the
 user 10001. The aggregator and a client are killed, the aggregator's container is replaced by a new one over the same volume,
 as an upgrade does, and a backup is restored; rounds go on each time, and the history replays.
+A health check by `probe` finds one that hangs. Images of another processor run by
+qemu's user emulation, which the containers get as a file.
 usage: test_image.py FOLDER ARCH (./tern image --test; needs root)."""
 import json
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 
@@ -17,6 +20,9 @@ CLIENTS = 5
 # What runs within a container, too: no control groups of its own, and storage without overlays.
 PODMAN = ["podman", "--cgroup-manager", "cgroupfs", "--runtime", "runc", "--storage-driver", "vfs"]
 RUN = ("--network", "host", "--read-only", "--cap-drop", "all", "--ulimit", "nofile=512:512", "--ulimit", "nproc=500:500")
+# What goes before the program of another processor.
+QEMU = [] if platform.machine() == {"amd64": "x86_64", "arm64": "aarch64"}[ARCH] else ["/qemu"]
+EMULATOR = "/usr/bin/qemu-aarch64-static"
 SETTINGS = """[federation]
 model = mlp:256-16-10
 [server]
@@ -85,18 +91,29 @@ class Containers:
         return [*RUN, "--volume", f"{self.volume(name)}:/var/lib/tern",
                 *[word for file, inside in mounted.items() for word in ("--volume", f"{self.path / file}:{inside}:ro")]]
 
+    def program(self, image, *command):
+        """An image's options, name and command, by the emulator where it needs one."""
+        before = ["--entrypoint", QEMU[0], "--volume", f"{EMULATOR}:{QEMU[0]}:ro"] if QEMU else []
+        return [*before, self.images[image], *([f"/usr/bin/tern-{image}"] if QEMU else []), *command]
+
     def once(self, name, *command, image="aggregator"):
-        return podman("run", "--rm", *self.options(name), self.images[image], *command)
+        return podman("run", "--rm", *self.options(name), *self.program(image, *command))
 
     def start(self, name, *command, image="aggregator"):
         podman("rm", "--force", "--time", "0", self.named(name), ok=(0, 1))
-        podman("run", "--detach", "--name", self.named(name), *self.options(name), self.images[image], *command)
+        health = ["--health-interval", "disable", "--health-cmd", json.dumps([*QEMU, f"/usr/bin/tern-{image}", "probe", "ready"])]
+        podman("run", "--detach", "--name", self.named(name), *(health if image == "aggregator" else ()), *self.options(name),
+               *self.program(image, *command))
 
     def named(self, name):
         return f"{self.prefix}-{name}"
 
     def verb(self, *command):
-        return podman("exec", self.named("aggregator"), "/usr/bin/tern-aggregator", *command)
+        return podman("exec", self.named("aggregator"), *QEMU, "/usr/bin/tern-aggregator", *command)
+
+    def is_healthy(self):
+        """Whether the health check of the image's own program succeeds."""
+        return podman("healthcheck", "run", self.named("aggregator"), ok=(0, 1)).strip() == ""
 
     def serve(self):
         port = self.path / "aggregator" / "port"
@@ -135,12 +152,31 @@ def expect_little_power(containers):
     check("ro" in root[3].split(","), f"the root is mounted {root[3]}")
 
 
+def expect_health(containers):
+    check(containers.is_healthy(), "the aggregator is not healthy")
+    podman("kill", "--signal", "STOP", containers.named("aggregator"))
+    check(not containers.is_healthy(), "an aggregator that hangs is healthy")
+    podman("kill", "--signal", "CONT", containers.named("aggregator"))
+    wait_until("it does not get healthy again", containers.is_healthy)
+
+
 def copy_certificates(containers):
     state = containers.path / "aggregator" / "tern-state"
     for name in ("server.crt", "server.key"):
         file = state / name
         file.write_bytes((containers.path / name).read_bytes())
         os.chown(file, USER, USER)
+
+
+def expect_named_volume(containers):
+    """The image's own settings and a new volume of the engine: what the documents show first."""
+    volume = containers.named("volume")
+    try:
+        for verb, says in (("init", '"state":"/var/lib/tern/state"'), ("status", '"rounds_committed":0')):
+            shown = podman("run", "--rm", *RUN, "--volume", f"{volume}:/var/lib/tern", *containers.program("aggregator", verb, "--json"))
+            check(says in shown, f"{verb} prints {shown}")
+    finally:
+        podman("volume", "rm", "--force", volume)
 
 
 def expect_parts():
@@ -154,6 +190,7 @@ def expect_parts():
 def test():
     expect_parts()
     with Workspace() as workspace, Containers(workspace.path) as containers:
+        expect_named_volume(containers)
         containers.once("aggregator", "init")
         copy_certificates(containers)
         containers.serve()
@@ -163,6 +200,7 @@ def test():
             start_client(containers, number)
         wait_until("no round ends", lambda: containers.committed() >= 2)
         expect_little_power(containers)
+        expect_health(containers)
         podman("kill", "--signal", "KILL", containers.named("client0"))
         start_client(containers, 0)
         podman("kill", "--signal", "KILL", containers.named("aggregator"))
