@@ -12,7 +12,7 @@ to /var/lib/tern alone, a volume. Beside each image is its list of parts (Cyclon
   podman load -i build/images/tern-aggregator-amd64.tar
   podman run --read-only -v tern:/var/lib/tern -p 8443:8443 tern-aggregator
 
-  --test   runs a federation of containers by podman: kills, an upgrade, a restored backup (needs root)
+  --test   runs a federation of containers by podman: kills, an upgrade, a restored backup; and configs/compose (needs root)
 END
 }
 
@@ -181,4 +181,7 @@ verb_image() {
     done
     [ "$test" = yes ] || return 0
     "$PYTHON" -B "$TERN_ROOT/tests/image/test_image.py" "$TERN_BUILD/images" "$arch" || fail "the federation of containers failed"
+    cross_is_native "$arch" || return 0
+    unpack_neighbours nginx libnginx-mod-stream postgresql
+    "$PYTHON" -B "$TERN_ROOT/tests/image/test_compose.py" "$TERN_BUILD/images" "$arch" || fail "configs/compose failed"
 }
