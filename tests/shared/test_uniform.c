@@ -8,10 +8,12 @@
 #include "codec/kernels/steps.h"
 #include "codec/modes.h"
 #include "codec/plan.h"
+#include "codec/quantizers/uniform_lane.h"
 #include "tests/cases.h"
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static float values[TRIP_MOST];
@@ -170,6 +172,80 @@ CASE(test_encoder_adds_as_a_decoder_does)
             TERN_OK);
         assert_int_equal(tern_payload_add(payload, len, 1.0F, decoded, counts[c]), TERN_OK);
         assert_memory_equal(encoded, decoded, counts[c] * sizeof encoded[0]);
+    }
+}
+
+// --- Planes and single values
+
+enum { LANE_MOST = 5000 };
+
+// Reads a lane both ways: they agree on whether it is whole, and on its values. Returns whether it is whole.
+static bool read_both_ways(const uint8_t *src, size_t len, size_t count)
+{
+    static float sums[2][LANE_MOST];
+    struct tern_codec_info infos[2];
+    bool whole[2];
+    uint8_t *exact = malloc(len > 0 ? len : 1); // ASan detects reads past the end
+    memcpy(exact, src, len);
+    memset(sums, 0, sizeof sums);
+    memset(infos, 0, sizeof infos);
+    const struct tern_uniform_lane lane = {exact, len, 0, count};
+    for (unsigned i = 0; i < 2; i++) {
+        infos[i].scale = 0.25F;
+        const struct tern_uniform_sink sink = {0.25F, 0.5F, sums[i], &infos[i]};
+        whole[i] = i == 0 ? tern_uniform_read_planes(&lane, 1, &sink)
+                          : tern_uniform_read_values(&lane, 1, &sink);
+    }
+    free(exact);
+    assert_int_equal(whole[0], whole[1]);
+    assert_memory_equal(sums[0], sums[1], sizeof sums[0]);
+    assert_memory_equal(&infos[0], &infos[1], sizeof infos[0]);
+    return whole[0];
+}
+
+static void code_both_ways(const float *from, size_t count, double error)
+{
+    static float rest[2][LANE_MOST];
+    static uint8_t bytes[2][3 * LANE_MOST + 64];
+    float peak = 0;
+    for (size_t i = 0; i < count; i++) {
+        peak = fabsf(from[i]) > peak ? fabsf(from[i]) : peak;
+        rest[0][i] = rest[1][i] = from[i];
+    }
+    if (peak == 0) {
+        return;
+    }
+    const struct tern_uniform_step step = tern_uniform_step(from, count, peak, error);
+    const size_t len =
+        (size_t)(tern_uniform_write_planes(rest[0], NULL, count, &step, bytes[0]) - bytes[0]);
+    assert_int_equal(tern_uniform_write_values(rest[1], count, &step, bytes[1]) - bytes[1], len);
+    assert_memory_equal(bytes[0], bytes[1], len);
+    assert_same_floats(rest[0], rest[1], count);
+    assert_true(read_both_ways(bytes[0], len, count));
+    for (size_t at = 0; at < len; at += 1 + len / 16) {
+        bytes[0][at] ^= (uint8_t)(1u << at % 8);
+        (void)read_both_ways(bytes[0], len, count);
+        (void)read_both_ways(bytes[0], at, count);
+        bytes[0][at] = bytes[1][at];
+    }
+}
+
+// Small devices code the same bytes value by value.
+CASE(test_values_are_coded_as_planes_are)
+{
+    static const double errors[] = {0.0001, 0.02, 0.5};
+    static const size_t counts[] = {1, 3, 59, 60, 61, 121, LANE_MOST};
+    struct tern_prng rng;
+    tern_prng_init(&rng, 12, TERN_PRNG_TEST, 0, 0);
+    for (size_t d = 0; d < DISTRIBUTIONS; d++) {
+        for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+            for (size_t i = 0; i < counts[c]; i++) {
+                values[i] = distributions[d](&rng, i);
+            }
+            for (size_t e = 0; e < sizeof errors / sizeof errors[0]; e++) {
+                code_both_ways(values, counts[c], errors[e]);
+            }
+        }
     }
 }
 
