@@ -4,6 +4,7 @@
 #ifndef TERN_BITS_H
 #define TERN_BITS_H
 
+#include "build.h"
 #include "util/bytes.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -129,12 +130,13 @@ static inline uint8_t *tern_bits_finish_back(const struct tern_bit_writer *write
 static inline uint64_t tern_bits_peek_back(const struct tern_bit_reader *reader)
 {
     uint64_t byte = reader->at / 8;
-    if (byte + 8 <= reader->len) {
+    if (!TERN_SMALL && byte + 8 <= reader->len) {
         return tern_bits_load_big(reader->src + reader->len - byte - 8) >> reader->at % 8;
     }
     uint64_t value = 0;
-    for (unsigned i = 0; i < 8 && byte + i < reader->len; i++) {
-        value |= (uint64_t)reader->src[reader->len - 1 - byte - i] << 8 * i;
+    for (unsigned i = 8; i-- > 0;) {
+        const bool is_in = byte + i < reader->len;
+        value = value << 8 | (is_in ? reader->src[reader->len - 1 - byte - i] : 0);
     }
     return value >> reader->at % 8;
 }

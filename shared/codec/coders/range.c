@@ -217,10 +217,20 @@ static inline uint32_t pick(uint64_t ones, uint32_t if_zero, uint32_t if_one)
     return if_zero ^ ((if_zero ^ if_one) & (uint32_t)ones);
 }
 
-// Loads all possible probabilities first, because each decision waits for the one before.
+// Loads all possible probabilities first, because each decision waits for the one before. A small build takes one after the
+// other.
 static inline unsigned get_quotient(struct tern_range_reader *range, struct tern_chance *tree)
 {
     tern_range_refill(range);
+    if (TERN_SMALL) {
+        unsigned node = 1;
+        while (node < QUOTIENTS) {
+            uint64_t ones = tern_range_get(range, tree[node].zero);
+            tern_chance_learn(&tree[node], ones);
+            node = 2 * node + (unsigned)(ones & 1);
+        }
+        return node - QUOTIENTS;
+    }
     uint64_t high = tern_range_get(range, tree[1].zero);
     uint32_t third_0 = pick(high, tree[4].zero, tree[6].zero);
     uint32_t third_1 = pick(high, tree[5].zero, tree[7].zero);

@@ -4,6 +4,7 @@
 #ifndef TERN_RANGE_BITS_H
 #define TERN_RANGE_BITS_H
 
+#include "build.h"
 #include "codec/coders/bits.h"
 
 // --- Probabilities
@@ -33,29 +34,19 @@ static inline void tern_chance_learn(struct tern_chance *chance, uint64_t ones)
     chance->weight = (uint16_t)(chance->weight + (chance->weight < TERN_RANGE_LAST_WEIGHT));
 }
 
+// Small builds renormalise byte by byte and branch on the decision. The results are the same, the code is shorter, and processors
+// without speculative execution are no slower.
+
+// Returns whether the interval has room for another byte.
+static inline bool tern_range_is_narrow(uint64_t range)
+{
+    return range >> 56 == 0;
+}
+
 // Returns the shift that renormalises the interval, a multiple of 8: the range becomes at least 2^56.
 static inline unsigned tern_range_shift(uint64_t range)
 {
     return (unsigned)__builtin_clzll(range) & 56u;
-}
-
-// The last bytes of a string: the fewest bytes that determine the interval whatever follows them.
-struct tern_range_name {
-    uint64_t value; // may exceed 2^64, and wraps then
-    uint64_t rest;  // most that later bytes can add
-    unsigned bytes; // number of bytes of value that are written; the others are zero
-};
-
-static inline struct tern_range_name tern_range_name(uint64_t low, uint64_t range)
-{
-    struct tern_range_name name = {.value = low, .rest = UINT64_MAX >> 8, .bytes = 1};
-    name.value = (low + name.rest) & ~name.rest;
-    while (name.value - low >= range - name.rest || range <= name.rest) {
-        name.bytes++;
-        name.rest >>= 8;
-        name.value = (low + name.rest) & ~name.rest;
-    }
-    return name;
 }
 
 // --- Writing
@@ -88,6 +79,13 @@ static inline void tern_range_store(struct tern_range_writer *writer)
 static inline void tern_range_make_room(struct tern_range_writer *writer)
 {
     tern_range_store(writer);
+    if (TERN_SMALL) {
+        for (; tern_range_is_narrow(writer->range); writer->range <<= 8) {
+            writer->low <<= 8;
+            writer->at++;
+        }
+        return;
+    }
     unsigned shift = tern_range_shift(writer->range);
     writer->at += shift / 8;
     writer->low <<= shift;
@@ -104,6 +102,14 @@ static inline void tern_range_advance(struct tern_range_writer *writer, uint64_t
 static inline void tern_range_narrow(struct tern_range_writer *writer, uint32_t zero, uint64_t ones)
 {
     uint64_t split = (writer->range >> 16) * zero;
+    if (TERN_SMALL) {
+        if (ones != 0) {
+            tern_range_advance(writer, split);
+            split = writer->range - split;
+        }
+        writer->range = split;
+        return;
+    }
     tern_range_advance(writer, split & ones);
     writer->range = split + ((writer->range - 2 * split) & ones);
 }
@@ -117,14 +123,7 @@ static inline void tern_range_put(struct tern_range_writer *writer, struct tern_
 }
 
 // Writes the last bytes and returns the end of the string.
-static inline uint8_t *tern_range_finish(struct tern_range_writer *writer)
-{
-    struct tern_range_name name = tern_range_name(writer->low, writer->range);
-    writer->carry |= name.value < writer->low;
-    writer->low = name.value;
-    tern_range_store(writer);
-    return writer->at + name.bytes;
-}
+uint8_t *tern_range_finish(struct tern_range_writer *writer);
 
 // --- Reading
 
@@ -136,28 +135,34 @@ struct tern_range_reader {
     size_t at; // bytes read, including zeros past the end
 };
 
+struct tern_range_reader tern_range_read(const uint8_t *src, size_t len);
+
+static inline uint8_t tern_range_byte(const struct tern_range_reader *reader, size_t at)
+{
+    return at < reader->len ? reader->src[at] : 0;
+}
+
 // Returns the eight bytes from `at` on as a number.
 static inline uint64_t tern_range_window(const struct tern_range_reader *reader, size_t at)
 {
-    if (at + 8 <= reader->len) {
+    if (!TERN_SMALL && at + 8 <= reader->len) {
         return tern_bits_load_big(reader->src + at);
     }
     uint64_t window = 0;
     for (size_t i = 0; i < 8; i++) {
-        window = window << 8 | (at + i < reader->len ? reader->src[at + i] : 0);
+        window = window << 8 | tern_range_byte(reader, at + i);
     }
     return window;
 }
 
-static inline struct tern_range_reader tern_range_read(const uint8_t *src, size_t len)
-{
-    struct tern_range_reader reader = {.range = UINT64_MAX, .src = src, .len = len, .at = 8};
-    reader.code = tern_range_window(&reader, 0);
-    return reader;
-}
-
 static inline void tern_range_refill(struct tern_range_reader *reader)
 {
+    if (TERN_SMALL) {
+        for (; tern_range_is_narrow(reader->range); reader->range <<= 8) {
+            reader->code = reader->code << 8 | tern_range_byte(reader, reader->at++);
+        }
+        return;
+    }
     unsigned shift = tern_range_shift(reader->range);
     uint64_t window = tern_range_window(reader, reader->at);
     reader->code = reader->code << shift | window >> 1 >> (63 - shift);
@@ -170,6 +175,12 @@ static inline uint64_t tern_range_get(struct tern_range_reader *reader, uint32_t
 {
     uint64_t split = (reader->range >> 16) * zero;
     uint64_t rest = reader->range - split;
+    if (TERN_SMALL) {
+        const bool is_one = reader->code >= split;
+        reader->code -= is_one ? split : 0;
+        reader->range = is_one ? rest : split;
+        return 0 - (uint64_t)is_one;
+    }
     uint64_t zeros = 0 - (uint64_t)(reader->code < split);
     reader->code = reader->code - split + (split & zeros);
     reader->range = rest ^ ((rest ^ split) & zeros);
@@ -183,15 +194,6 @@ static inline bool tern_range_past_end(const struct tern_range_reader *reader)
 }
 
 // Whether the string ends as tern_range_finish() writes it. *end: its length.
-static inline bool tern_range_end(const struct tern_range_reader *reader, size_t *end)
-{
-    uint64_t low = tern_range_window(reader, reader->at - 8) - reader->code;
-    struct tern_range_name name = tern_range_name(low, reader->range);
-    *end = reader->at - 8 + name.bytes;
-    // The first interval ends below the largest number. If the code started inside, it has stayed inside, and the difference
-    // below is right; it wraps for a code below the value.
-    bool inside = tern_range_window(reader, 0) < UINT64_MAX;
-    return inside && reader->code - (name.value - low) <= name.rest;
-}
+bool tern_range_end(const struct tern_range_reader *reader, size_t *end);
 
 #endif
