@@ -493,7 +493,9 @@ static enum tern_result add_losses(struct tern_db *db, const struct tern_ending_
     struct tern_db_round round;
     struct tern_db_rows *rows = tern_db_rounds(db);
     while (tern_db_next(rows, &round)) {
-        if (round.state == TERN_ROUND_COMMITTED && round.noise == 0) {
+        if (round.mode == TERN_ROUND_RESTORED) {
+            *losses = (struct tern_losses){.rounds = 0};
+        } else if (round.state == TERN_ROUND_COMMITTED && round.noise == 0) {
             tern_losses_add(losses, policy, round.base_version, tern_db_round_loss(&round));
         }
     }

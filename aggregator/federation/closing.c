@@ -232,6 +232,9 @@ static enum tern_result prune_some(struct tern_federation *federation)
     }
     TERN_TRY(tern_db_checkpoint_drop_some(federation->db, &more));
     if (!more) {
+        TERN_TRY(tern_db_pinned_drop_some(federation->db, &more));
+    }
+    if (!more) {
         TERN_TRY(tern_catchup_drop_some(federation->catchup, &more));
     }
     if (more) {
@@ -474,8 +477,15 @@ static void note_few_updates(const struct tern_federation *federation)
 void tern_closing_apply_committed(struct tern_federation *federation,
                                   const struct tern_db_round *row)
 {
+    const uint64_t typical_ms = federation->machine.typical_ms;
     tern_round_close(&federation->machine, row->closed_ms);
     federation->committed = *row;
+    if (row->mode ==
+        TERN_ROUND_RESTORED) { // no client trained; earlier losses are of other weights
+        federation->machine.typical_ms = typical_ms;
+        federation->machine.losses = (struct tern_losses){.rounds = 0};
+        return;
+    }
     federation->last_loss = row->mean_loss;
     if (row->noise == 0) { // with noise the round has no loss
         tern_round_add_loss(&federation->machine, row->base_version, tern_db_round_loss(row));
@@ -508,7 +518,7 @@ static void log_round(const struct tern_federation *federation,
 {
     const struct tern_db_round *row = &federation->row;
     char loss[24] = "none";
-    if (row->noise == 0) {
+    if (row->noise == 0 && row->mode != TERN_ROUND_RESTORED) {
         snprintf(loss, sizeof loss, "%.4f", (double)report->mean_loss);
     }
     tern_log(
@@ -518,7 +528,10 @@ static void log_round(const struct tern_federation *federation,
         row->round, federation->config.round.rounds, federation->merge.version, row->applied, loss,
         (double)report->step_norm, (double)row->learning_rate,
         (unsigned long long)(row->closed_ms > row->opened_ms ? row->closed_ms - row->opened_ms : 0),
-        made->len, federation->secure.is_on ? " mode=secure" : "");
+        made->len,
+        federation->secure.is_on           ? " mode=secure"
+        : row->mode == TERN_ROUND_RESTORED ? " mode=restored"
+                                           : "");
 }
 
 // Logs that the losses of the rounds up to this one have ended the federation.
@@ -562,7 +575,10 @@ static enum tern_result store_result(struct tern_federation *federation,
     struct tern_db_round *row = &federation->row;
     const struct tern_losses *losses = &federation->machine.losses;
     const enum tern_ending ending_before = losses->ending;
-    note_few_updates(federation);
+    const bool restores = row->mode == TERN_ROUND_RESTORED;
+    if (!restores) {
+        note_few_updates(federation);
+    }
     if (!federation->machine.takes_late_updates) {
         TERN_TRY(tern_reliability_count_unreported(federation, now));
     }
@@ -577,8 +593,10 @@ static enum tern_result store_result(struct tern_federation *federation,
     row->service_us = federation->worked_us - federation->opened_worked_us;
     row->search_us =
         (tern_federation_searches(federation).cpu_ns - federation->opened_search_ns) / 1000;
-    TERN_TRY(note_scaled_down(federation));
-    TERN_TRY(measure_drift(federation, &next->report));
+    if (!restores) {
+        TERN_TRY(note_scaled_down(federation));
+        TERN_TRY(measure_drift(federation, &next->report));
+    }
     TERN_TRY(tern_db_round_put(federation->db, row));
     TERN_TRY(decide_pruning(federation));
     tern_closing_apply_committed(federation, row);
@@ -612,6 +630,128 @@ static enum tern_result commit_merge(struct tern_federation *federation, uint64_
     return result;
 }
 
+// --- Restored versions
+//
+// An order of the operator (`rollback`, `reject`) makes pinned weights the next version, by a round without clients
+// (TERN_ROUND_RESTORED), which is merged, stored and replayed as any other.
+
+// Codec of the delta to a restored version. A lossy one would bring clients back over many rounds, while they train from
+// weights near the rejected version. Each client gets fewer bytes where a plan of its own is near enough.
+#define RESTORED_CODEC "float16"
+
+// Gives up the open round. Its clients put their updates back and reset their buffers with the next task.
+static enum tern_result abandon_round(struct tern_federation *federation, uint64_t now)
+{
+    const struct tern_db_order *order = &federation->order;
+    struct tern_db_round *row = &federation->row;
+    char sentence[TERN_DB_REASON_MAX];
+    snprintf(sentence, sizeof sentence, "%s: %.120s", order->strategy, order->reason);
+    if (federation->secure.is_on) {
+        return tern_secure_abandon(federation, order->strategy, order->reason, now);
+    }
+    tern_log(TERN_LOG_WARN, "round-abandoned", "round=%u updates=%u reason=%s detail=%s",
+             row->round, federation->machine.reported, order->strategy,
+             TERN_LOG_TEXT(order->reason));
+    memcpy(row->reason, sentence, sizeof row->reason);
+    row->state = TERN_ROUND_ABANDONED;
+    row->closed_ms = now;
+    TERN_TRY(tern_db_received_bytes(federation->db, &row->received_bytes));
+    TERN_TRY(tern_db_round_put(federation->db, row));
+    tern_merge_stop(&federation->merge);
+    tern_round_abandon(&federation->machine, now);
+    return TERN_OK;
+}
+
+static void fill_restored_row(struct tern_federation *federation, uint64_t now)
+{
+    const struct tern_db_order *order = &federation->order;
+    struct tern_db_round row = {.round = federation->machine.round,
+                                .state = TERN_ROUND_OPEN,
+                                .mode = TERN_ROUND_RESTORED,
+                                .restored = order->restored,
+                                .base_version = federation->merge.version,
+                                .attempts = 1,
+                                .opened_ms = now,
+                                .deadline_ms = now,
+                                // unchanged, so that schedules of the learning rate continue
+                                .learning_rate = federation->row.learning_rate,
+                                .decays = federation->row.decays};
+    memcpy(row.strategy, order->strategy, sizeof row.strategy);
+    memcpy(row.strategy_parameters, order->strategy_parameters, sizeof row.strategy_parameters);
+    memcpy(row.reason, order->reason, sizeof row.reason);
+    strcpy(row.codec_up, RESTORED_CODEC);
+    strcpy(row.codec_down, RESTORED_CODEC);
+    federation->row = row;
+}
+
+// Opens the restored round and drops the order, so that a restart continues with the round.
+static enum tern_result open_restored(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_round_machine *machine = &federation->machine;
+    tern_round_restore(machine, machine->round + 1, 0, 0, 1, now, now);
+    fill_restored_row(federation, now);
+    federation->restored_round = machine->round;
+    federation->opened_worked_us = federation->worked_us;
+    federation->opened_search_ns = tern_federation_searches(federation).cpu_ns;
+    federation->progressed = true;
+    TERN_TRY(tern_db_round_put(federation->db, &federation->row));
+    TERN_TRY(tern_db_order_drop(federation->db));
+    tern_log(TERN_LOG_WARN, "round-restores", "round=%u by=%s version=%u restored=%u reason=%s",
+             machine->round, federation->order.strategy, federation->merge.version,
+             federation->order.restored, TERN_LOG_TEXT(federation->order.reason));
+    federation->order.ready = false;
+    return TERN_OK;
+}
+
+// Whether the order can be executed. A model without what a client sent is made for one newest version only.
+static enum tern_result check_order(struct tern_federation *federation, bool *valid)
+{
+    const struct tern_db_order *order = &federation->order;
+    const bool is_derived = order->strategy_parameters[0] != '\0';
+    TERN_TRY(tern_db_pinned_is_whole(federation->db, order->strategy_parameters, order->restored,
+                                     valid));
+    *valid = *valid && (!is_derived || order->base_version == federation->merge.version);
+    return TERN_OK;
+}
+
+static enum tern_result refuse_order(struct tern_federation *federation)
+{
+    tern_log(TERN_LOG_WARN, "order-outdated", "by=%s ordered_for=%u version=%u advice=%s",
+             federation->order.strategy, federation->order.base_version, federation->merge.version,
+             TERN_LOG_TEXT("a round was merged meanwhile: give the order again"));
+    federation->order.ready = false;
+    federation->prune_due = true; // its pinned weights are not needed
+    return tern_db_order_drop(federation->db);
+}
+
+static enum tern_result execute_order(struct tern_federation *federation, uint64_t now)
+{
+    bool valid = false;
+    TERN_TRY(check_order(federation, &valid));
+    if (!valid) {
+        return refuse_order(federation);
+    }
+    TERN_TRY(federation->machine.open ? abandon_round(federation, now) : TERN_OK);
+    TERN_TRY(open_restored(federation, now));
+    tern_closing_decide(federation);
+    return TERN_OK;
+}
+
+// Executes the order unless a merge or a checkpoint is under way, and continues a restored round after a restart.
+static enum tern_result restore_advance(struct tern_federation *federation, uint64_t now)
+{
+    if (tern_federation_is_merging(federation) || federation->checkpoint_due) {
+        return TERN_OK;
+    }
+    if (federation->machine.open && federation->row.mode == TERN_ROUND_RESTORED) {
+        tern_closing_decide(federation);
+        return TERN_OK;
+    }
+    // A secure round whose sum the helper was asked for ends first.
+    const bool ends = federation->secure.is_on && federation->secure.state != TERN_SECURE_TRAINING;
+    return federation->order.ready && !ends ? execute_order(federation, now) : TERN_OK;
+}
+
 // --- Advancing
 
 // Stores the downloads that a search has found.
@@ -631,7 +771,8 @@ enum tern_result tern_closing_advance(struct tern_federation *federation, uint64
     TERN_TRY(store_found_downloads(federation, now));
     TERN_TRY(prune_some(federation));
     TERN_TRY(continue_checkpoint(federation));
-    return commit_merge(federation, now);
+    TERN_TRY(commit_merge(federation, now));
+    return restore_advance(federation, now);
 }
 
 bool tern_closing_has_work(const struct tern_federation *federation)

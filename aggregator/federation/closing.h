@@ -13,7 +13,8 @@ void tern_closing_free(
 
 // Decides to close the open round. tern_federation_is_merging() is true from here on.
 void tern_closing_decide(struct tern_federation *federation);
-// Stores the result of a merge that has ended, which closes the round, and continues checkpoints and pruning.
+// Stores the result of a merge that has ended, which closes the round, continues checkpoints and pruning, and executes the
+// operator's order to restore earlier weights.
 TERN_MUST_USE enum tern_result tern_closing_advance(struct tern_federation *federation,
                                                     uint64_t now);
 // Whether tern_closing_advance() has something to do now.

@@ -133,7 +133,12 @@ static void load_round(struct tern_federation *federation, const struct tern_db_
         federation->secure.abandoned = 0;
     } else if (row->state == TERN_ROUND_ABANDONED) {
         tern_round_abandon(&federation->machine, row->closed_ms);
-        tern_secure_note_abandoned(federation, row->closed_ms);
+        if (row->mode == TERN_ROUND_SECURE) {
+            tern_secure_note_abandoned(federation, row->closed_ms);
+        }
+    }
+    if (row->mode == TERN_ROUND_RESTORED) {
+        federation->restored_round = row->round;
     }
     federation->row = *row;
 }
@@ -235,6 +240,9 @@ static enum tern_result load_reported_updates(struct tern_federation *federation
 static enum tern_result load_open_round(struct tern_federation *federation)
 {
     struct tern_round_machine *machine = &federation->machine;
+    if (federation->row.mode == TERN_ROUND_RESTORED) {
+        return TERN_OK; // has no members and no updates
+    }
     TERN_TRY(check_open_round(&federation->row));
     if (machine->policy.fraction > 0.0 && machine->target > machine->policy.cohort) {
         machine->policy.cohort = machine->target; // the cohort when the round opened
@@ -248,6 +256,13 @@ static enum tern_result load_open_round(struct tern_federation *federation)
         tern_round_add_late_updates(machine, federation->totals.updates - machine->reported);
     }
     return TERN_OK;
+}
+
+// Loads the operator's order, which closing.c executes once it is ready.
+static enum tern_result load_order(struct tern_federation *federation)
+{
+    federation->order = (struct tern_db_order){.ready = false};
+    return tern_db_may_miss(tern_db_order_get(federation->db, &federation->order));
 }
 
 // Loads all rounds, and the members and updates of the last one if it is open.
@@ -274,6 +289,7 @@ static enum tern_result load_rounds(struct tern_federation *federation, uint64_t
     tern_merge_stop(&federation->merge);
     TERN_TRY(federation->machine.open ? load_open_round(federation) : TERN_OK);
     TERN_TRY(load_reported_updates(federation));
+    TERN_TRY(load_order(federation));
     limit_times_to_now(federation, now);
     // The service was down before now, so members are not yet late with a check-in.
     federation->loaded_ms = now;
@@ -308,6 +324,7 @@ enum tern_result tern_federation_reload_round(struct tern_federation *federation
 {
     struct tern_round_machine *machine = &federation->machine;
     struct tern_db_round stored;
+    TERN_TRY(load_order(federation));
     if (!machine->open) {
         return TERN_OK;
     }

@@ -219,6 +219,15 @@ static uint32_t count_missed_rounds(const struct tern_federation *federation,
     return from > 0 && round > from ? round - from : 0;
 }
 
+// Whether the buffer may have changes that belong to versions which a restored round undid: the client has neither reported
+// an update since, nor applied a reset that was ordered since.
+static bool is_undone(const struct tern_federation *federation, const struct tern_db_ledger *row)
+{
+    return federation->restored_round > 0 && row->norm != 0.0F &&
+           row->round <= federation->restored_round &&
+           row->missed_from <= federation->restored_round;
+}
+
 // Starts the count of missed rounds at the client's first task, and whenever its buffer is empty. Stores the round of a
 // decay or reset, for reset_missed_rounds().
 static void note_rounds(const struct tern_federation *federation, struct tern_db_ledger *row,
@@ -226,7 +235,7 @@ static void note_rounds(const struct tern_federation *federation, struct tern_db
                         enum tern_error_directive directive)
 {
     const bool first = row->missed_from == 0 && row->round == 0;
-    const bool counts = state->missed > 0 &&
+    const bool counts = (state->missed > 0 || state->undone) &&
                         (directive == TERN_DIRECTIVE_DECAY || directive == TERN_DIRECTIVE_RESET);
     if (first || (state->empty && state->missed > 0)) {
         row->missed_from = federation->machine.round;
@@ -267,6 +276,7 @@ enum tern_result tern_ledger_choose_directive(struct tern_federation *federation
     const struct tern_error_watch watch = watch_of(federation, &row);
     const struct tern_error_buffer_state state = {
         .must_reset = tern_error_watch_must_reset(&watch),
+        .undone = is_undone(federation, &row),
         .empty = row.norm == 0.0F,
         .no_step_ahead =
             (client_of(federation, member->client)->row.abilities & TERN_WIRE_STEPS_AHEAD) == 0,

@@ -411,6 +411,9 @@ static void fill_row(struct tern_federation *federation)
     struct tern_db_round *row = &federation->row;
     char previous[TERN_DB_STRATEGY_MAX];
     memcpy(previous, row->strategy, sizeof previous);
+    if (row->mode == TERN_ROUND_RESTORED) {
+        previous[0] = '\0';
+    }
     memset(row, 0, sizeof *row);
     row->round = machine->round;
     row->state = TERN_ROUND_OPEN;

@@ -629,6 +629,12 @@ static enum tern_result abandon(struct tern_federation *federation, const char *
     return TERN_OK;
 }
 
+enum tern_result tern_secure_abandon(struct tern_federation *federation, const char *name,
+                                     const char *sentence, uint64_t now)
+{
+    return abandon(federation, name, sentence, now);
+}
+
 // Counts the members that refused the open round.
 static uint32_t count_refused(const struct tern_federation *federation)
 {

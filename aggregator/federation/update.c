@@ -606,8 +606,8 @@ static enum tern_result check_late(const struct tern_federation *federation,
                                    const struct tern_db_assignment *assignment)
 {
     uint32_t most = 0;
-    if (!federation->machine.open) {
-        return TERN_ERR_LATE;
+    if (!federation->machine.open || update->round <= federation->restored_round) {
+        return TERN_ERR_LATE; // or its base was undone
     }
     TERN_TRY(find_staleness_max(&federation->row, &most));
     bool fresh = federation->row.base_version >= own->base_version &&

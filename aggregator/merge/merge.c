@@ -925,23 +925,64 @@ static enum tern_result apply_round(struct tern_merge *merge, struct tern_db *db
     return result != TERN_OK ? result : update_average(merge, round->averaged);
 }
 
+// Sets the global model to the pinned weights that the round restores. Weights of an earlier version must have its hash.
+static enum tern_result load_pinned(struct tern_merge *merge, struct tern_db *db,
+                                    const struct tern_db_round *round)
+{
+    struct tern_db_version version;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    TERN_TRY(tern_db_pinned_get(db, round->strategy_parameters, round->restored, merge->global,
+                                merge->model.count));
+    if (round->strategy_parameters[0] != '\0') {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_version_get(db, round->restored, &version));
+    tern_merge_hash(merge->global, merge->model.count, sha256);
+    return memcmp(sha256, version.model_sha256, sizeof sha256) == 0 ? TERN_OK : TERN_ERR_CORRUPT;
+}
+
+// Begins without states and without an averaged model, because both contain the versions that are undone.
+static enum tern_result restore_pinned(struct tern_merge *merge, struct tern_db *db,
+                                       const struct tern_db_round *round,
+                                       struct tern_merge_next *next)
+{
+    tern_merge_stop(merge);
+    tern_update_bounds_clear(&merge->bounds);
+    merge->noted = false;
+    merge->state_of = NULL;
+    merge->averaged = 0;
+    memset(&next->totals, 0, sizeof next->totals);
+    memset(&next->report, 0, sizeof next->report);
+    return load_pinned(merge, db, round);
+}
+
+static enum tern_result merge_stored(struct tern_merge *merge, struct tern_db *db,
+                                     const struct tern_db_round *round,
+                                     const struct tern_strategy_totals *totals,
+                                     struct tern_merge_next *next)
+{
+    next->totals = *totals;
+    add_deferred(merge, db, round->round);
+    TERN_TRY(limit_claims(merge, db, round, &next->totals));
+    return apply_round(merge, db, round, &next->totals, &next->report);
+}
+
 enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
                                  const struct tern_db_round *round,
                                  const struct tern_strategy_totals *totals,
                                  struct tern_merge_next *next)
 {
+    const bool restores = round->mode == TERN_ROUND_RESTORED;
     struct tern_codec codec;
     if (tern_codec_parse(round->codec_down, &codec, NULL) != TERN_OK) {
         return TERN_ERR_UNKNOWN;
     }
-    next->totals = *totals;
-    add_deferred(merge, db, round->round);
-    TERN_TRY(limit_claims(merge, db, round, &next->totals));
-    TERN_TRY(apply_round(merge, db, round, &next->totals, &next->report));
+    TERN_TRY(restores ? restore_pinned(merge, db, round, next)
+                      : merge_stored(merge, db, round, totals, next));
     drop_file_pages(merge);
     TERN_TRY(make_delta(merge, &codec, &next->made));
-    const struct tern_strategy *strategy = totals->rule.strategy;
-    if (strategy->damp_stale_updates != NULL) {
+    const struct tern_strategy *strategy = restores ? NULL : totals->rule.strategy;
+    if (strategy != NULL && strategy->damp_stale_updates != NULL) {
         strategy->damp_stale_updates(&totals->rule, merge->global, merge->replica,
                                      merge->model.count, merge->states);
     }
@@ -967,10 +1008,12 @@ enum tern_result tern_merge_round(struct tern_merge *merge, struct tern_db *db,
                                   struct tern_download_made *made,
                                   struct tern_strategy_report *report)
 {
-    struct tern_strategy_totals totals;
+    struct tern_strategy_totals totals = {.updates = 0};
     struct tern_merge_next next;
-    TERN_TRY(tern_merge_count(db, round, &totals, &merge->bounds));
-    merge->noted = true;
+    if (round->mode != TERN_ROUND_RESTORED) {
+        TERN_TRY(tern_merge_count(db, round, &totals, &merge->bounds));
+        merge->noted = true;
+    }
     TERN_TRY(tern_merge_make(merge, db, round, &totals, &next));
     tern_merge_adopt(merge, &next);
     *made = next.made;

@@ -154,9 +154,11 @@ TERN_MUST_USE enum tern_result tern_merge_count(struct tern_db *db,
 // Merges the stored updates that count in `round`. The strategy, its parameters, the learning rate and the download codec
 // come from the round's row; a difference that is too large for float16 is sent as float32. A new strategy begins with new
 // states. made: the blob is in merge->buffers.blob.
+// A restored round (TERN_ROUND_RESTORED) has no updates: its pinned weights become the global model, and the strategy's
+// states and the averaged model begin anew.
 // TERN_ERR_UNKNOWN     the row has an unknown strategy, parameter or codec
 // TERN_ERR_STATE       the round has no update, or another number than was counted
-// TERN_ERR_NOT_FOUND   an update's body was deleted (tern_db_prune())
+// TERN_ERR_NOT_FOUND   an update's body was deleted (tern_db_prune()), or the pinned weights are missing
 // TERN_ERR_NON_FINITE  the model would overflow; impossible with accepted updates (strategies/bounds.h)
 // TERN_ERR_CORRUPT     a stored update is damaged, or the averaged model lacks versions that the row counts
 // After an error the weights are unspecified: load or seed again.

@@ -195,6 +195,9 @@ struct tern_error_choice tern_error_policy_choose(const struct tern_error_settin
     if (state->must_reset) {
         choice.directive = TERN_DIRECTIVE_RESET;
         tern_reason_text(&reason, "reset: part of it was applied before");
+    } else if (state->undone) {
+        choice.directive = TERN_DIRECTIVE_RESET;
+        tern_reason_text(&reason, "reset: its model was undone");
     } else if (state->empty) {
         choose_keep(&choice, state, &reason);
     } else {

@@ -3,7 +3,8 @@
 // module when a member first gets its task. Pure; reentrant; the same bits everywhere.
 //
 // In order of precedence:
-//   1. A buffer that was partly applied before (rounds/error_watch.h) is reset under any policy.
+//   1. A buffer that was partly applied before (rounds/error_watch.h), or is from before a restored version, is reset
+//      under any policy.
 //   2. An empty buffer is kept.
 //   3. The policy decides.
 #ifndef TERN_ERROR_POLICY_H
@@ -46,6 +47,7 @@ TERN_MUST_USE enum tern_result tern_error_policy_parse(const char *spec,
 
 struct tern_error_buffer_state {
     bool must_reset;    // result of tern_error_watch_must_reset()
+    bool undone;        // the buffer is from before a restored version (rollback, reject)
     bool empty;         // the buffer is zero, or the client has not reported a buffer
     bool no_step_ahead; // the client does not support the directive step-ahead
     uint32_t missed;    // rounds that the client missed since the last decay or reset

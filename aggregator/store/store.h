@@ -378,15 +378,18 @@ enum tern_db_round_state {
     TERN_ROUND_OPEN = 0,
     TERN_ROUND_COMMITTED = 1,
     TERN_ROUND_ABANDONED =
-        2, // a secure round without a sum: its updates were given back, and it made no version
+        2, // made no version: a secure round without a sum, or one that the operator gave up for a restored one
 };
 #define TERN_LAST_round_state TERN_ROUND_ABANDONED
 
 enum tern_db_round_mode {
     TERN_ROUND_PLAIN = 0,
     TERN_ROUND_SECURE = 1, // has a row in secure_rounds
+    // Without clients: weights that are kept (TERN_WEIGHTS_PINNED) become the next version. `restored` and
+    // `strategy_parameters` of the row are their version and their name; `strategy` is the verb that ordered it.
+    TERN_ROUND_RESTORED = 2,
 };
-#define TERN_LAST_round_mode TERN_ROUND_SECURE
+#define TERN_LAST_round_mode TERN_ROUND_RESTORED
 
 struct tern_db_round {
 #define COLUMN TERN_MEMBER
@@ -552,6 +555,8 @@ enum tern_db_weights {
     TERN_WEIGHTS_GLOBAL = 0,  // the global model
     TERN_WEIGHTS_REPLICA = 1, // the shared replica
     TERN_WEIGHTS_INITIAL = 2, // version 0 of a federation without a seed, which replays need
+    TERN_WEIGHTS_PINNED =
+        6, // global weights that labels and restored rounds need; after the kinds of store/tables.h
 };
 
 // Stores or reads the weights of a version: count float32 values.
@@ -601,6 +606,55 @@ TERN_MUST_USE enum tern_result tern_db_version_last(struct tern_db *db,
 TERN_MUST_USE enum tern_result tern_db_version_of_replica(struct tern_db *db,
                                                           const uint8_t replica[TERN_SHA256_SIZE],
                                                           uint32_t *version); // NOT_FOUND
+
+// --- Labels, and the weights that are kept for them and for restored rounds
+
+// A name of a version, whose global weights are kept.
+struct tern_db_label {
+#define COLUMN TERN_MEMBER
+#include "store/tables/labels.def"
+};
+// Inserts or replaces a label.
+TERN_MUST_USE enum tern_result tern_db_label_put(struct tern_db *db,
+                                                 const struct tern_db_label *label);
+TERN_MUST_USE enum tern_result tern_db_label_get(struct tern_db *db, const char *name,
+                                                 struct tern_db_label *out); // NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_label_drop(struct tern_db *db,
+                                                  const char *name); // NOT_FOUND
+// Lists all labels by version and name.
+struct tern_db_rows *tern_db_labels(struct tern_db *db);
+
+// The operator's order that the service executes as a restored round.
+struct tern_db_order {
+#define COLUMN TERN_MEMBER
+#include "store/tables/orders.def"
+};
+// Inserts or replaces the only order; sets order->id.
+TERN_MUST_USE enum tern_result tern_db_order_put(struct tern_db *db, struct tern_db_order *order);
+TERN_MUST_USE enum tern_result tern_db_order_get(struct tern_db *db,
+                                                 struct tern_db_order *out); // NOT_FOUND
+TERN_MUST_USE enum tern_result tern_db_order_drop(struct tern_db *db);
+
+// Pinned weights have a version and a name: "" for the version's own global weights. A label, an order or a restored round
+// must name them before the first part is stored, because tern_db_pinned_drop_some() deletes all others.
+//
+// Stores the next 1 MiB, from the last part to the first, also in other transactions. *more: parts are missing, and
+// nothing finds the weights
+TERN_MUST_USE enum tern_result tern_db_pinned_put_some(struct tern_db *db, const char *name,
+                                                       uint32_t version, const float *weights,
+                                                       uint32_t count, bool *more);
+// NOT_FOUND  they are not kept, or not all parts are stored; TERN_ERR_CORRUPT when count differs
+TERN_MUST_USE enum tern_result tern_db_pinned_get(struct tern_db *db, const char *name,
+                                                  uint32_t version, float *weights, uint32_t count);
+// Whether all parts are stored.
+TERN_MUST_USE enum tern_result tern_db_pinned_is_whole(struct tern_db *db, const char *name,
+                                                       uint32_t version, bool *whole);
+// Deletes some parts of pinned weights that no label, no order and no restored round needs. A round that retention has
+// pruned needs none. *more: parts may be left
+TERN_MUST_USE enum tern_result tern_db_pinned_drop_some(struct tern_db *db, bool *more);
+
+// While client is not 0, this connection reads updates as if the client had sent none for the rounds first to last.
+void tern_db_hide_updates(struct tern_db *db, uint64_t client, uint32_t first, uint32_t last);
 
 // --- Downloads
 

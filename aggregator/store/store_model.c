@@ -4,6 +4,7 @@
 
 #include "util/bytes.h"
 #include "util/crc32c.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,6 +277,114 @@ enum tern_result tern_db_checkpoint_drop_some(struct tern_db *db, bool *more)
     const enum tern_result dropped = tern_query_run_one(query);
     *more = dropped == TERN_OK;
     return tern_db_may_miss(dropped);
+}
+
+// --- Weights that are kept for labels and restored rounds
+
+// Sets *parts to the number of stored parts: the last ones.
+static enum tern_result count_pinned(struct tern_db *db, const char *name, uint32_t version,
+                                     uint32_t *parts)
+{
+    static const char text[] =
+        "SELECT count(*) FROM weights WHERE kind = ? AND name = ? AND version = ?";
+    return tern_query_get_u32(tern_db_read(db, text, TERN_BIND(TERN_WEIGHTS_PINNED, name, version)),
+                              parts);
+}
+
+enum tern_result tern_db_pinned_put_some(struct tern_db *db, const char *name, uint32_t version,
+                                         const float *weights, uint32_t count, bool *more)
+{
+    const uint32_t all = part_count(count);
+    uint32_t stored = 0;
+    TERN_TRY(count_pinned(db, name, version, &stored));
+    *more = stored + 1 < all;
+    return stored < all
+               ? put_part(db, TERN_WEIGHTS_PINNED, name, version, weights, count, all - 1 - stored)
+               : TERN_OK;
+}
+
+enum tern_result tern_db_pinned_is_whole(struct tern_db *db, const char *name, uint32_t version,
+                                         bool *whole)
+{
+    static const char text[] = "SELECT count(*) FROM weights WHERE kind = ? AND name = ?"
+                               " AND version = ? AND part = 0";
+    uint32_t first = 0;
+    TERN_TRY(tern_query_get_u32(
+        tern_db_read(db, text, TERN_BIND(TERN_WEIGHTS_PINNED, name, version)), &first));
+    *whole = first > 0;
+    return TERN_OK;
+}
+
+enum tern_result tern_db_pinned_get(struct tern_db *db, const char *name, uint32_t version,
+                                    float *weights, uint32_t count)
+{
+    bool whole = false;
+    TERN_TRY(tern_db_pinned_is_whole(db, name, version, &whole));
+    return whole ? get_model_vector(db, TERN_WEIGHTS_PINNED, name, version, weights, count)
+                 : TERN_ERR_NOT_FOUND;
+}
+
+static_assert(TERN_ROUND_RESTORED == 2, "SQL below has 2 for RESTORED");
+
+enum tern_result tern_db_pinned_drop_some(struct tern_db *db, bool *more)
+{
+    struct tern_query query = tern_db_write(
+        db,
+        "DELETE FROM weights WHERE (kind, name, version, part) IN (SELECT kind, name, version, part"
+        " FROM weights WHERE kind = ?"
+        " AND NOT (name = '' AND version IN (SELECT version FROM labels))"
+        " AND NOT EXISTS (SELECT 1 FROM orders WHERE orders.restored = weights.version"
+        " AND orders.strategy_parameters = weights.name)"
+        " AND NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.mode = 2"
+        " AND rounds.restored = weights.version AND rounds.strategy_parameters = weights.name"
+        " AND rounds.round > (SELECT rounds_pruned FROM totals))"
+        " LIMIT " PARTS_AT_ONCE ")",
+        TERN_BIND(TERN_WEIGHTS_PINNED));
+    const enum tern_result dropped = tern_query_run_one(query);
+    *more = dropped == TERN_OK;
+    return tern_db_may_miss(dropped);
+}
+
+// --- Labels, and the operator's order to restore weights
+
+#define LABELS &tern_table_labels
+#define ORDERS &tern_table_orders
+
+enum tern_result tern_db_label_put(struct tern_db *db, const struct tern_db_label *label)
+{
+    return tern_table_put(db, LABELS, label);
+}
+
+enum tern_result tern_db_label_get(struct tern_db *db, const char *name, struct tern_db_label *out)
+{
+    return tern_table_get(db, LABELS, "WHERE name = ?", TERN_BIND(name), out);
+}
+
+enum tern_result tern_db_label_drop(struct tern_db *db, const char *name)
+{
+    return tern_query_run_one(
+        tern_db_write(db, "DELETE FROM labels WHERE name = ?", TERN_BIND(name)));
+}
+
+struct tern_db_rows *tern_db_labels(struct tern_db *db)
+{
+    return tern_table_list(db, LABELS, "ORDER BY version, name", NULL);
+}
+
+enum tern_result tern_db_order_put(struct tern_db *db, struct tern_db_order *order)
+{
+    order->id = 1;
+    return tern_table_put(db, ORDERS, order);
+}
+
+enum tern_result tern_db_order_get(struct tern_db *db, struct tern_db_order *out)
+{
+    return tern_table_get(db, ORDERS, "WHERE id = 1", NULL, out);
+}
+
+enum tern_result tern_db_order_drop(struct tern_db *db)
+{
+    return tern_query_post(tern_db_write(db, "DELETE FROM orders", NULL));
 }
 
 // --- Vectors of replicas that are kept whole

@@ -248,13 +248,26 @@ static enum tern_result show_update(struct tern_db *db, struct tern_db_update *u
     return result == TERN_OK ? visited : result;
 }
 
+void tern_db_hide_updates(struct tern_db *db, uint64_t client, uint32_t first, uint32_t last)
+{
+    db->hidden_client = client;
+    db->hidden_first = first;
+    db->hidden_last = last;
+}
+
+static bool is_hidden(const struct tern_db *db, const struct tern_db_update *update)
+{
+    return db->hidden_client != 0 && update->client == db->hidden_client &&
+           update->round >= db->hidden_first && update->round <= db->hidden_last;
+}
+
 static enum tern_result show_each(struct tern_db *db, struct tern_query *query,
                                   const struct visitor *visitor)
 {
     struct tern_db_update row;
     enum tern_result visited = TERN_OK;
     while (visited == TERN_OK && tern_table_next(query, &tern_table_updates, &row)) {
-        visited = show_update(db, &row, visitor);
+        visited = is_hidden(db, &row) ? TERN_OK : show_update(db, &row, visitor);
     }
     const enum tern_result result = tern_query_end(query);
     return result == TERN_OK ? visited : result;

@@ -1230,6 +1230,14 @@ static const struct tern_column audit_columns[] = {
 #define COLUMN(...) TERN_TABLE_COLUMN(tern_db_audit, __VA_ARGS__)
 #include "store/tables/audit.def"
 };
+static const struct tern_column labels_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_label, __VA_ARGS__)
+#include "store/tables/labels.def"
+};
+static const struct tern_column orders_columns[] = {
+#define COLUMN(...) TERN_TABLE_COLUMN(tern_db_order, __VA_ARGS__)
+#include "store/tables/orders.def"
+};
 
 #define TABLE(name)                                                                                \
     const struct tern_table tern_table_##name = {                                                  \

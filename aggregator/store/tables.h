@@ -113,6 +113,10 @@ struct tern_db {
     size_t evaluator_count;
     uint64_t next_update;       // id of the next update; 0 = not read
     struct tern_db_actor actor; // who: "" = none
+    // tern_db_hide_updates()
+    uint64_t hidden_client;
+    uint32_t hidden_first;
+    uint32_t hidden_last;
 };
 
 // Selects all columns of the rows that `tail` names: "WHERE id = ? ORDER BY ...". tail: a literal, because it is kept as
@@ -203,7 +207,7 @@ void tern_db_forget(struct tern_db *db);
     X(secure_rounds) X(secure_sums) X(tickets)                                                    \
     X(update_bodies) X(versions) X(weights) X(downloads) X(download_bodies) X(replicas) X(ledger) \
     X(schedule) X(evaluations) X(metrics) X(statistics) X(meter) X(totals) X(purpose_totals) X(round_totals) X(client_totals) \
-    X(node_settings) X(tokens) X(audit)
+    X(node_settings) X(tokens) X(audit) X(labels) X(orders)
 // clang-format on
 
 #define TERN_TABLE_DECLARE(name) extern const struct tern_table tern_table_##name;
@@ -242,7 +246,7 @@ enum tern_db_vector_kind {
     TERN_VECTOR_OF_REPLICA,  // weights of a replica of the form TERN_REPLICA_WHOLE
     TERN_VECTOR_OF_DOWNLOAD, // bytes of a download, whose last part may have any length
 };
-#define TERN_LAST_vector_kind TERN_VECTOR_OF_DOWNLOAD
+#define TERN_LAST_vector_kind TERN_WEIGHTS_PINNED
 #define TERN_VECTOR_NAME_MAX (2 * TERN_SHA256_SIZE + 1)
 struct tern_part_row {
 #define COLUMN TERN_MEMBER

@@ -67,7 +67,9 @@ static const char *word_of_round_state(uint32_t state)
 
 static const char *word_of_round_mode(uint32_t mode)
 {
-    return mode == TERN_ROUND_SECURE ? "secure" : "plain";
+    return mode == TERN_ROUND_SECURE     ? "secure"
+           : mode == TERN_ROUND_RESTORED ? "restored"
+                                         : "plain";
 }
 
 #define VALUE(...) TERN_VIEW_GETTER(round_row, rounds, __VA_ARGS__)

@@ -52,6 +52,77 @@ TEST(weights_are_kept_by_kind_and_version)
 
 #define PART (1u << 18)
 
+// One part per transaction, and a kill after each; nothing reads them before the last one.
+TEST(pinned_weights_are_stored_in_parts)
+{
+    struct fixture *f = *state;
+    const uint32_t count = 2 * PART + 3;
+    float *values = ramp(count, 0.5F);
+    float *got = malloc(count * sizeof *got);
+    bool more = true;
+    uint32_t parts = 0;
+    for (; more; parts++) {
+        bool whole = true;
+        assert_ok(f, tern_db_pinned_is_whole(f->db, "", 7, &whole));
+        assert_false(whole);
+        assert_int_equal(tern_db_pinned_get(f->db, "", 7, got, count), TERN_ERR_NOT_FOUND);
+        assert_ok(f, tern_db_begin(f->db));
+        assert_ok(f, tern_db_pinned_put_some(f->db, "", 7, values, count, &more));
+        assert_ok(f, tern_db_commit(f->db));
+        fixture_reopen(f);
+    }
+    assert_int_equal(parts, 3);
+    assert_ok(f, tern_db_pinned_get(f->db, "", 7, got, count));
+    assert_memory_equal(got, values, count * sizeof *got);
+    free(values);
+    free(got);
+}
+
+static bool is_pinned(struct fixture *f, uint32_t version)
+{
+    bool whole = false;
+    bool more = true;
+    assert_ok(f, tern_db_begin(f->db));
+    while (more) {
+        assert_ok(f, tern_db_pinned_drop_some(f->db, &more));
+    }
+    assert_ok(f, tern_db_commit(f->db));
+    assert_ok(f, tern_db_pinned_is_whole(f->db, "", version, &whole));
+    return whole;
+}
+
+// Each of a label, an order and a restored round keeps the weights.
+TEST(pinned_weights_stay_while_something_needs_them)
+{
+    struct fixture *f = *state;
+    float values[4] = {1, 2, 3, 4};
+    struct tern_db_label label = {.name = "a", .version = 5};
+    struct tern_db_order order = {.strategy = "rollback", .restored = 5};
+    struct tern_db_round round = {.round = 9, .mode = TERN_ROUND_RESTORED, .restored = 5};
+    bool more = true;
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_label_put(f->db, &label));
+    assert_ok(f, tern_db_order_put(f->db, &order));
+    assert_ok(f, tern_db_round_put(f->db, &round));
+    assert_ok(f, tern_db_pinned_put_some(f->db, "", 5, values, 4, &more));
+    assert_ok(f, tern_db_pinned_put_some(f->db, "", 6, values, 4, &more));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_false(is_pinned(f, 6));
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_label_drop(f->db, "a"));
+    assert_int_equal(tern_db_label_drop(f->db, "a"), TERN_ERR_NOT_FOUND);
+    assert_ok(f, tern_db_commit(f->db));
+    assert_true(is_pinned(f, 5));
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_order_drop(f->db));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_true(is_pinned(f, 5));
+    assert_ok(f, tern_db_begin(f->db));
+    assert_ok(f, tern_db_prune(f->db, 9));
+    assert_ok(f, tern_db_commit(f->db));
+    assert_false(is_pinned(f, 5));
+}
+
 static uint32_t checkpoint(struct fixture *f)
 {
     uint32_t version = UINT32_MAX;

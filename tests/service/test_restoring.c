@@ -1,0 +1,355 @@
+// Restored versions: earlier weights become the next version, in a running service and after kills.
+#include "harness.h"
+
+#include "merge/merge.h"
+#include "merge/replay.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "one_harness.h"
+#include "store/store.h"
+#include "tests/cases.h"
+
+static void open_store(void)
+{
+    char why[256];
+    harness_stop(&harness);
+    assert_int_equal(tern_db_open(harness.path, 0, &harness.db, why), TERN_OK);
+}
+
+// Two clients send updates of different values, so that each version differs from every other.
+static void do_rounds(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        do_round(&harness, 1, NULL, 1.0F + (float)i);
+        do_round(&harness, 2, NULL, 3.0F);
+    }
+}
+
+// Momentum, and downloads that lag behind the model.
+static void begin(void)
+{
+    harness.config.federation.strategy = &tern_strategy_fedavgm;
+    harness.config.federation.server_learning_rate = tern_strategy_fedavgm.server_learning_rate;
+    harness.config.federation.strategy_parameters[TERN_STRATEGY_SERVER_MOMENTUM] = 0.9F;
+    harness.config.federation.average_versions = 3;
+    assert_int_equal(
+        tern_codec_parse("density:p=0.1", &harness.config.federation.downloads.codec, NULL),
+        TERN_OK);
+    harness_start_with(&harness, 2);
+}
+
+// Pins the newest version's weights, as `label` does. The store is open.
+static uint32_t pin_newest(const char *label)
+{
+    static struct tern_merge merge;
+    struct tern_db_federation about;
+    bool more = true;
+    assert_int_equal(tern_db_federation(harness.db, &about), TERN_OK);
+    assert_int_equal(tern_merge_init(&merge, &about, NULL), TERN_OK);
+    assert_int_equal(tern_merge_load(&merge, harness.db), TERN_OK);
+    const uint32_t version = merge.version;
+    struct tern_db_label row = {.version = version};
+    strcpy(row.name, label);
+    assert_int_equal(tern_db_begin(harness.db), TERN_OK);
+    assert_int_equal(tern_db_label_put(harness.db, &row), TERN_OK);
+    while (more) {
+        assert_int_equal(tern_db_pinned_put_some(harness.db, "", version, merge.global,
+                                                 merge.model.count, &more),
+                         TERN_OK);
+    }
+    assert_int_equal(tern_db_commit(harness.db), TERN_OK);
+    tern_merge_free(&merge);
+    return version;
+}
+
+static void put_order(struct tern_db *db, uint32_t restored, bool ready)
+{
+    struct tern_db_order order = {.strategy = "rollback",
+                                  .reason = "the test undoes it",
+                                  .restored = restored,
+                                  .ready = ready};
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_order_put(db, &order), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+}
+
+static struct tern_db_version version_row(uint32_t version)
+{
+    struct tern_db_version row;
+    assert_int_equal(tern_db_version_get(harness.db, version, &row), TERN_OK);
+    return row;
+}
+
+static struct tern_db_round last_round(void)
+{
+    struct tern_db_round row;
+    assert_int_equal(tern_db_round_last(harness.db, &row), TERN_OK);
+    return row;
+}
+
+static uint32_t newest(void)
+{
+    struct tern_db_version row;
+    assert_int_equal(tern_db_version_last(harness.db, &row), TERN_OK);
+    return row.version;
+}
+
+static void expect_replay(void)
+{
+    struct tern_replay_report report;
+    char why[256];
+    assert_int_equal(tern_replay(harness.db, NULL, NULL, &report, why), TERN_OK);
+}
+
+static void expect_restored(uint32_t version, uint32_t from)
+{
+    const struct tern_db_version row = version_row(version);
+    struct tern_db_round round;
+    assert_memory_equal(row.model_sha256, version_row(from).model_sha256, TERN_SHA256_SIZE);
+    assert_memory_not_equal(row.model_sha256, version_row(version - 1).model_sha256,
+                            TERN_SHA256_SIZE);
+    assert_int_equal(tern_db_round_get(harness.db, row.round, &round), TERN_OK);
+    assert_int_equal(round.mode, TERN_ROUND_RESTORED);
+    assert_int_equal(round.state, TERN_ROUND_COMMITTED);
+    assert_int_equal(round.applied, 0);
+    assert_string_equal(round.reason, "the test undoes it");
+}
+
+// 20 rounds, back to version 10, and further rounds. The service opens a round after each, which is given up.
+static void do_history(uint32_t last)
+{
+    begin();
+    do_rounds(10);
+    open_store();
+    assert_int_equal(pin_newest("ten"), 10);
+    harness_start(&harness);
+    do_rounds(last - 10);
+}
+
+#define TEST(name) CASE_WITH(name, setup, teardown)
+
+TEST(test_an_earlier_version_becomes_the_next_one)
+{
+    do_history(20);
+    open_store();
+    put_order(harness.db, 10, true);
+    harness_start(&harness);
+    do_rounds(3);
+    open_store();
+    assert_int_equal(newest(), 24);
+    expect_restored(21, 10);
+    expect_replay();
+    struct tern_db_order order;
+    assert_int_equal(tern_db_order_get(harness.db, &order), TERN_ERR_NOT_FOUND);
+}
+
+// A running service notices the order of another process.
+TEST(test_a_running_service_executes_the_order)
+{
+    do_history(12);
+    struct tern_db *db = harness_look(&harness);
+    put_order(db, 10, true);
+    do_rounds(1);
+    tern_db_close(db);
+    open_store();
+    expect_restored(13, 10);
+    assert_int_equal(newest(), 14);
+    expect_replay();
+}
+
+// A client that was away has exactly the weights that its replica's id names.
+TEST(test_a_client_that_was_away_catches_up)
+{
+    uint8_t replica[TERN_SHA256_SIZE];
+    uint8_t named[TERN_SHA256_SIZE];
+    float *weights = calloc(harness.model.count, sizeof *weights);
+    static struct tern_merge merge;
+    struct tern_db_federation about;
+    assert_non_null(weights);
+    begin();
+    seed_replica(&harness, replica, weights);
+    do_rounds(5);
+    tern_CheckinReply next = checkin(&harness, 1, replica);
+    assert_true(next.has_task);
+    apply_downloads(&harness, &next.task, weights, replica, harness.tokens[1]);
+    do_rounds(5);
+    open_store();
+    pin_newest("ten");
+    harness_start(&harness);
+    do_rounds(5);
+    open_store();
+    put_order(harness.db, 10, true);
+    harness_start(&harness);
+    do_rounds(1);
+    next = checkin(&harness, 1, replica);
+    assert_true(next.has_task);
+    assert_true(next.task.downloads_count > 0);
+    apply_downloads(&harness, &next.task, weights, replica, harness.tokens[1]);
+    open_store();
+    assert_true(whole_id(harness.db, next.task.base.bytes, named));
+    assert_memory_equal(named, replica, TERN_SHA256_SIZE);
+    // On the trunk the aggregator's own replica has these bits.
+    assert_int_equal(tern_db_federation(harness.db, &about), TERN_OK);
+    assert_int_equal(tern_merge_init(&merge, &about, NULL), TERN_OK);
+    assert_int_equal(tern_merge_load(&merge, harness.db), TERN_OK);
+    if (memcmp(merge.replica_id, replica, TERN_SHA256_SIZE) == 0) {
+        assert_memory_equal(merge.replica, weights, harness.model.count * sizeof *weights);
+    }
+    // The restored version's delta brought the replica next to the model.
+    assert_true(tern_distance(merge.global, weights, harness.model.count) < 0.5 * merge.norm);
+    tern_merge_free(&merge);
+    free(weights);
+}
+
+// The process may end after each transaction: before the order is ready, with the order, and with the open restored round.
+TEST(test_a_kill_between_two_steps_changes_no_bit)
+{
+    struct tern_db_version made;
+    do_history(12);
+    open_store();
+    put_order(harness.db, 10, false);
+    harness_start(&harness);
+    do_rounds(1);
+    open_store();
+    assert_int_equal(newest(), 13);
+    assert_int_not_equal(last_round().mode, TERN_ROUND_RESTORED);
+    struct tern_db_round open = last_round();
+    struct tern_db_round restored = {.round = open.round + 1,
+                                     .mode = TERN_ROUND_RESTORED,
+                                     .restored = 10,
+                                     .base_version = 13,
+                                     .attempts = 1,
+                                     .opened_ms = open.opened_ms,
+                                     .deadline_ms = open.opened_ms,
+                                     .strategy = "rollback",
+                                     .reason = "the test undoes it",
+                                     .codec_up = "float16",
+                                     .codec_down = "float16"};
+    open.state = TERN_ROUND_ABANDONED;
+    open.closed_ms = open.opened_ms;
+    assert_int_equal(tern_db_begin(harness.db), TERN_OK);
+    assert_int_equal(tern_db_order_drop(harness.db), TERN_OK);
+    assert_int_equal(tern_db_round_put(harness.db, &open), TERN_OK);
+    assert_int_equal(tern_db_round_put(harness.db, &restored), TERN_OK);
+    assert_int_equal(tern_db_commit(harness.db), TERN_OK);
+    harness_start(&harness);
+    do_rounds(1);
+    open_store();
+    expect_restored(14, 10);
+    made = version_row(14);
+    expect_replay();
+    assert_memory_not_equal(made.replica, version_row(13).replica, TERN_SHA256_SIZE);
+}
+
+// The updates of the round that is given up do not count, and come back as late.
+TEST(test_an_open_round_is_given_up)
+{
+    uint8_t *body;
+    do_history(11);
+    tern_CheckinReply first = checkin(&harness, 1, NULL);
+    tern_CheckinReply second = checkin(&harness, 2, NULL);
+    assert_true(first.has_task && second.has_task);
+    size_t len = encode_update(&harness, &first.task, 9.0F, 10, &body);
+    answer_expect(put_update(&harness, 1, first.task.round, 1, body, len), 200);
+    free(body);
+    open_store();
+    put_order(harness.db, 10, true);
+    harness_start(&harness);
+    do_rounds(1);
+    len = encode_update(&harness, &second.task, 9.0F, 10, &body);
+    answer_expect(put_update(&harness, 2, second.task.round, 1, body, len), 410);
+    free(body);
+    open_store();
+    expect_restored(12, 10);
+    struct tern_db_round given_up;
+    assert_int_equal(tern_db_round_get(harness.db, first.task.round, &given_up), TERN_OK);
+    assert_int_equal(given_up.state, TERN_ROUND_ABANDONED);
+    assert_string_equal(given_up.reason, "rollback: the test undoes it");
+    expect_replay();
+}
+
+// A label keeps its version's weights however much is pruned. Without label or round, nothing does.
+TEST(test_pinned_weights_survive_pruning)
+{
+    float *weights = calloc(harness.model.count, sizeof *weights);
+    bool more = true;
+    assert_non_null(weights);
+    harness.config.federation.limits.history = 1;
+    do_history(14);
+    open_store();
+    struct tern_db_counts counts;
+    assert_int_equal(tern_db_counts(harness.db, 0, &counts), TERN_OK);
+    assert_true(counts.rounds_pruned >= 10);
+    put_order(harness.db, 10, true);
+    harness_start(&harness);
+    do_rounds(3);
+    open_store();
+    expect_restored(15, 10);
+    assert_int_equal(tern_db_pinned_get(harness.db, "", 10, weights, harness.model.count), TERN_OK);
+    assert_int_equal(tern_db_begin(harness.db), TERN_OK);
+    assert_int_equal(tern_db_label_drop(harness.db, "ten"), TERN_OK);
+    while (more) {
+        assert_int_equal(tern_db_pinned_drop_some(harness.db, &more), TERN_OK);
+    }
+    assert_int_equal(tern_db_commit(harness.db), TERN_OK);
+    assert_int_equal(tern_db_counts(harness.db, 0, &counts), TERN_OK);
+    assert_true(counts.rounds_pruned >=
+                version_row(15).round); // the restored round needs them no more
+    assert_int_equal(tern_db_pinned_get(harness.db, "", 10, weights, harness.model.count),
+                     TERN_ERR_NOT_FOUND);
+    free(weights);
+}
+
+// An order for weights that are missing, or that were made for another version, is dropped with a warning.
+TEST(test_an_order_that_cannot_be_executed_is_dropped)
+{
+    struct tern_db_order order;
+    do_history(11);
+    open_store();
+    put_order(harness.db, 9, true);
+    harness_start(&harness);
+    do_rounds(1);
+    open_store();
+    assert_int_equal(newest(), 12);
+    assert_int_equal(tern_db_order_get(harness.db, &order), TERN_ERR_NOT_FOUND);
+    expect_replay();
+}
+
+// --- Error buffers
+
+static tern_CheckinReply checkin_with_buffer(uint64_t client, uint32_t sequence, float norm)
+{
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    request.has_error = true;
+    request.error = (tern_ErrorFacts){
+        .generation = 0xa0 + (uint32_t)client, .sequence = sequence, .norm = norm, .maximum = norm};
+    return checkin_with(&harness, client, &request);
+}
+
+static void report(uint64_t client, const tern_Task *task)
+{
+    uint8_t *body;
+    const size_t len = encode_update(&harness, task, 1.0F, 10, &body);
+    answer_expect(put_update(&harness, client, task->round, 1, body, len), 200);
+    free(body);
+}
+
+// Each client resets once, and only what it had before.
+TEST(test_error_buffers_are_reset_once)
+{
+    do_history(11);
+    open_store();
+    put_order(harness.db, 10, true);
+    harness_start(&harness);
+    tern_CheckinReply filled = checkin_with_buffer(1, 11, 0.5F);
+    tern_CheckinReply empty = checkin_with_buffer(2, 11, 0.0F);
+    assert_true(filled.has_task && empty.has_task);
+    assert_int_equal(filled.task.error_directive, tern_ErrorDirective_ERROR_RESET);
+    assert_int_not_equal(empty.task.error_directive, tern_ErrorDirective_ERROR_RESET);
+    report(1, &filled.task);
+    report(2, &empty.task);
+    filled = checkin_with_buffer(1, 12, 0.5F);
+    assert_true(filled.has_task);
+    assert_int_not_equal(filled.task.error_directive, tern_ErrorDirective_ERROR_RESET);
+}
