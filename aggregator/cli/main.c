@@ -85,7 +85,7 @@ static const struct tern_cli_option tag_options[] = {
 static const struct tern_cli_option export_options[] = {
     TERN_OPTION_STATE,
     {"format", "NAME", "f32 or safetensors (default: by the name of FILE)"},
-    {"version", "N", "write an earlier version, replayed from the stored updates"},
+    {"version", "N|LABEL", "write an earlier version: a labelled one, or replayed from the stored updates"},
     {"best", NULL, "write the version with the highest accuracy, or the lowest loss"},
     {"dtype", "TYPE", "number type in a safetensors file: F32 (default), F16 or BF16"},
     {"global", NULL, "write the global model, even if evaluators found the replica better"},
@@ -100,6 +100,25 @@ static const struct tern_cli_option token_options[] = {
 static const struct tern_cli_option audit_options[] = {
     TERN_OPTIONS_LISTING,
     {"verify", NULL, "check that no row was changed, inserted or removed"},
+    {0}};
+static const struct tern_cli_option label_options[] = {
+    TERN_OPTION_STATE,
+    {"remove", "NAME", "remove this label, and the weights that are kept for it alone"},
+    {0}};
+static const struct tern_cli_option rollback_options[] = {
+    TERN_OPTION_STATE,
+    {"version", "N|LABEL", "the version whose weights become the next version"},
+    {"why", "TEXT", "the reason, which the round's row keeps"},
+    {"abandon-round", NULL, "give up the open round, whose updates then do not count"},
+    {"dry-run", NULL, "show what would change, and change nothing"},
+    {0}};
+static const struct tern_cli_option reject_options[] = {
+    TERN_OPTION_STATE,
+    {"client", "ID", "the client whose updates are left out"},
+    {"rounds", "A..B", "the rounds for which it sent them, or one round"},
+    {"why", "TEXT", "the reason, which the round's row keeps"},
+    {"abandon-round", NULL, "give up the open round, whose updates then do not count"},
+    {"dry-run", NULL, "show what would change, and change nothing"},
     {0}};
 static const struct tern_cli_option restore_options[] = {
     TERN_OPTION_STATE,
@@ -392,13 +411,51 @@ static const char close_round_help[] =
     "\n"
     "Exit code 4: no round is open.\n";
 
+static const char label_help[] =
+    "Gives a version a name, which --version of export and rollback takes in place of the\n"
+    "number. The version's global weights stay in the database, 4 bytes a value, however many\n"
+    "updates are pruned. Without arguments, lists the labels. Works while a service runs.\n"
+    "\n"
+    "  tern-aggregator label 120 release-3 --state /var/lib/tern\n"
+    "  tern-aggregator export model.safetensors --version release-3\n"
+    "  tern-aggregator label --remove release-3\n"
+    "\n"
+    "A label begins with a letter; letters, digits, dots, underscores and hyphens follow. An\n"
+    "interrupted label is completed when it is given again.\n";
+
+static const char rollback_help[] =
+    "Makes the weights of an earlier version the next version. History stays: version numbers\n"
+    "grow, `verify` replays all versions, and clients, standbys and gateways reach the new one\n"
+    "like any other. Momentum and other states of the strategy, and the averaged model, begin\n"
+    "anew. Clients with an error buffer reset it with their next task, because it holds changes\n"
+    "of the undone versions. A federation that ended because it diverged continues.\n"
+    "\n"
+    "  tern-aggregator rollback --version 110 --dry-run --state /var/lib/tern\n"
+    "  tern-aggregator rollback --version release-3 --why 'bad sensor firmware' --abandon-round\n"
+    "\n"
+    "A running service executes it at once, otherwise the next start does. An open round is\n"
+    "ended first (close-round), or given up with --abandon-round.\n";
+
+static const char reject_help[] =
+    "Replays all rounds from the stored updates without those that a client sent for some rounds,\n"
+    "prints how far the result is from the newest version, and makes the result the next version,\n"
+    "as rollback does. Other clients trained from models that had these updates; that stays.\n"
+    "Refused when updates were pruned, and for secure rounds, whose updates are masked.\n"
+    "\n"
+    "  tern-aggregator reject --client 7 --rounds 3..9 --dry-run --state /var/lib/tern\n"
+    "  tern-aggregator reject --client 7 --rounds 3..9 --why 'wrong labels' --abandon-round\n"
+    "  tern-aggregator revoke 7       # also keeps the client out\n"
+    "\n"
+    "A result that a round has overtaken is dropped (log: order-outdated): run it again.\n";
+
 static const char export_help[] =
     "Writes the newest global model; or its replica, the weights that clients hold, if\n"
     "evaluators measured both and the replica is better by more than .002 of accuracy or 1 % of\n"
     "the loss. .f32: all weights as little-endian float32 in layout order. .safetensors: with\n"
     "names, shapes and metadata, in which \"weights\" is global or replica. FILE - is stdout, and\n"
     "needs --format. An earlier version can be exported while the updates of all rounds up to\n"
-    "it are stored (limits.history_bytes, prune). --best chooses version and model with the\n"
+    "it are stored (limits.history_bytes, prune), or if it has a label (label). --best chooses "
+    "version and model with the\n"
     "highest accuracy of evaluators; with --global or --replica, by the metrics of this model\n"
     "if evaluators measured it in each version. Without evaluators, it uses the metrics on the\n"
     "held-out rows of clients (train.evaluate), and without these the lowest training loss of a\n"

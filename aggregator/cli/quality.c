@@ -491,7 +491,8 @@ static enum tern_result best_without_evaluators(struct tern_db *db, struct tern_
     struct tern_db_round row;
     struct tern_db_rows *rows = tern_db_rounds(db);
     while (tern_db_next(rows, &row)) {
-        if (row.state == TERN_ROUND_COMMITTED && row.noise == 0) {
+        if (row.state == TERN_ROUND_COMMITTED && row.noise == 0 &&
+            row.mode != TERN_ROUND_RESTORED) {
             tern_losses_add(&losses, &never, row.base_version, tern_db_round_loss(&row));
         }
     }

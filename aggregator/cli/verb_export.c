@@ -1,6 +1,7 @@
 #include "cli/quality.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
+#include "cli/versions.h"
 
 #include "hosted/export_file.h"
 #include "merge/merge.h"
@@ -44,61 +45,6 @@ static int read_weight_options(struct tern_cli *cli, struct job *job)
     job->averaged = tern_cli_flag(cli, "averaged");
     job->by_metrics = given == NULL;
     return TERN_EXIT_OK;
-}
-
-// Replays from version 0 to version `wanted`, and compares the result with the recorded hash.
-static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge, uint32_t wanted,
-                                  const struct tern_db_version *row)
-{
-    struct tern_db_round round;
-    struct tern_download_made made;
-    struct tern_strategy_report report;
-    TERN_TRY(tern_merge_first(merge, db));
-    struct tern_db_rows *rows = tern_db_rounds(db);
-    while (merge->version != wanted && tern_db_next(rows, &round)) {
-        if (round.state == TERN_ROUND_COMMITTED) {
-            tern_db_check_row(rows, tern_merge_round(merge, db, &round, &made, &report));
-        }
-    }
-    TERN_TRY(tern_db_end(rows));
-    bool same = merge->version == wanted &&
-                memcmp(merge->model_sha256, row->model_sha256, TERN_SHA256_SIZE) == 0;
-    return same ? TERN_OK : TERN_ERR_CORRUPT;
-}
-
-// Explains why a replay failed after merge->version, up to which all versions can be exported.
-static int report_failed_replay(struct tern_cli *cli, struct tern_db *db,
-                                const struct tern_merge *merge, uint32_t wanted,
-                                enum tern_result result)
-{
-    struct tern_db_version newest;
-    if (result != TERN_ERR_NOT_FOUND || tern_db_version_last(db, &newest) != TERN_OK) {
-        tern_cli_fail(cli, result,
-                      "version %" PRIu32 " cannot be replayed from the stored updates: %s;"
-                      " `tern-aggregator verify` finds the round",
-                      wanted, tern_result_name(result));
-        return TERN_EXIT_FAILED;
-    }
-    char until[16] = "";
-    if (merge->version > 0) {
-        snprintf(until, sizeof until, " to %" PRIu32, merge->version);
-    }
-    tern_cli_fail(cli, result,
-                  "version %" PRIu32 " cannot be replayed, because some updates were pruned;"
-                  " available: 0%s and %" PRIu32
-                  ". Export one of these, or restore a backup from before the prune",
-                  wanted, until, newest.version);
-    return TERN_EXIT_FAILED;
-}
-
-static int load_newest(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge)
-{
-    enum tern_result result = tern_merge_load(merge, db);
-    if (result ==
-        TERN_ERR_NOT_FOUND) { // the federation was never served, so that only version 0 exists
-        result = tern_merge_first(merge, db);
-    }
-    return tern_cli_check(cli, result, "cannot read the model: %s", tern_db_error(db));
 }
 
 static const char *model_name(enum tern_db_evaluated model)
@@ -153,7 +99,7 @@ static void print_choice(const struct job *job)
     }
 }
 
-static int find_best(struct tern_cli *cli, struct tern_db *db, struct job *job, uint64_t *wanted)
+static int find_best(struct tern_cli *cli, struct tern_db *db, struct job *job, uint32_t *wanted)
 {
     struct tern_best best;
     const enum tern_db_evaluated written =
@@ -173,14 +119,12 @@ static int find_best(struct tern_cli *cli, struct tern_db *db, struct job *job, 
 }
 
 // Chooses the version by --version or --best, by default the newest, and one of its models.
-static int choose_version(struct tern_cli *cli, struct tern_db *db, uint32_t newest,
-                          struct job *job, uint64_t *wanted)
+static int choose_version(struct tern_cli *cli, struct tern_db *db, struct job *job,
+                          uint32_t *wanted)
 {
-    if (tern_cli_number(cli, "version", newest, 0, UINT32_MAX - 1, wanted) != TERN_OK) {
-        return TERN_EXIT_USAGE;
-    }
+    TERN_CLI_TRY(tern_version_option(cli, db, "version", wanted));
     if (!tern_cli_flag(cli, "best")) {
-        return job->by_metrics ? choose_model(cli, db, (uint32_t)*wanted, job) : TERN_EXIT_OK;
+        return job->by_metrics ? choose_model(cli, db, *wanted, job) : TERN_EXIT_OK;
     }
     if (tern_cli_flag(cli, "version")) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
@@ -191,26 +135,18 @@ static int choose_version(struct tern_cli *cli, struct tern_db *db, uint32_t new
 
 static int load_weights(struct tern_cli *cli, struct tern_db *db, struct job *job)
 {
-    struct tern_merge *merge = job->merge;
-    uint64_t wanted = 0;
-    struct tern_db_version row;
-    struct tern_db_version newest = {0}; // version 0 if the federation was never served
-    enum tern_result result = tern_db_may_miss(tern_db_version_last(db, &newest));
-    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot read the versions: %s", tern_db_error(db)));
-    TERN_CLI_TRY(choose_version(cli, db, newest.version, job, &wanted));
-    if (wanted == newest.version) {
-        return load_newest(cli, db, merge);
+    struct tern_db_version newest;
+    TERN_CLI_TRY(tern_version_newest(cli, db, &newest));
+    uint32_t wanted = newest.version;
+    TERN_CLI_TRY(choose_version(cli, db, job, &wanted));
+    if (wanted > newest.version) {
+        return tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
+                             "there is no version %" PRIu32 "; the newest is %" PRIu32, wanted,
+                             newest.version);
     }
-    result = tern_db_version_get(db, (uint32_t)wanted, &row);
-    if (result == TERN_ERR_NOT_FOUND) {
-        return tern_cli_fail(cli, result, "there is no version %" PRIu64 "; the newest is %" PRIu32,
-                             wanted, newest.version);
-    }
-    if (result == TERN_OK) {
-        result = replay_to(db, merge, (uint32_t)wanted, &row);
-    }
-    return result == TERN_OK ? TERN_EXIT_OK
-                             : report_failed_replay(cli, db, merge, (uint32_t)wanted, result);
+    return wanted == newest.version
+               ? tern_version_load_newest(cli, db, job->merge)
+               : tern_version_load(cli, db, job->merge, wanted, job->replica || job->averaged);
 }
 
 // --- Writing

@@ -646,9 +646,6 @@ static enum tern_result abandon_round(struct tern_federation *federation, uint64
     struct tern_db_round *row = &federation->row;
     char sentence[TERN_DB_REASON_MAX];
     snprintf(sentence, sizeof sentence, "%s: %.120s", order->strategy, order->reason);
-    if (federation->secure.is_on) {
-        return tern_secure_abandon(federation, order->strategy, order->reason, now);
-    }
     tern_log(TERN_LOG_WARN, "round-abandoned", "round=%u updates=%u reason=%s detail=%s",
              row->round, federation->machine.reported, order->strategy,
              TERN_LOG_TEXT(order->reason));
@@ -747,9 +744,9 @@ static enum tern_result restore_advance(struct tern_federation *federation, uint
         tern_closing_decide(federation);
         return TERN_OK;
     }
-    // A secure round whose sum the helper was asked for ends first.
-    const bool ends = federation->secure.is_on && federation->secure.state != TERN_SECURE_TRAINING;
-    return federation->order.ready && !ends ? execute_order(federation, now) : TERN_OK;
+    // A secure round is given up, or ends, first (secure.c).
+    return federation->order.ready && !federation->secure.is_on ? execute_order(federation, now)
+                                                                : TERN_OK;
 }
 
 // --- Advancing
@@ -778,5 +775,6 @@ enum tern_result tern_closing_advance(struct tern_federation *federation, uint64
 bool tern_closing_has_work(const struct tern_federation *federation)
 {
     return federation->prune_due || federation->checkpoint_due || merge_has_ended(federation) ||
-           tern_catchup_has_found(federation->catchup);
+           tern_catchup_has_found(federation->catchup) ||
+           (federation->order.ready && !federation->machine.open && !federation->secure.is_on);
 }

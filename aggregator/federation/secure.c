@@ -629,12 +629,6 @@ static enum tern_result abandon(struct tern_federation *federation, const char *
     return TERN_OK;
 }
 
-enum tern_result tern_secure_abandon(struct tern_federation *federation, const char *name,
-                                     const char *sentence, uint64_t now)
-{
-    return abandon(federation, name, sentence, now);
-}
-
 // Counts the members that refused the open round.
 static uint32_t count_refused(const struct tern_federation *federation)
 {
@@ -1035,8 +1029,19 @@ static enum tern_result choose_request(struct tern_federation *federation, uint6
     return helper->answers && federation->secure.has_tickets ? prepare_ticket(federation) : TERN_OK;
 }
 
+// Gives up the round for the operator's order, unless the helper was asked for its sum: then the order waits.
+static enum tern_result make_way_for_order(struct tern_federation *federation, uint64_t now)
+{
+    const struct tern_db_order *order = &federation->order;
+    const bool trains =
+        federation->secure.is_on && federation->secure.state == TERN_SECURE_TRAINING;
+    return order->ready && trains ? abandon(federation, order->strategy, order->reason, now)
+                                  : TERN_OK;
+}
+
 enum tern_result tern_secure_advance(struct tern_federation *federation, uint64_t now)
 {
+    TERN_TRY(make_way_for_order(federation, now));
     if (federation->helper != NULL) {
         TERN_TRY(take_answer(federation, now));
     }

@@ -38,10 +38,6 @@ TERN_MUST_USE enum tern_result tern_secure_plan_round(struct tern_federation *fe
 TERN_MUST_USE enum tern_result tern_secure_store_opened(struct tern_federation *federation);
 // Records that a round was abandoned at `now`: the next one opens later.
 void tern_secure_note_abandoned(struct tern_federation *federation, uint64_t now);
-// Gives up the open secure round in state TRAINING: its updates are settled as given back. name: one word for the log.
-TERN_MUST_USE enum tern_result tern_secure_abandon(struct tern_federation *federation,
-                                                   const char *name, const char *sentence,
-                                                   uint64_t now);
 // Closes the open secure round to updates; the helper is then asked.
 TERN_MUST_USE enum tern_result tern_secure_close_round(struct tern_federation *federation,
                                                        uint64_t now);

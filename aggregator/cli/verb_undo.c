@@ -1,0 +1,503 @@
+// rollback makes an earlier version's weights the next version; reject makes the weights that follow without what one client
+// sent. Both show the change, store the weights and an order, and the service executes the order (federation/closing.c).
+#include "cli/state.h"
+#include "cli/verbs.h"
+#include "cli/versions.h"
+#include "federation/accuracy.h"
+#include "merge/delta.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- What both verbs do
+
+struct undo {
+    struct tern_cli *cli;
+    struct tern_db *db;
+    struct tern_merge *merge;
+    const char *verb; // "rollback" or "reject", stored as the round's strategy
+    const char *why;  // NULL: not given
+    bool dry_run;
+    bool abandons; // --abandon-round
+    struct tern_db_version newest;
+    struct tern_status status;
+    float *before;    // global model of the newest version; malloc'ed
+    double norm;      // norm of `before`
+    double distance;  // between `before` and the weights to restore
+    uint64_t buffers; // clients that reported an error buffer, which they reset
+};
+
+// Longest --why: the reason of an abandoned round has the verb before it.
+#define WHY_MAX 120
+
+static int read_options(struct undo *undo)
+{
+    struct tern_cli *cli = undo->cli;
+    undo->why = tern_cli_option(cli, "why", NULL);
+    undo->dry_run = tern_cli_flag(cli, "dry-run");
+    undo->abandons = tern_cli_flag(cli, "abandon-round");
+    if (!undo->dry_run && (undo->why == NULL || undo->why[0] == '\0')) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--why is missing: give the reason, which the round's row keeps; or "
+                             "--dry-run, to see what would change");
+    }
+    if (undo->why != NULL && strlen(undo->why) > WHY_MAX) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG, "--why has %zu characters; at most %d fit",
+                             strlen(undo->why), WHY_MAX);
+    }
+    if (tern_state_is_gateway(cli)) {
+        return tern_cli_fail(cli, TERN_ERR_STATE,
+                             "a gateway's model comes from upstream: run %s at the upstream "
+                             "aggregator",
+                             undo->verb);
+    }
+    return TERN_EXIT_OK;
+}
+
+static bool is_restoring(const struct undo *undo)
+{
+    return tern_status_is_open(&undo->status) && undo->status.round.mode == TERN_ROUND_RESTORED;
+}
+
+// Refuses while another order waits or a round is open, unless the round may be given up.
+static int check_state(const struct undo *undo)
+{
+    const struct tern_db_round *round = &undo->status.round;
+    struct tern_db_order order = {.ready = false};
+    const enum tern_result found = tern_db_may_miss(tern_db_order_get(undo->db, &order));
+    TERN_CLI_TRY(
+        tern_cli_check(undo->cli, found, "cannot read the orders: %s", tern_db_error(undo->db)));
+    if (order.ready || is_restoring(undo)) {
+        return tern_cli_fail(undo->cli, TERN_ERR_STATE,
+                             "a %s waits for the service already; start it: tern-aggregator serve",
+                             order.ready ? order.strategy : round->strategy);
+    }
+    if (!tern_status_is_open(&undo->status) || undo->abandons || undo->dry_run) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(undo->cli, TERN_ERR_STATE,
+                         "round %" PRIu32 " is open, with %" PRIu32
+                         " updates. End it by `tern-aggregator close-round`, or give it up with "
+                         "--abandon-round",
+                         round->round, undo->status.reported);
+}
+
+static enum tern_result count_buffers(struct tern_db *db, uint64_t *buffers)
+{
+    struct tern_db_ledger ledger;
+    struct tern_db_rows *rows = tern_db_ledgers_after(db, 0);
+    while (tern_db_next(rows, &ledger)) {
+        *buffers += ledger.norm != 0.0F;
+    }
+    return tern_db_end(rows);
+}
+
+// Loads the newest version, from which the distance is measured.
+static int load_before(struct undo *undo)
+{
+    const size_t size = (size_t)undo->merge->model.count * sizeof(float);
+    TERN_CLI_TRY(tern_version_newest(undo->cli, undo->db, &undo->newest));
+    enum tern_result result = tern_status_load(undo->db, tern_now_ms(), &undo->status);
+    if (result == TERN_OK) {
+        result = count_buffers(undo->db, &undo->buffers);
+    }
+    TERN_CLI_TRY(
+        tern_cli_check(undo->cli, result, "cannot read the state: %s", tern_db_error(undo->db)));
+    TERN_CLI_TRY(check_state(undo));
+    TERN_CLI_TRY(tern_version_load_newest(undo->cli, undo->db, undo->merge));
+    undo->before = malloc(size);
+    if (undo->before == NULL) {
+        return tern_cli_fail(undo->cli, TERN_ERR_NO_MEMORY, "%s",
+                             tern_result_sentence(TERN_ERR_NO_MEMORY));
+    }
+    memcpy(undo->before, undo->merge->global, size);
+    undo->norm = undo->merge->norm;
+    return TERN_EXIT_OK;
+}
+
+static void measure(struct undo *undo)
+{
+    undo->distance = tern_distance(undo->before, undo->merge->global, undo->merge->model.count);
+}
+
+static double relative(const struct undo *undo)
+{
+    return undo->norm > 0 ? undo->distance / undo->norm : 0;
+}
+
+// Stores the order without executing it, so that the weights stay while they are stored in parts.
+static enum tern_result put_order(const struct undo *undo, struct tern_db_order *order, bool ready)
+{
+    struct tern_db_order stored = {.ready = false};
+    struct tern_status status;
+    TERN_TRY(tern_db_may_miss(tern_db_order_get(undo->db, &stored)));
+    TERN_TRY(tern_status_load(undo->db, tern_now_ms(), &status));
+    const bool is_other =
+        ready && (stored.ordered_ms != order->ordered_ms || stored.restored != order->restored ||
+                  strcmp(stored.strategy, order->strategy) != 0);
+    if (stored.ready || is_other || (tern_status_is_open(&status) && !undo->abandons)) {
+        return TERN_ERR_CONFLICT;
+    }
+    order->ready = ready;
+    return tern_db_order_put(undo->db, order);
+}
+
+static int store_order(const struct undo *undo, struct tern_db_order *order, bool ready)
+{
+    enum tern_result result = tern_db_begin(undo->db);
+    if (result == TERN_OK) {
+        result = tern_db_conclude(undo->db, put_order(undo, order, ready));
+    }
+    if (result == TERN_ERR_CONFLICT) {
+        return tern_cli_fail(undo->cli, TERN_ERR_STATE,
+                             "a round opened, or another order was given, meanwhile; nothing "
+                             "changed. Try again, or add --abandon-round");
+    }
+    return tern_cli_check(undo->cli, result, "cannot store the order: %s", tern_db_error(undo->db));
+}
+
+// Stores the weights in undo->merge and the order for them. restored, parameters: see TERN_ROUND_RESTORED
+static int give_order(const struct undo *undo, uint32_t restored, const char *parameters)
+{
+    struct tern_db_order order = {
+        .restored = restored, .base_version = undo->newest.version, .ordered_ms = tern_now_ms()};
+    snprintf(order.strategy, sizeof order.strategy, "%s", undo->verb);
+    snprintf(order.strategy_parameters, sizeof order.strategy_parameters, "%s", parameters);
+    snprintf(order.reason, sizeof order.reason, "%s", undo->why);
+    TERN_CLI_TRY(tern_version_unpin(undo->cli, undo->db)); // parts of an earlier, interrupted order
+    TERN_CLI_TRY(store_order(undo, &order, false));
+    TERN_CLI_TRY(tern_version_pin(undo->cli, undo->db, parameters, restored, undo->merge));
+    return store_order(undo, &order, true);
+}
+
+// Prints what is common: the change, error buffers, the open round, and when it happens.
+static void print_change(const struct undo *undo)
+{
+    const struct tern_db_round *round = &undo->status.round;
+    printf("The model moves by %.4g, %.2f %% of its norm.\n", undo->distance, 100 * relative(undo));
+    printf("%" PRIu64 " client%s reset error buffers with the next task: they hold changes of the "
+           "undone versions.\n",
+           undo->buffers, undo->buffers == 1 ? "" : "s");
+    if (tern_status_is_open(&undo->status)) {
+        printf("Round %" PRIu32 " is given up, with %" PRIu32 " update%s.\n", round->round,
+               undo->status.reported, undo->status.reported == 1 ? "" : "s");
+    }
+}
+
+static void print_end(const struct undo *undo)
+{
+    if (undo->dry_run) {
+        printf("Dry run: nothing changed.\n");
+    } else if (tern_state_is_served(undo->cli)) {
+        printf("The service makes the version now.\n");
+    } else {
+        printf("The version is made when the service starts (`tern-aggregator serve`).\n");
+    }
+}
+
+static void add_change(const struct undo *undo, cJSON *object)
+{
+    tern_json_u64(object, "version", undo->newest.version);
+    cJSON_AddNumberToObject(object, "distance", undo->distance);
+    cJSON_AddNumberToObject(object, "relative_distance", relative(undo));
+    tern_json_u64(object, "resets", undo->buffers);
+    tern_json_bool(object, "abandons_round", tern_status_is_open(&undo->status));
+    tern_json_bool(object, "dry_run", undo->dry_run);
+    tern_json_bool(object, "served", tern_state_is_served(undo->cli));
+}
+
+static int run(struct tern_cli *cli, const char *verb, int (*steps)(struct undo *undo))
+{
+    static struct tern_merge merge;
+    struct undo undo = {.cli = cli, .merge = &merge, .verb = verb};
+    TERN_CLI_TRY(read_options(&undo));
+    TERN_CLI_TRY(tern_state_open(cli, &undo.db));
+    int code = tern_version_begin(cli, undo.db, &merge);
+    if (code == TERN_EXIT_OK) {
+        code = steps(&undo);
+        tern_merge_free(&merge);
+    }
+    free(undo.before);
+    tern_db_close(undo.db);
+    return code;
+}
+
+// --- rollback
+
+static int print_rollback(const struct undo *undo, uint32_t version)
+{
+    const uint32_t newest = undo->newest.version;
+    if (undo->cli->json) {
+        cJSON *object = cJSON_CreateObject();
+        tern_json_u64(object, "restored", version);
+        add_change(undo, object);
+        return tern_json_print(undo->cli, object);
+    }
+    printf("The weights of version %" PRIu32 " become the next version, after version %" PRIu32
+           ": %" PRIu32 " version%s undone.\n",
+           version, newest, newest - version, newest - version == 1 ? " is" : "s are");
+    print_change(undo);
+    print_end(undo);
+    return TERN_EXIT_OK;
+}
+
+static int roll_back(struct undo *undo)
+{
+    struct tern_cli *cli = undo->cli;
+    uint32_t version = UINT32_MAX;
+    TERN_CLI_TRY(tern_version_option(cli, undo->db, "version", &version));
+    if (version == UINT32_MAX) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--version is missing: give the version, or its label, whose weights "
+                             "become the next version");
+    }
+    TERN_CLI_TRY(load_before(undo));
+    if (version == undo->newest.version) {
+        tern_cli_fail(cli, TERN_ERR_STATE,
+                      "version %" PRIu32 " is the newest: there is nothing to undo", version);
+        return TERN_EXIT_NOTHING;
+    }
+    TERN_CLI_TRY(tern_version_load_any(cli, undo->db, undo->merge, version));
+    measure(undo);
+    TERN_CLI_TRY(undo->dry_run ? TERN_EXIT_OK : give_order(undo, version, ""));
+    return print_rollback(undo, version);
+}
+
+int tern_cli_rollback(struct tern_cli *cli)
+{
+    return run(cli, "rollback", roll_back);
+}
+
+// --- reject
+
+struct rejection {
+    struct undo *undo;
+    uint64_t client;
+    uint32_t first; // rounds
+    uint32_t last;
+    uint32_t updates; // hidden updates that count
+    uint32_t empty;   // rounds that have no other update
+};
+
+static bool parse_rounds(const char *text, uint32_t *first, uint32_t *last)
+{
+    unsigned long long from = 0;
+    unsigned long long to = 0;
+    int end = 0;
+    if (sscanf(text, "%llu..%llu%n", &from, &to, &end) != 2 || text[end] != '\0') {
+        end = 0;
+        if (sscanf(text, "%llu%n", &from, &end) != 1 || text[end] != '\0') {
+            return false;
+        }
+        to = from;
+    }
+    *first = (uint32_t)from;
+    *last = (uint32_t)to;
+    return text[0] != '-' && from > 0 && from <= to && to < UINT32_MAX;
+}
+
+static int read_rejection(struct tern_cli *cli, struct rejection *rejection)
+{
+    const char *rounds = tern_cli_option(cli, "rounds", "");
+    if (tern_cli_number(cli, "client", 0, 1, INT64_MAX, &rejection->client) != TERN_OK) {
+        return TERN_EXIT_USAGE;
+    }
+    if (rejection->client == 0) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--client is missing: give the id of the client whose updates to "
+                             "leave out (`tern-aggregator clients`)");
+    }
+    if (!parse_rounds(rounds, &rejection->first, &rejection->last)) {
+        char text[TERN_TEXT];
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "--rounds '%s' is no range of rounds; give for example --rounds 3..9",
+                             tern_text_name(rounds, text));
+    }
+    return TERN_EXIT_OK;
+}
+
+// Refuses what no replay can answer: secure rounds, and a version restored from one that may have the client's updates.
+static int check_round(const struct rejection *rejection, const struct tern_db_round *round)
+{
+    const struct tern_cli *cli = rejection->undo->cli;
+    struct tern_db_version source = {.round = 0};
+    if (round->mode == TERN_ROUND_SECURE && round->state == TERN_ROUND_COMMITTED) {
+        return tern_cli_fail(cli, TERN_ERR_STATE,
+                             "round %" PRIu32
+                             " is secure: only the sum of its masked updates is stored, and no "
+                             "client's update can be left out. Use rollback",
+                             round->round);
+    }
+    if (round->mode != TERN_ROUND_RESTORED) {
+        return TERN_EXIT_OK;
+    }
+    TERN_CLI_TRY(tern_cli_check(cli,
+                                tern_db_version_get(rejection->undo->db, round->restored, &source),
+                                "cannot read version %" PRIu32 ": %s", round->restored,
+                                tern_db_error(rejection->undo->db)));
+    return source.round < rejection->first
+               ? TERN_EXIT_OK
+               : tern_cli_fail(
+                     cli, TERN_ERR_STATE,
+                     "round %" PRIu32 " restored version %" PRIu32
+                     ", which may have updates of the client. Use rollback --version %" PRIu32
+                     " first",
+                     round->round, round->restored, rejection->first - 1);
+}
+
+static int check_rounds(const struct rejection *rejection)
+{
+    struct tern_db_round round;
+    struct tern_db *db = rejection->undo->db;
+    struct tern_db_rows *rows = tern_db_rounds_after(db, rejection->first - 1, UINT32_MAX);
+    int code = TERN_EXIT_OK;
+    while (code == TERN_EXIT_OK && tern_db_next(rows, &round)) {
+        code = check_round(rejection, &round);
+    }
+    const enum tern_result result = tern_db_end(rows);
+    return code != TERN_EXIT_OK ? code
+                                : tern_cli_check(rejection->undo->cli, result,
+                                                 "cannot read the rounds: %s", tern_db_error(db));
+}
+
+// Counts the updates to leave out that count in some version.
+static int count_updates(struct rejection *rejection)
+{
+    struct undo *undo = rejection->undo;
+    enum tern_result found = TERN_OK;
+    for (uint32_t round = rejection->first;
+         round <= rejection->last && round <= undo->status.round.round && found == TERN_OK;
+         round++) {
+        struct tern_db_update update;
+        struct tern_db_round row;
+        found = tern_db_update_find(undo->db, round, rejection->client, &update);
+        if (found == TERN_OK) {
+            found = tern_db_round_get(undo->db, update.merged > 0 ? update.merged : round, &row);
+            rejection->updates += found == TERN_OK && row.state == TERN_ROUND_COMMITTED;
+        }
+        found = tern_db_may_miss(found);
+    }
+    TERN_CLI_TRY(
+        tern_cli_check(undo->cli, found, "cannot read the updates: %s", tern_db_error(undo->db)));
+    if (rejection->updates == 0) {
+        tern_cli_fail(undo->cli, TERN_ERR_NOT_FOUND,
+                      "no version has an update of client %" PRIu64 " for the rounds %" PRIu32
+                      " to %" PRIu32,
+                      rejection->client, rejection->first, rejection->last);
+        return TERN_EXIT_NOTHING;
+    }
+    return TERN_EXIT_OK;
+}
+
+// Merges a round without the client's update. A round without other updates leaves the model as it is.
+static enum tern_result merge_without(struct rejection *rejection, struct tern_db_round *round)
+{
+    struct tern_merge *merge = rejection->undo->merge;
+    struct tern_db *db = rejection->undo->db;
+    struct tern_strategy_totals totals = {.updates = 0};
+    struct tern_download_made made;
+    struct tern_strategy_report report;
+    if (round->mode != TERN_ROUND_RESTORED) {
+        TERN_TRY(tern_merge_count(db, round, &totals, &merge->bounds));
+        if (totals.updates == 0) {
+            rejection->empty++;
+            return TERN_OK;
+        }
+    }
+    // After a round that was left out, the averaged model has one version less.
+    round->averaged =
+        round->averaged <= merge->averaged + 1 ? round->averaged : merge->averaged + 1;
+    return tern_merge_round(merge, db, round, &made, &report);
+}
+
+// Replays all rounds from version 0, with the client's updates hidden.
+static int replay_without(struct rejection *rejection)
+{
+    struct undo *undo = rejection->undo;
+    struct tern_db_round round = {.round = 0};
+    tern_db_hide_updates(undo->db, rejection->client, rejection->first, rejection->last);
+    enum tern_result result = tern_merge_first(undo->merge, undo->db);
+    struct tern_db_rows *rows = tern_db_rounds(undo->db);
+    while (result == TERN_OK && tern_db_next(rows, &round)) {
+        if (round.state == TERN_ROUND_COMMITTED) {
+            result = merge_without(rejection, &round);
+        }
+    }
+    const enum tern_result ended = tern_db_end(rows);
+    tern_db_hide_updates(undo->db, 0, 0, 0);
+    result = result != TERN_OK ? result : ended;
+    if (result == TERN_ERR_NOT_FOUND) {
+        return tern_cli_fail(undo->cli, result,
+                             "round %" PRIu32 " cannot be replayed: its updates were pruned "
+                             "(limits.history_bytes, prune). Use rollback to an earlier version",
+                             round.round);
+    }
+    return tern_cli_check(
+        undo->cli, result, "round %" PRIu32 " cannot be replayed: %s", round.round,
+        result == TERN_ERR_IO ? tern_db_error(undo->db) : tern_result_sentence(result));
+}
+
+// Prints the accuracy of the newest version, to which that of the next one can be compared.
+static int print_accuracy(const struct undo *undo)
+{
+    struct tern_accuracy newest;
+    struct tern_reported_version pending;
+    TERN_CLI_TRY(tern_cli_check(undo->cli, tern_accuracy_newest(undo->db, &newest, &pending),
+                                "cannot read the evaluations: %s", tern_db_error(undo->db)));
+    if (newest.num_examples > 0 && !newest.no_accuracy) {
+        printf("Version %" PRIu32 " has the accuracy %.4f; evaluators measure the next one.\n",
+               newest.version, newest.accuracy);
+    }
+    return TERN_EXIT_OK;
+}
+
+static int print_rejection(const struct rejection *rejection)
+{
+    const struct undo *undo = rejection->undo;
+    if (undo->cli->json) {
+        cJSON *object = cJSON_CreateObject();
+        tern_json_u64(object, "client", rejection->client);
+        tern_json_u64(object, "updates", rejection->updates);
+        tern_json_u64(object, "empty_rounds", rejection->empty);
+        add_change(undo, object);
+        return tern_json_print(undo->cli, object);
+    }
+    printf("Without %" PRIu32 " update%s of client %" PRIu64 ", the other stored updates make the "
+           "version after %" PRIu32 ".\n",
+           rejection->updates, rejection->updates == 1 ? "" : "s", rejection->client,
+           undo->newest.version);
+    if (rejection->empty > 0) {
+        printf("%" PRIu32 " round%s no other update and change%s nothing.\n", rejection->empty,
+               rejection->empty == 1 ? " has" : "s have", rejection->empty == 1 ? "s" : "");
+    }
+    print_change(undo);
+    TERN_CLI_TRY(print_accuracy(undo));
+    printf("Other clients trained from models that had these updates; that stays. To keep the "
+           "client out: tern-aggregator revoke %" PRIu64 "\n",
+           rejection->client);
+    print_end(undo);
+    return TERN_EXIT_OK;
+}
+
+static int reject(struct undo *undo)
+{
+    struct rejection rejection = {.undo = undo};
+    char parameters[TERN_DB_PARAMETERS_MAX];
+    TERN_CLI_TRY(read_rejection(undo->cli, &rejection));
+    TERN_CLI_TRY(load_before(undo));
+    TERN_CLI_TRY(check_rounds(&rejection));
+    TERN_CLI_TRY(count_updates(&rejection));
+    TERN_CLI_TRY(replay_without(&rejection));
+    measure(undo);
+    snprintf(parameters, sizeof parameters, "client=%" PRIu64 ",rounds=%" PRIu32 "..%" PRIu32,
+             rejection.client, rejection.first, rejection.last);
+    TERN_CLI_TRY(undo->dry_run ? TERN_EXIT_OK : give_order(undo, undo->newest.version, parameters));
+    return print_rejection(&rejection);
+}
+
+int tern_cli_reject(struct tern_cli *cli)
+{
+    return run(cli, "reject", reject);
+}

@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+"""Labels, rollback and reject with a real client: a labelled version outlives the prune, becomes the next version of a running
+service, and the client goes on from it. The aggregator is killed between the order and the version."""
+
+import json
+import signal
+
+from harness import BIN, Aggregator, Workspace, check, main, run, wait_until
+
+
+class Device:
+    """tern-client, run once a round."""
+
+    def __init__(self, workspace, aggregator):
+        self.settings = [f"client.server={aggregator.url}", f"client.ca={aggregator.ca}",
+                         f"client.state_dir={workspace.path}/client", "client.wait=10s", "client.retry_min=100ms",
+                         "data.source=digits:train=50,test=50,size=16"]
+
+    def verb(self, verb, *arguments):
+        run(BIN / "tern-client", verb, *arguments, *(part for one in self.settings for part in ("--set", one)))
+
+    def rounds(self, aggregator, last):
+        while aggregator.json("status")["version"] < last:
+            self.verb("once")
+
+
+def model(aggregator, *options):
+    path = aggregator.workspace.path / "model.f32"
+    report = json.loads(aggregator.verb("export", str(path), *options, "--json"))
+    return report["model_sha256"], path.read_bytes()
+
+
+def test():
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, {
+            "federation": {"model": "softmax:256-10", "seed": 3},
+            "round": {"cohort": 1, "quorum": 1, "min_clients": 1, "deadline": "10m", "come_back_min": "10ms",
+                      "strategy": "fedavgm"},
+            "codec": {"codec": "float32"},  # a checkpoint with every round, up to which `prune` drops updates
+            "train": {"local_steps": 5, "batch_size": 10, "learning_rate": 0.05},
+        }).start()
+        device = Device(workspace, aggregator)
+        device.verb("enroll", aggregator.join_code())
+        device.rounds(aggregator, 2)
+        aggregator.verb("label", "2", "release-1")
+        kept = model(aggregator, "--version", "release-1", "--global")
+        device.rounds(aggregator, 5)
+        labels = aggregator.json("label")
+        check([(row["label"], row["version"], row["bytes"]) for row in labels] == [("release-1", 2, 10280)],
+              f"labels are {labels}")
+        aggregator.verb("label", "3", "release-1", ok=(1,))
+        aggregator.verb("label", "3", "3rd", ok=(2,))
+        aggregator.verb("label", "99", "future", ok=(1,))
+
+        dry = json.loads(aggregator.verb("rollback", "--version", "release-1", "--dry-run", "--json"))
+        check(dry["restored"] == 2 and dry["version"] == 5 and dry["distance"] > 0, f"the dry run reports {dry}")
+        check(aggregator.json("status")["version"] == 5, "a dry run made a version")
+        aggregator.verb("rollback", "--version", "release-1", ok=(2,))  # without --why
+        wait_until("no round opened", lambda: aggregator.json("rounds")[-1]["state"] == "open")
+        aggregator.verb("rollback", "--version", "release-1", "--why", "too bold", ok=(1,))  # a round is open
+
+        aggregator.kill(signal.SIGKILL)
+        order = aggregator.verb("rollback", "--version", "release-1", "--why", "too bold", "--abandon-round")
+        check("Round 6 is given up" in order and "when the service starts" in order, order)
+        aggregator.verb("rollback", "--version", "1", "--why", "twice", "--abandon-round", ok=(1,))
+        aggregator.start()
+        wait_until("no version was restored", lambda: aggregator.json("status")["version"] == 6)
+        check(model(aggregator, "--version", "6", "--global") == kept, "version 6 is not version 2")
+        row = [row for row in aggregator.json("rounds") if row["round"] == 7][0]
+        check((row["mode"], row["restored"], row["reason"]) == ("restored", 2, "too bold"), f"round 7 is {row}")
+        device.rounds(aggregator, 8)
+        check(json.loads(aggregator.verb("verify", "--json"))["ok"], "verify found a difference")
+
+        # Without what the client sent from round 3 on, version 2 and its restored copy are left.
+        dry = json.loads(aggregator.verb("reject", "--client", "1", "--rounds", "3..99", "--dry-run", "--json"))
+        check(dry["updates"] == 5 and dry["empty_rounds"] == 5 and dry["distance"] > 0, f"the dry run reports {dry}")
+        aggregator.verb("reject", "--client", "1", "--rounds", "7", "--dry-run", ok=(4,))  # it sent nothing then
+        aggregator.verb("reject", "--client", "1", "--rounds", "9..8", "--dry-run", ok=(2,))
+        aggregator.verb("reject", "--client", "1", "--rounds", "1..2", "--dry-run", ok=(1,))  # version 2 was restored
+        aggregator.verb("reject", "--client", "1", "--rounds", "3..99", "--why", "wrong labels", "--abandon-round")
+        wait_until("no version was made", lambda: aggregator.json("status")["version"] == 9)
+        check(model(aggregator, "--version", "9", "--global") == kept, "version 9 has updates that were rejected")
+        device.rounds(aggregator, 10)
+        check(json.loads(aggregator.verb("verify", "--json"))["ok"], "verify found a difference")
+
+        aggregator.verb("prune", "--keep", "1")
+        check(model(aggregator, "--version", "release-1", "--global") == kept, "the label lost its weights")
+        aggregator.verb("reject", "--client", "1", "--rounds", "8..99", "--dry-run", ok=(1,))
+        aggregator.verb("rollback", "--version", "release-1", "--why", "again", "--abandon-round")
+        wait_until("no version was restored", lambda: aggregator.json("status")["version"] >= 11)
+        check(model(aggregator, "--version", "11", "--global") == kept, "version 11 is not version 2")
+        device.rounds(aggregator, 12)
+        aggregator.verb("label", "--remove", "release-1")
+        aggregator.verb("label", "--remove", "release-1", ok=(1,))
+        check(aggregator.json("label") == [], "a removed label is listed")
+        print("2 rollbacks to a label, one after a kill, one after a prune; and a rejection")
+
+
+main(test)
