@@ -127,6 +127,14 @@ static void do_history(uint32_t last)
     do_rounds(last - 10);
 }
 
+static float residual_of(uint32_t version)
+{
+    struct tern_db_replica row;
+    const struct tern_db_version of = version_row(version);
+    assert_int_equal(tern_db_replica_get(harness.db, of.replica, &row), TERN_OK);
+    return row.residual;
+}
+
 #define TEST(name) CASE_WITH(name, setup, teardown)
 
 TEST(test_an_earlier_version_becomes_the_next_one)
@@ -140,6 +148,8 @@ TEST(test_an_earlier_version_becomes_the_next_one)
     assert_int_equal(newest(), 24);
     expect_restored(21, 10);
     expect_replay();
+    // Clients train from the restored weights at once, whatever the codec of other downloads leaves out.
+    assert_true(residual_of(21) < 0.1F * residual_of(20));
     struct tern_db_order order;
     assert_int_equal(tern_db_order_get(harness.db, &order), TERN_ERR_NOT_FOUND);
 }
@@ -266,6 +276,34 @@ TEST(test_an_open_round_is_given_up)
     assert_int_equal(tern_db_round_get(harness.db, first.task.round, &given_up), TERN_OK);
     assert_int_equal(given_up.state, TERN_ROUND_ABANDONED);
     assert_string_equal(given_up.reason, "rollback: the test undoes it");
+    expect_replay();
+}
+
+// fedbuff counts late updates, but none that was trained from an undone version.
+TEST(test_a_late_update_from_before_does_not_count)
+{
+    uint8_t *body;
+    float *parameters = harness.config.federation.strategy_parameters;
+    harness.config.federation.strategy = &tern_strategy_fedbuff;
+    harness.config.federation.server_learning_rate = tern_strategy_fedbuff.server_learning_rate;
+    parameters[TERN_STRATEGY_STALENESS_MAX] = 20.0F;
+    harness_start_with(&harness, 2);
+    do_rounds(2);
+    open_store();
+    const uint32_t version = pin_newest("two");
+    harness_start(&harness);
+    do_rounds(1);
+    tern_CheckinReply before = checkin(&harness, 2, NULL);
+    assert_true(before.has_task);
+    const size_t len = encode_update(&harness, &before.task, 9.0F, 10, &body);
+    open_store();
+    put_order(harness.db, version, true);
+    harness_start(&harness);
+    do_rounds(1);
+    answer_expect(put_update(&harness, 2, before.task.round, 1, body, len), 410);
+    free(body);
+    open_store();
+    expect_restored(4, version);
     expect_replay();
 }
 

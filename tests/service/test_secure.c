@@ -1472,6 +1472,55 @@ static void test_an_answer_after_the_round_was_abandoned_changes_nothing(void **
     expect_reason(round, "helper-silent");
 }
 
+static uint32_t last_round(void)
+{
+    struct tern_db *db = harness_look(&harness);
+    struct tern_db_round row;
+    assert_int_equal(tern_db_round_last(db, &row), TERN_OK);
+    tern_db_close(db);
+    return row.round;
+}
+
+// The operator undoes versions during a round: its updates are given back, and the next round is without clients.
+static void test_a_round_makes_way_for_a_restored_one(void **state)
+{
+    (void)state;
+    const uint32_t count = harness.model.count;
+    float *first = malloc(count * sizeof *first);
+    struct tern_db_order order = {
+        .strategy = "rollback", .reason = "the test undoes it", .ready = true};
+    bool more = true;
+    assert_non_null(first);
+    start();
+    const uint32_t round = train_all();
+    for (uint64_t id = 1; id < DEVICES; id++) {
+        assert_int_equal(put(&devices[id], round), 200);
+        devices[id].unsettled = round;
+    }
+    tern_model_init_weights(&harness.model, 7, first);
+    struct tern_db *db = harness_look(&harness);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_order_put(db, &order), TERN_OK);
+    while (more) {
+        assert_int_equal(tern_db_pinned_put_some(db, "", 0, first, count, &more), TERN_OK);
+    }
+    assert_int_equal(tern_db_commit(db), TERN_OK);
+    tern_db_close(db);
+    checkin_device(&devices[1]);
+    await_state(round, TERN_ROUND_ABANDONED);
+    expect_reason(round, "rollback");
+    while (last_round() == round) {
+        sched_yield();
+    }
+    await_state(round + 1, TERN_ROUND_COMMITTED);
+    assert_int_equal(round_row(round + 1).mode, TERN_ROUND_RESTORED);
+    for (uint64_t id = 1; id < DEVICES; id++) {
+        assert_false(settle(&devices[id]));
+    }
+    expect_replay(1);
+    free(first);
+}
+
 // The answer was lost, as when the aggregator is killed before its commit: the same list is asked for again, and no update
 // that comes later is in it.
 static void test_a_lost_answer_is_asked_for_again(void **state)
@@ -1822,6 +1871,7 @@ int main(void)
         TEST_OF(test_a_helper_that_never_answers_gives_back),
         TEST_OF(test_a_late_answer_counts),
         TEST_OF(test_an_answer_after_the_round_was_abandoned_changes_nothing),
+        TEST_OF(test_a_round_makes_way_for_a_restored_one),
         TEST_OF(test_a_lost_answer_is_asked_for_again),
         TEST_OF(test_updates_that_do_not_fit_the_round_are_refused),
         TEST_OF(test_a_plain_federation_takes_no_masked_updates),
