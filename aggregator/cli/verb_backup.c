@@ -126,6 +126,7 @@ struct pruned {
     uint32_t newest;       // round; 0: none
     uint32_t version;      // the newest one, which stays
     struct tern_best best; // before the prune
+    bool best_is_pinned;   // its weights are kept for a label
     uint64_t freed;        // bytes of downloads
 };
 
@@ -138,7 +139,8 @@ static enum tern_result load_before(struct tern_db *db, struct pruned *pruned)
     TERN_TRY(tern_db_may_miss(tern_db_version_last(db, &version)));
     pruned->newest = newest.round;
     pruned->version = version.version;
-    return tern_best_find_any(db, &pruned->best);
+    TERN_TRY(tern_best_find_any(db, &pruned->best));
+    return tern_db_pinned_is_whole(db, "", pruned->best.version, &pruned->best_is_pinned);
 }
 
 static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, uint64_t keep,
@@ -162,8 +164,9 @@ static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, ui
 static void warn_of_best(const struct pruned *pruned)
 {
     const struct tern_best *best = &pruned->best;
-    if (pruned->before.rounds_pruned == 0 && pruned->after.rounds_pruned > 0 &&
-        best->by != TERN_BEST_NONE && best->version != 0 && best->version != pruned->version) {
+    if (!pruned->best_is_pinned && pruned->before.rounds_pruned == 0 &&
+        pruned->after.rounds_pruned > 0 && best->by != TERN_BEST_NONE && best->version != 0 &&
+        best->version != pruned->version) {
         fprintf(stderr,
                 "tern-aggregator: version %" PRIu32 ", the best so far, can no longer be exported: "
                 "only 0 and %" PRIu32 " can. A backup from before this prune has it\n",
