@@ -5,7 +5,7 @@ docs/overview.dot names every folder of sources and no other, docs/overview.svg 
 the beginning of docs/DESIGN.md has the same folders, CONTRIBUTING.md names files that exist, docs/EMBEDDING.md
 says how long its program is; headings and sections of documents that comments, tests and documents cite exist, and
 so do the log events that documents name (which have all events of the aggregator) and the source files that documents and comments name by folder. The firmware's
-sizes in docs/PORTING.md are those of firmware_port/sizes.json. Prints one line per finding; exits with 1 on any.
+sizes in docs/PORTING.md are those of firmware_port/sizes.json, and data in docs/MOBILE.md those of docs/BENCHMARKS.md. Prints one line per finding; exits with 1 on any.
 """
 import html
 import json
@@ -119,6 +119,21 @@ def firmware_size_findings(root):
     for line in lines:
         if line not in text:
             yield f"docs/PORTING.md does not have the sizes of firmware_port/sizes.json: {line.strip()}"
+
+
+def mobile_findings(root):
+    """The data that docs/MOBILE.md gives for a phone are those of docs/BENCHMARKS.md."""
+    if not os.path.exists(os.path.join(root, "docs/MOBILE.md")):
+        return
+    text, measured = read(root, "docs/MOBILE.md"), read(root, "docs/BENCHMARKS.md")
+    round_kb = float(re.search(r"a client moves .* and ([\d.]+) KB a round", measured)[1])
+    up, down = map(float, re.search(r"^\| float32, each (?:\|[^|]*){5}\| ([\d.]+) KB \| ([\d.]+) KB", measured, re.M).groups())
+    idle_kb = float(re.search(r"device that no round needs moves [^;]* and ([\d.]+) KB a day", measured)[1])
+    for line in (f"a round takes **{round_kb:.0f} KB**", f"plain float32 takes {up + down:.0f} KB",
+                 f"| Tern | {30 * round_kb / 1000:.1f} MB", f"| float32 | {30 * (up + down) / 1000:.0f} MB |",
+                 f"never selected, {idle_kb} KB a day | {30 * idle_kb / 1000:.1f} MB |"):
+        if line not in text:
+            yield f"docs/MOBILE.md does not have the data of docs/BENCHMARKS.md: {line}"
 
 
 def contributing_findings(root):
@@ -237,6 +252,7 @@ def findings(root):
     yield from undocumented_event_findings(root)
     yield from source_findings(root)
     yield from firmware_size_findings(root)
+    yield from mobile_findings(root)
 
 
 def main():

@@ -158,7 +158,8 @@ class Aggregator:
             for section, keys in self.settings.items():
                 print(f"[{section}]", file=out)
                 for key, value in keys.items():
-                    print(f"{key} = {value}", file=out)
+                    if value is not None:  # None: the default
+                        print(f"{key} = {value}", file=out)
 
     def start(self):
         """Starts serving; keeps the port of the first start."""

@@ -122,7 +122,7 @@ def test():
         try:
             make_links()
             aggregator = Aggregator(workspace, {
-                "federation": {"model": "softmax:256-10"}, "server": {"address": "::"},
+                "federation": {"model": "softmax:256-10"}, "server": {"address": None},
                 "round": {"cohort": 1, "quorum": 1, "min_clients": 1, "rounds": 4}},
                 address=SERVER6, prefix=inside(SERVER))
             certify(workspace)

@@ -14,6 +14,11 @@ static void on_event(void *ctx, const char *name, uint32_t round, uint64_t bytes
     *(unsigned *)ctx += strcmp(name, "uploaded") == 0 && round > 0 && bytes > 0;
 }
 
+static bool is_charging(void *ctx)
+{
+    return *(const bool *)ctx;
+}
+
 static int fail(const char *what, const char *why)
 {
     printf("%s: %s\n", what, why);
@@ -48,6 +53,12 @@ int main(int argc, char **argv)
     if (tern_app_run_round(app) != TERN_APP_CANCELLED) {
         return fail("cancel", tern_app_why(app));
     }
+    bool charges = false;
+    tern_app_set_conditions(app, is_charging, &charges);
+    if (tern_app_run_round(app) != TERN_APP_WAITING || strcmp(last_event, "paused") != 0) {
+        return fail("conditions", last_event);
+    }
+    charges = true;
     enum tern_app_outcome outcome = TERN_APP_WAITING;
     for (int i = 0; i < 500 && (outcome == TERN_APP_DONE || outcome == TERN_APP_WAITING); i++) {
         outcome = tern_app_run_round(app);

@@ -481,6 +481,8 @@ public final class Scenarios {
 
     private static String listenerFails = "";
     private static String conditionsFail = "";
+    private static final Conditions.State IDEAL = new Conditions.State(true, true, true, 50, 2);
+    private static Conditions.State state = IDEAL;
 
     private void app() throws Throwable {
         Softmax trainer = new Softmax(arguments[0]);
@@ -492,8 +494,8 @@ public final class Scenarios {
                     if (conditionsFail.equals("throw")) {
                         throw new IllegalStateException("the battery has no driver");
                     }
-                    return new Conditions.State(!conditionsFail.equals("battery"), true, true, 80, 0);
-                }).onlyWhile(true, true, false).minBattery(50).maxHeat(2).listener(event -> {
+                    return state;
+                }).onlyWhile(true, true, true).minBattery(50).maxHeat(2).listener(event -> {
                     events.add(event);
                     if (event.kind.logName().equals(listenerFails)) {
                         throw new UnsupportedOperationException("the listener has a bug");
@@ -558,6 +560,12 @@ public final class Scenarios {
         });
     }
 
+    private static void paused(TernClient client, Conditions.State now, String why) throws TernException {
+        state = now;
+        Round round = client.runRound();
+        check(round.outcome == Round.Outcome.PAUSED && round.why.equals(why), "not \"" + why + "\" but " + round);
+    }
+
     private static void failing(TernClient client, Softmax trainer, Carrier carrier, List<Event> events) throws Exception {
         // Each is thrown by the call in progress, and the client works on afterwards.
         listenerFails = "task";
@@ -569,10 +577,15 @@ public final class Scenarios {
         check(cancelled.outcome == Round.Outcome.CANCELLED, cancelled);
         conditionsFail = "throw";
         fails(IllegalStateException.class, "no driver", client);
-        conditionsFail = "battery";
-        Round paused = client.runRound();
-        check(paused.outcome == Round.Outcome.PAUSED && paused.why.equals("the device is not charging"), paused);
         conditionsFail = "";
+        paused(client, new Conditions.State(false, true, true, 50, 2), "the device is not charging");
+        paused(client, new Conditions.State(true, false, true, 50, 2), "the link is metered");
+        paused(client, new Conditions.State(true, true, false, 50, 2), "the device is in use");
+        paused(client, new Conditions.State(true, true, true, 49, 2), "the battery has 49 %; 50 are required");
+        paused(client, new Conditions.State(true, true, true, -1, 2), "the battery has -1 %; 50 are required");
+        paused(client, new Conditions.State(true, true, true, 50, 3), "the device is hot (thermal status 3)");
+        paused(client, new Conditions.State(true, true, true, 50, -1), "the device is hot (thermal status -1)");
+        state = IDEAL;
         trainer.fails = "begin";
         TernException failure = fails(TernException.class, "the training data is locked", client);
         check(failure.result().equals("trainer") && failure.getCause() instanceof IOException, failure);

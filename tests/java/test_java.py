@@ -167,9 +167,21 @@ def android():
     check("android.permission.INTERNET" in text, "docs/MOBILE.md does not name the permission")
 
 
+def size():
+    """tern.jar and the stripped libternjni keep the limit of ./tern java."""
+    most = int(re.search(r"^JAVA_MOST_BYTES=(\d+)", (HERE.parent.parent / "cmake/verbs/java.sh").read_text(), re.M)[1])
+    with Workspace() as workspace:
+        run("strip", "-o", workspace.path / "stripped", pathlib.Path(LIBRARY) / "libternjni.so")
+        parts = [workspace.path / "stripped", pathlib.Path(CLASSES.rsplit(":", 1)[1])]
+        total = sum(part.stat().st_size for part in parts)
+        print(f"{total} bytes, at most {most}")
+        check(SANITIZED or total <= most, f"tern.jar and libternjni have {total} bytes, at most {most}")
+
+
 def example():
     """Join.java, built and run by the commands of its comment and of docs/MOBILE.md, does the rounds of a federation."""
     android()
+    size()
     tree = HERE.parent.parent
     source = (tree / "docs/examples/java/Join.java").read_text()
     commands = ["javac -cp tern.jar Join.java", "java -cp tern.jar:. -Djava.library.path=. Join https://localhost:8443 ca.crt CODE"]

@@ -20,6 +20,7 @@ YOCTO = CONFIGS / "yocto" / "meta-tern"
 # Recipes of meta-oe, by whether the release is kirkstone.
 YOCTO_NAMES = {True: {"libinih", "cjson", "nanopb", "nanopb-native"},
                False: {"libinih", "cjson", "nanopb-runtime", "nanopb-generator-native"}}
+OPTIONAL = {"dbus", "mbedtls"}  # of the client
 SHOW = ("cmake-package = \n-include $(MK)\nshow:\n\t@echo '$(TERN_CLIENT_CONF_OPTS)'\n"
         "\t@echo '$(TERN_CLIENT_SITE)'\n\t@echo '$(TERN_CLIENT_DEPENDENCIES)'\n")
 
@@ -83,6 +84,13 @@ def yocto():
     return re.search(r'EXTRA_OECMAKE = "([^"]*)"', text)[1]
 
 
+def needed_libraries():
+    """What the client's CMake names of the -dev packages of configs/packages.txt, without Debian's affixes."""
+    listed = re.findall(r"^build +(?:lib)?([a-z]{3,})[a-z0-9-]*-dev ", (CONFIGS / "packages.txt").read_text(), re.M)
+    rules = "\n".join((TREE / folder / "CMakeLists.txt").read_text() for folder in ("shared", "client", "client/cli"))
+    return {name for name in listed if name not in OPTIONAL and re.search(rf"\b{name}(?:\b|_)", rules, re.I)}
+
+
 def main():
     if shutil.which("make") is None:
         print("skipped: not installed: make")
@@ -90,7 +98,12 @@ def main():
     cache = (pathlib.Path(sys.argv[1]) / "CMakeCache.txt").read_text()
     known = re.findall(r"^(TERN_\w+):\w+=", cache, re.M)
     openwrt = (CONFIGS / "openwrt" / "tern-client" / "Makefile").read_text()
+    check(len(needed_libraries()) >= 5, f"the client needs {needed_libraries()}")
     for name, text in (("Buildroot", buildroot()), ("Yocto", yocto()), ("OpenWrt", openwrt)):
+        recipe = "\n".join(path.read_text() for path in (CONFIGS / name.lower()).rglob("*") if path.is_file() and "tern-client" in str(path))
+        depends = " ".join(re.findall(r"DEPEND\w* *:?\+?= *\"?(.*)", recipe) + re.findall(r"NANOPB.*", recipe)).lower()
+        for library in needed_libraries():
+            check(library in depends, f"{name} does not depend on {library}")
         options = re.findall(r"-D(TERN_\w+)=", text)
         check(len(options) >= 4, f"{name} sets {options}")
         for option in options:

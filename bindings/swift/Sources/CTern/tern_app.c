@@ -28,6 +28,8 @@ struct tern_app {
     bool restored;
     tern_app_listener listener;
     void *ctx;
+    tern_app_conditions conditions; // NULL: the client may always work
+    void *conditions_ctx;
     enum tern_app_outcome outcome;
     bool ended; // the round is over
     uint32_t failures;
@@ -86,6 +88,18 @@ static void on_event(void *ctx, const struct tern_client_event *event)
     }
 }
 
+static bool may_work(void *ctx, struct tern_conditions *now, const char **why)
+{
+    struct tern_app *app = ctx;
+    const bool allowed = app->conditions == NULL || app->conditions(app->conditions_ctx);
+    *now = (struct tern_conditions){.metered = false};
+    *why = "the app's conditions do not allow work";
+    if (!allowed) {
+        end_round(app, TERN_APP_WAITING); // no event comes where an earlier call began the pause
+    }
+    return allowed;
+}
+
 static enum tern_result open_client(struct tern_app *app, const char *server, const char *ca_file,
                                     const char *folder)
 {
@@ -93,12 +107,16 @@ static enum tern_result open_client(struct tern_app *app, const char *server, co
     TERN_TRY(tern_curl_global());
     TERN_TRY(tern_curl_open(&app->curl, &link, app->why));
     TERN_TRY(tern_file_store_open(&app->store, folder, app->why));
-    struct tern_client_config config = {
-        .platform = "swift", .leaves = true, .on_event = on_event, .ctx = app};
+    struct tern_client_config config = {.platform = "swift",
+                                        .leaves = true,
+                                        .look_again_ms = 1000,
+                                        .on_event = on_event,
+                                        .ctx = app};
     config.ports.transport = tern_curl_port(app->curl);
     config.ports.store = tern_file_store_port(app->store);
     config.ports.clock = tern_posix_clock();
     config.ports.entropy = tern_posix_entropy();
+    config.ports.conditions = (struct tern_condition_port){.ctx = app, .may_work = may_work};
     TERN_TRY(tern_client_init(&app->client, &config));
     const enum tern_result result = tern_client_identify(&app->client);
     return result == TERN_ERR_NOT_FOUND ? TERN_OK : result;
@@ -132,6 +150,12 @@ tern_app *tern_app_open(const char *server, const char *ca_file, const char *fol
         return NULL;
     }
     return app;
+}
+
+void tern_app_set_conditions(tern_app *app, tern_app_conditions conditions, void *ctx)
+{
+    app->conditions = conditions;
+    app->conditions_ctx = ctx;
 }
 
 bool tern_app_is_enrolled(const tern_app *app)

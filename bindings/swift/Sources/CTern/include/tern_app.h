@@ -38,7 +38,8 @@ TERN_APP_ENUM(tern_app_outcome){
 
 typedef struct tern_app tern_app;
 
-// Called for each event of the client. name: the event's name in logs, for example "uploaded".
+// Called for each event of the client. name: the event's name in logs, for example "uploaded". bytes of "progress": those of a
+// transfer that have moved.
 typedef void (*tern_app_listener)(void *TERN_APP_NULLABLE ctx, const char *name, uint32_t round,
                                   uint64_t bytes);
 
@@ -52,6 +53,14 @@ tern_app *TERN_APP_NULLABLE tern_app_open(const char *server, const char *TERN_A
                                           tern_app_listener TERN_APP_NULLABLE listener,
                                           void *TERN_APP_NULLABLE ctx, char *why,
                                           uint32_t why_size);
+
+// Returns whether the app's conditions allow work now. Called before requests and local steps, and after every 16 KB of a
+// transfer, so it must be fast.
+typedef bool (*tern_app_conditions)(void *TERN_APP_NULLABLE ctx);
+
+// Makes the client work only while `conditions` returns true: else a round ends as TERN_APP_WAITING. Call it between rounds.
+void tern_app_set_conditions(tern_app *app, tern_app_conditions conditions,
+                             void *TERN_APP_NULLABLE ctx);
 
 // Returns whether the client has enrolled, now or in an earlier process.
 bool tern_app_is_enrolled(const tern_app *app);
