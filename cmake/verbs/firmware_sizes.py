@@ -24,10 +24,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUDGET = {"flash": 128 * KIB, "ram": 64 * KIB}
 # What Tern's own code is to take one day, and what it may not grow beyond until then.
 TERN_GOAL = 24 * KIB
-TERN_CEILING = 40 * KIB
+TERN_CEILING = 38752
 BEHIND = 256  # bytes of Tern's flash beyond which the baseline says little of what a change costs
 # What kinds of images may take more: an error buffer of 8 bit, which saves RAM, and secure rounds.
-MORE = {"-int8": KIB, "-secure": 9 * KIB}
+MORE = {"-int8": 688, "-secure": 9744}
 
 # Tern's own, by the folder of the sources; "data": tables, texts and variables of them all.
 TERN = ("shared", "client", "firmware_port", "data of these")
