@@ -120,7 +120,10 @@ static enum tern_result put_label(struct tern_db *db, struct tern_db_label *labe
     }
     *label = wanted;
     TERN_TRY(tern_db_may_miss(found));
-    return tern_db_label_put(db, label);
+    TERN_TRY(tern_db_label_put(db, label));
+    char version[16];
+    snprintf(version, sizeof version, "%" PRIu32, label->version);
+    return tern_db_audit(db, label->created_ms, "label", "", version, "label %s", label->name);
 }
 
 static int refuse_label(struct tern_cli *cli, const struct tern_db_label *label)
@@ -168,16 +171,25 @@ static int make_label(struct tern_cli *cli, struct tern_db *db, struct tern_merg
 
 // --- Removing a label
 
+static enum tern_result drop_label(struct tern_db *db, const char *name,
+                                   struct tern_db_label *label)
+{
+    char version[16];
+    TERN_TRY(tern_db_label_get(db, name, label));
+    TERN_TRY(tern_db_label_drop(db, name));
+    snprintf(version, sizeof version, "%" PRIu32, label->version);
+    return tern_db_audit(db, tern_now_ms(), "label --remove", version, "", "label %s", name);
+}
+
 static int remove_label(struct tern_cli *cli, struct tern_db *db, const char *name)
 {
-    struct tern_db_label label;
+    struct tern_db_label label = {.version = 0};
     uint32_t unused = 0;
     TERN_CLI_TRY(check_name(cli, name));
     TERN_CLI_TRY(tern_version_parse(cli, db, name, &unused));
     enum tern_result result = tern_db_begin(db);
     if (result == TERN_OK) {
-        result = tern_db_label_get(db, name, &label);
-        result = tern_db_conclude(db, result == TERN_OK ? tern_db_label_drop(db, name) : result);
+        result = tern_db_conclude(db, drop_label(db, name, &label));
     }
     TERN_CLI_TRY(tern_cli_check(cli, result, "cannot remove the label: %s", tern_db_error(db)));
     TERN_CLI_TRY(tern_version_unpin(cli, db));

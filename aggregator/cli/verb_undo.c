@@ -127,6 +127,21 @@ static double relative(const struct undo *undo)
     return undo->norm > 0 ? undo->distance / undo->norm : 0;
 }
 
+// Adds the order to the audit log: it takes effect from here on.
+static enum tern_result audit_order(const struct undo *undo, const struct tern_db_order *order)
+{
+    char before[32];
+    char after[TERN_DB_PARAMETERS_MAX + 32];
+    snprintf(before, sizeof before, "version %" PRIu32, order->base_version);
+    if (order->strategy_parameters[0] == '\0') {
+        snprintf(after, sizeof after, "weights of version %" PRIu32, order->restored);
+    } else {
+        snprintf(after, sizeof after, "without %s", order->strategy_parameters);
+    }
+    return tern_db_audit(undo->db, order->ordered_ms, undo->verb, before, after, "model, why: %s",
+                         order->reason);
+}
+
 // Stores the order without executing it, so that the weights stay while they are stored in parts.
 static enum tern_result put_order(const struct undo *undo, struct tern_db_order *order, bool ready)
 {
@@ -141,7 +156,8 @@ static enum tern_result put_order(const struct undo *undo, struct tern_db_order 
         return TERN_ERR_CONFLICT;
     }
     order->ready = ready;
-    return tern_db_order_put(undo->db, order);
+    TERN_TRY(tern_db_order_put(undo->db, order));
+    return ready ? audit_order(undo, order) : TERN_OK;
 }
 
 static int store_order(const struct undo *undo, struct tern_db_order *order, bool ready)

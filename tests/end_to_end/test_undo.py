@@ -93,6 +93,14 @@ def test():
         aggregator.verb("label", "--remove", "release-1")
         aggregator.verb("label", "--remove", "release-1", ok=(1,))
         check(aggregator.json("label") == [], "a removed label is listed")
+
+        changes = [(row["action"], row["subject"], row["before"], row["after"]) for row in aggregator.json("audit")]
+        wanted = [("label", "label release-1", "", "2"),
+                  ("rollback", "model, why: too bold", "version 5", "weights of version 2"),
+                  ("reject", "model, why: wrong labels", "version 8", "without client=1,rounds=3..99"),
+                  ("label --remove", "label release-1", "2", "")]
+        check([row for row in changes if row in wanted] == wanted, f"the audit log has {changes}")
+        check(len([row for row in changes if row[0] in ("label", "rollback", "reject")]) == 4, f"the audit log has {changes}")
         print("2 rollbacks to a label, one after a kill, one after a prune; and a rejection")
 
 
