@@ -385,7 +385,7 @@ void tern_query_text(struct tern_query *query, char *dst, size_t size)
     if (query->result != TERN_OK) {
         return;
     }
-    if (value.bytes == NULL || value.len >= size) {
+    if (value.bytes == NULL || value.len >= size || memchr(value.bytes, 0, value.len) != NULL) {
         damaged_column(query, query->next - 1);
         return;
     }

@@ -138,7 +138,7 @@ enum tern_result tern_db_audit_last(struct tern_db *db, struct tern_db_audit *ro
 enum tern_result tern_db_audit_verify(struct tern_db *db, struct tern_db_audit_check *check)
 {
     struct tern_db_audit row;
-    struct tern_db_rows *rows = tern_db_audits_after(db, 0);
+    struct tern_db_rows *rows = tern_table_list(db, AUDIT, "ORDER BY number", NULL);
     *check = (struct tern_db_audit_check){.rows = 0};
     while (check->broken == 0 && tern_db_next(rows, &row)) {
         uint8_t chain[TERN_SHA256_SIZE];

@@ -111,6 +111,7 @@ TEST(the_chain_shows_edits)
         {"UPDATE audit SET result = '' WHERE number = 4", 4},
         {"UPDATE audit SET before = 'site=as', after = 'ite=b' WHERE number = 3", 3},
         {"DELETE FROM audit WHERE number = 1", 1},
+        {"UPDATE audit SET number = 0 WHERE number = 5", 1},
         {"DELETE FROM audit WHERE number = 3", 3},
         {"UPDATE audit SET number = number + 10 WHERE number = 5", 5},
         {"UPDATE audit SET chain = (SELECT chain FROM audit WHERE number = 2) WHERE number = 3", 3},
@@ -132,6 +133,16 @@ TEST(the_chain_shows_edits)
     }
     assert_int_equal(verify(f->db).rows, 5);
     assert_int_equal(verify(f->db).broken, 0);
+    static const char *damage[] = {
+        "UPDATE audit SET number = -5 WHERE number = 5",
+        "UPDATE audit SET who = who || char(0) || 'x' WHERE number = 2",
+    };
+    for (size_t i = 0; i < sizeof damage / sizeof damage[0]; i++) {
+        struct tern_db_audit_check check;
+        run_sql(f->path, damage[i]);
+        assert_int_equal(tern_db_audit_verify(f->db, &check), TERN_ERR_IO);
+        run_sql(f->path, "DELETE FROM audit; INSERT INTO audit SELECT * FROM kept");
+    }
 }
 
 // The chain of the second of two rows; the transaction is rolled back.
