@@ -567,7 +567,7 @@ static enum tern_result put_next_part(struct tern_db *db, const struct tern_db_d
         return TERN_OK;
     }
     row.body.len = bytes_of_part(download->size, row.part);
-    TERN_TRY(view(ctx, at, row.body.len, &data));
+    TERN_TRY(view(ctx, (size_t)at, row.body.len, &data));
     row.body.data = data;
     row.crc32c = tern_crc32c(0, data, row.body.len);
     return tern_table_put(db, &tern_table_weights, &row);
