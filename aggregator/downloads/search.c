@@ -116,7 +116,7 @@ static bool allocate(const struct tern_search *search, struct tern_replica_slot 
     if (slot->weights != NULL) {
         return true;
     }
-    if (slot - search->slots < search->memory_slots || search->spool_folder == NULL) {
+    if ((size_t)(slot - search->slots) < search->memory_slots || search->spool_folder == NULL) {
         return allocate_in_memory(search, slot);
     }
     slot->weights = tern_file_memory_new(search->spool_folder, weights_size(search));
