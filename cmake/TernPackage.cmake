@@ -236,7 +236,7 @@ if("aggregator" IN_LIST CPACK_COMPONENTS_ALL)
   install(FILES configs/fail2ban/tern-aggregator.conf DESTINATION /etc/fail2ban/filter.d
           COMPONENT aggregator EXCLUDE_FROM_ALL)
   foreach(file fail2ban/tern-aggregator.jail proxies/nginx.conf proxies/nginx-cache.conf proxies/haproxy.cfg
-          proxies/haproxy-several.cfg proxies/haproxy-varnish.cfg proxies/varnish.vcl systemd/tern-aggregator@.service
+          proxies/haproxy-several.cfg proxies/apache-sso.conf proxies/haproxy-varnish.cfg proxies/varnish.vcl systemd/tern-aggregator@.service
           systemd/tern-gateway.service
           prometheus/prometheus.yml prometheus/tern-alerts.yml grafana/tern-aggregator.json)
     get_filename_component(folder ${file} DIRECTORY)

@@ -499,6 +499,27 @@ static void reply_metrics(struct tern_admin *admin, const struct tern_http_reque
                           : (struct tern_http_reply){.status = 503, .retry_after_s = 1};
 }
 
+// Replies whether a proxy names the user, and with the user's name and role, so that the page needs no form.
+static void reply_session(struct tern_admin *admin, const struct tern_http_request *request,
+                          struct tern_http_reply *reply)
+{
+    const bool sso = request->user != NULL;
+    struct tern_db_actor caller;
+    const char *why;
+    const int refused = sso ? tern_admin_admit(admin, request, false, &caller, &why) : 0;
+    if (refused != 0) {
+        tern_admin_reply_error(reply, refused, TERN_ERR_UNAUTHORIZED, why);
+        return;
+    }
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddBoolToObject(json, "sso", sso);
+    if (sso) {
+        cJSON_AddStringToObject(json, "name", caller.who);
+        cJSON_AddStringToObject(json, "role", tern_role_name(caller.role));
+    }
+    (void)tern_admin_reply_json(reply, 200, json);
+}
+
 static void reply_settings(struct tern_admin *admin, const struct tern_http_request *request,
                            struct tern_http_reply *reply)
 {
@@ -655,6 +676,9 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
     struct tern_db_actor caller;
     const int refused = tern_admin_admit(admin, request, changes, &caller, &permit->sentence);
     permit->known = refused == 0;
+    if (refused == 400) {
+        return refused;
+    }
     if (route == NULL) {
         permit->sentence = NULL;
         return known ? 405 : 404;
@@ -1111,17 +1135,28 @@ static enum tern_result read_token(struct tern_admin *admin, char why[256])
     return TERN_OK;
 }
 
-bool tern_admin_may_listen_on(const char *address)
+// Chooses a random name for the cookie: browsers send cookies to all ports of a host, so that two aggregators behind one
+// name would overwrite each other's.
+static enum tern_result name_cookie(struct tern_admin *admin)
 {
-    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 ||
-           strncmp(address, "unix:", 5) == 0;
+    uint8_t bytes[4];
+    char hex[2 * sizeof bytes + 1];
+    TERN_TRY(tern_random_fill(bytes, sizeof bytes));
+    tern_hex_encode(bytes, sizeof bytes, hex);
+    snprintf(admin->cookie_name, sizeof admin->cookie_name, "tern-%s", hex);
+    return TERN_OK;
 }
 
 static enum tern_result start(struct tern_admin *admin, char why[256])
 {
+    const char *sso = admin->config.sso != NULL ? admin->config.sso : "";
+    TERN_TRY(tern_sso_read(admin->config.address, sso, &admin->sso, why));
     struct tern_http_config config = {.address = admin->config.address,
                                       .port = admin->config.port,
                                       .threads = 1,
+                                      .user_header = admin->sso.user,
+                                      .groups_header = admin->sso.groups,
+                                      .group_connects = admin->sso.user != NULL,
                                       .limits = {.connections = 64,
                                                  .header_bytes = HEADER_BYTES,
                                                  .body_bytes = TERN_ADMIN_BODY_MAX}};
@@ -1134,14 +1169,9 @@ static enum tern_result start(struct tern_admin *admin, char why[256])
         .on_refusal = on_refusal,
         .on_answered = on_answered,
     };
-    if (!tern_admin_may_listen_on(admin->config.address)) {
-        snprintf(why, 256, "admin.address %s is not loopback (127.0.0.1, ::1) or unix:/path",
-                 admin->config.address);
-        return TERN_ERR_CONFIG;
-    }
     TERN_TRY(read_token(admin, why));
     TERN_TRY(start_tools(&admin->tools, admin->config.tool_options));
-    if (tern_admin_name_cookie(admin) != TERN_OK) {
+    if (name_cookie(admin) != TERN_OK) {
         snprintf(why, 256, "cannot read random bytes: %s", strerror(errno));
         return TERN_ERR_IO;
     }

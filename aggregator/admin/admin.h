@@ -14,6 +14,7 @@ struct tern_admin;
 struct tern_admin_config {
     const char *address; // loopback, or "unix:/path"
     uint16_t port;
+    const char *sso;                        // the setting admin.sso; NULL or "" = no single sign-on
     const char *token_file;                 // has the bearer token, one line
     struct tern_service *service;           // outlives the admin listener
     const struct tern_http_server *clients; // the public listener, for its counters
@@ -23,10 +24,7 @@ struct tern_admin_config {
     const char *const *tool_options;
 };
 
-// Whether the address is loopback or a unix socket; the listener has no TLS and must not leave this machine.
-bool tern_admin_may_listen_on(const char *address);
-
-// TERN_ERR_CONFIG   the token file cannot be read or is malformed; the address is not loopback
+// TERN_ERR_CONFIG   the token file cannot be read or is malformed; tern_sso_read() refuses address or sso
 // TERN_ERR_NETWORK  the address cannot be bound
 TERN_MUST_USE enum tern_result tern_admin_start(const struct tern_admin_config *config,
                                                 struct tern_admin **admin, char why[256]);

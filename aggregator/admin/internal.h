@@ -4,6 +4,7 @@
 
 #include "admin/admin.h"
 #include "admin/sessions.h"
+#include "admin/sso.h"
 #include "rounds/tags.h"
 #include "views/view.h"
 #include <cjson/cJSON.h>
@@ -37,6 +38,7 @@ struct tern_admin {
     uint8_t token_sha256[TERN_SHA256_SIZE];
     char cookie_name[TERN_ADMIN_COOKIE_NAME]; // random for each start
     struct tern_sessions sessions;
+    struct tern_sso sso;
     struct tern_tools tools;
     // Rows of the audit log for requests refused by role, in the minute that began at refusals_ms.
     uint32_t refusals;
@@ -48,12 +50,11 @@ struct tern_admin {
 
 // --- Authentication (login.c)
 
-// Authenticates a request by token or session. Returns 0 or the status of a refusal. changes: the request changes
+// Authenticates a request by token, session or single sign-on. Returns 0 or the status of a refusal. changes: the request changes
 // something, so that it must come from the page's own origin. caller: gets the name and the role of the token. why: gets the sentence
-// of a refusal, a static string; NULL = follows from the status.
+// of a refusal, which lives as long as the listener; NULL = follows from the status.
 int tern_admin_admit(struct tern_admin *admin, const struct tern_http_request *request,
                      bool changes, struct tern_db_actor *caller, const char **why);
-TERN_MUST_USE enum tern_result tern_admin_name_cookie(struct tern_admin *admin);
 void tern_admin_login(struct tern_admin *admin, const struct tern_http_request *request,
                       struct tern_http_reply *reply);
 void tern_admin_logout(struct tern_admin *admin, const struct tern_http_request *request,

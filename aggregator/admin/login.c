@@ -1,4 +1,4 @@
-// Authenticates requests of programs, by a token, and of browsers, by a session; logs people in and out.
+// Authenticates requests of programs, by a token, and of browsers, by a session or by a proxy (sso.h); logs people in and out.
 #include "admin/internal.h"
 
 #include "hosted/system.h"
@@ -189,6 +189,9 @@ int tern_admin_admit(struct tern_admin *admin, const struct tern_http_request *r
     uint8_t sha256[TERN_SHA256_SIZE];
     const char *token = tern_http_bearer(request->authorization);
     *why = NULL;
+    if (request->user != NULL) {
+        return tern_sso_admit(&admin->sso, request, changes, caller, why);
+    }
     if (token != NULL) {
         tern_sha256(token, strlen(token), sha256);
         return find_caller(admin, sha256, caller, why) ? 0 : 401;
@@ -204,18 +207,6 @@ int tern_admin_admit(struct tern_admin *admin, const struct tern_http_request *r
 }
 
 // --- Login and logout
-
-// Chooses a random name for the cookie: browsers send cookies to all ports of a host, so that two aggregators behind one
-// name would overwrite each other's.
-enum tern_result tern_admin_name_cookie(struct tern_admin *admin)
-{
-    uint8_t bytes[4];
-    char hex[2 * sizeof bytes + 1];
-    TERN_TRY(tern_random_fill(bytes, sizeof bytes));
-    tern_hex_encode(bytes, sizeof bytes, hex);
-    snprintf(admin->cookie_name, sizeof admin->cookie_name, "tern-%s", hex);
-    return TERN_OK;
-}
 
 // Sets Secure if the browser uses TLS, which a proxy in front of the listener may provide.
 static void set_cookie(const struct tern_admin *admin, const struct tern_http_request *request,
@@ -267,6 +258,11 @@ void tern_admin_login(struct tern_admin *admin, const struct tern_http_request *
     struct tern_db_actor caller;
     const char *why;
     const uint32_t wait_s = tern_sessions_wait_s(&admin->sessions, admin->config.monotonic_ms());
+    if (request->user != NULL) {
+        tern_admin_reply_error(reply, 400, TERN_ERR_ARGUMENT,
+                               "The proxy has logged this user in already (admin.sso).");
+        return;
+    }
     if (!is_own_origin(request)) {
         tern_admin_reply_error(reply, 403, TERN_ERR_UNAUTHORIZED,
                                "Only the page of this listener may log in; programs send "

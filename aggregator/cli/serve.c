@@ -779,6 +779,7 @@ static int start_admin(struct serving *serving)
     TERN_CLI_TRY(ensure_admin_token(serving, token_file));
     struct tern_admin_config config = {.address = s->admin_address,
                                        .port = (uint16_t)s->admin_port,
+                                       .sso = s->admin_sso,
                                        .token_file = token_file,
                                        .service = serving->service,
                                        .clients = serving->server};

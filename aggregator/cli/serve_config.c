@@ -1,6 +1,6 @@
 #include "cli/serve_config.h"
 
-#include "admin/admin.h"
+#include "admin/sso.h"
 #include "cli/state.h"
 #include "codec/codec.h"
 #include "codec/container.h"
@@ -283,13 +283,15 @@ static int check_networks(struct tern_cli *cli, const char *name, const char *te
     return tern_cli_check(cli, result, "server.%s: %s", name, why);
 }
 
-static int check_admin(struct tern_cli *cli, const char *address)
+static int check_admin(struct tern_cli *cli, const struct tern_aggregator_settings *s)
 {
-    return address[0] == '\0' || tern_admin_may_listen_on(address)
-               ? TERN_EXIT_OK
-               : tern_cli_fail(cli, TERN_ERR_CONFIG,
-                               "admin.address %s is not loopback (127.0.0.1, ::1) or unix:/path",
-                               address);
+    char why[256] = "";
+    struct tern_sso ignored;
+    const enum tern_result result =
+        s->admin_address[0] == '\0' && s->admin_sso[0] == '\0'
+            ? TERN_OK // no listener
+            : tern_sso_read(s->admin_address, s->admin_sso, &ignored, why);
+    return tern_cli_check(cli, result, "%s", why);
 }
 
 static enum tern_logged_requests logged_requests_named(const char *name)
@@ -322,7 +324,7 @@ int tern_serve_config_read(struct tern_cli *cli, struct tern_service_config *con
     TERN_CLI_TRY(fill_privacy(&filling));
     TERN_CLI_TRY(check_networks(cli, "proxy_from", s->server_proxy_from));
     TERN_CLI_TRY(check_networks(cli, "cache_from", s->server_cache_from));
-    TERN_CLI_TRY(check_admin(cli, s->admin_address));
+    TERN_CLI_TRY(check_admin(cli, s));
     return check_together(&filling);
 }
 

@@ -983,6 +983,8 @@ static bool begin_request(struct tern_connection *connection)
         .peer_is_cache = connection->peer_is_cache,
         .psk_client = tern_stream_peer(&connection->stream).client,
         .certificate = tern_stream_peer(&connection->stream).certificate,
+        .user_header = connection->group->shared->user_header,
+        .groups_header = connection->group->shared->groups_header,
         .admit = admit_request,
         .ctx = connection,
         .on_dropped = connection->group->shared->handler.on_dropped,

@@ -41,6 +41,8 @@ struct tern_server_shared {
     _Atomic uint64_t request_ids; // the last id assigned
     struct tern_networks proxies; // tern_http_config.proxy_from
     struct tern_networks caches;  // tern_http_config.cache_from
+    const char *user_header;      // tern_http_config.user_header
+    const char *groups_header;    // tern_http_config.groups_header
     _Atomic uint64_t
         proxy_logged_ms; // time of the last log line about a bad PROXY header; 0 = none yet
     _Atomic uint64_t certificate_ends_s; // expiry in Unix seconds; 0 = no TLS

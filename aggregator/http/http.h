@@ -81,6 +81,12 @@ struct tern_http_config {
     const char *proxy_from;
     // Addresses and networks of caches that answer clients for this server: tern_http_request.peer_is_cache. NULL = none.
     const char *cache_from;
+    // Headers in which a proxy names its user and the user's groups: tern_http_request.user and groups. Every peer can send
+    // them, so that only a listener whose peers are all trusted has them. Must outlive the server. NULL = none.
+    const char *user_header;
+    const char *groups_header;
+    // The group of a unix socket may connect, too (mode 0660); otherwise only its owner may (0600).
+    bool group_connects;
     // Folder for the files of long bodies, used by this server alone. Bodies that an earlier process left there can be
     // completed. NULL = all bodies are in memory.
     const char *spool_folder;
@@ -115,6 +121,8 @@ struct tern_http_request {
     const char *host;            // value of the header Host; only the form of the value is checked
     const char *cookie;          // value of Cookie, "" when absent
     const char *origin;          // value of Origin, "" when absent
+    const char *user;            // value of tern_http_config.user_header, NULL when absent
+    const char *groups;          // value of tern_http_config.groups_header, "" when absent
     const char *peer;            // address without port, for logs
     struct tern_address address; // the peer's address, for rate limits
     bool peer_is_cache;          // the peer's address is in tern_http_config.cache_from

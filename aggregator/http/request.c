@@ -145,7 +145,7 @@ struct tern_request_reader {
     const struct header *header; // NULL = the reader ignores this header
     size_t name_len;
     size_t value_len;
-    char name[20];
+    char name[64];
     char value[40];
 
     char peer[INET6_ADDRSTRLEN];
@@ -268,15 +268,28 @@ static const struct header HEADERS[] = {
     {"transfer-encoding", 0, evaluate_transfer_encoding},
 };
 
+// The headers whose names the config has.
+static const struct header USER = {"", offsetof(struct tern_http_request, user), NULL};
+static const struct header GROUPS = {"", offsetof(struct tern_http_request, groups), NULL};
+
+// Whether the present header has this name; NULL is no name.
+static bool is_named(const struct tern_request_reader *reader, const char *name)
+{
+    return name != NULL && reader->name_len == strlen(name) &&
+           strncasecmp(reader->name, name, reader->name_len) == 0;
+}
+
 static const struct header *find_header(const struct tern_request_reader *reader)
 {
     for (size_t i = 0; i < sizeof HEADERS / sizeof *HEADERS; i++) {
-        if (reader->name_len == strlen(HEADERS[i].name) &&
-            strncasecmp(reader->name, HEADERS[i].name, reader->name_len) == 0) {
+        if (is_named(reader, HEADERS[i].name)) {
             return &HEADERS[i];
         }
     }
-    return NULL;
+    if (is_named(reader, reader->config.user_header)) {
+        return &USER;
+    }
+    return is_named(reader, reader->config.groups_header) ? &GROUPS : NULL;
 }
 
 // Returns where the request stores the value of the present header; NULL if the value is not stored.
@@ -535,6 +548,9 @@ static enum tern_result end_head(struct tern_request_reader *reader)
     const struct tern_parser_head head = tern_parser_head(reader->parser);
     end_target(reader);
     end_header(reader);
+    if (reader->request.user == ABSENT) {
+        reader->request.user = NULL;
+    }
     reader->state.has_head = true;
     reader->request.method = head.method;
     reader->content_length = head.content_length;
@@ -573,6 +589,8 @@ struct tern_request_reader *tern_reader_new(const struct tern_reader_config *con
                                                  .host = ABSENT,
                                                  .cookie = ABSENT,
                                                  .origin = ABSENT,
+                                                 .user = ABSENT,
+                                                 .groups = ABSENT,
                                                  .peer = reader->peer,
                                                  .address = config->address,
                                                  .peer_is_cache = config->peer_is_cache,

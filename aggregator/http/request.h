@@ -19,8 +19,10 @@ struct tern_reader_config {
     const char *peer; // peer's address; copied, since a request may outlive its connection
     struct tern_address address;
     bool peer_is_cache;
-    uint64_t psk_client;     // tern_http_request.psk_client
-    const char *certificate; // common name of the peer's certificate; copied. NULL = none
+    uint64_t psk_client;       // tern_http_request.psk_client
+    const char *certificate;   // common name of the peer's certificate; copied. NULL = none
+    const char *user_header;   // tern_http_config.user_header
+    const char *groups_header; // tern_http_config.groups_header
 
     // tern_http_handler.on_headers; called once
     int (*admit)(void *ctx, const struct tern_http_request *request, uint64_t content_length,

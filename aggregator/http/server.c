@@ -90,7 +90,7 @@ static bool is_stale(const struct sockaddr_un *name)
     return stale;
 }
 
-static enum tern_result open_unix(const char *path, int *fd, char why[256])
+static enum tern_result open_unix(const char *path, bool group_connects, int *fd, char why[256])
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     if (strlen(path) == 0 || strlen(path) >= sizeof name.sun_path) {
@@ -105,7 +105,8 @@ static enum tern_result open_unix(const char *path, int *fd, char why[256])
     *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     // bind() creates the file with the mode of the socket, so that other users can never connect.
     if (*fd < 0 || fchmod(*fd, 0600) != 0 ||
-        bind(*fd, (const struct sockaddr *)&name, sizeof name) != 0 || listen(*fd, BACKLOG) != 0) {
+        bind(*fd, (const struct sockaddr *)&name, sizeof name) != 0 ||
+        (group_connects && chmod(path, 0660) != 0) || listen(*fd, BACKLOG) != 0) {
         snprintf(why, 256, "cannot listen on unix:%.110s: %s", path, strerror(errno));
         return TERN_ERR_NETWORK;
     }
@@ -224,8 +225,8 @@ static enum tern_result open_address(const char *address, uint16_t port, int *fd
 // for a unix path.
 // TERN_ERR_CONFIG   the address cannot be parsed
 // TERN_ERR_NETWORK  the address cannot be bound, or another process already listens there
-static enum tern_result open_sockets(const char **address, uint16_t port, int *fds, uint32_t count,
-                                     uint16_t *bound, char why[256])
+static enum tern_result open_sockets(const char **address, const struct tern_http_config *config,
+                                     int *fds, uint32_t count, uint16_t *bound, char why[256])
 {
     bool lacks_family = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -233,16 +234,18 @@ static enum tern_result open_sockets(const char **address, uint16_t port, int *f
     }
     *bound = 0;
     if (unix_path_of(*address) != NULL) {
-        enum tern_result result = open_unix(unix_path_of(*address), fds, why);
+        enum tern_result result =
+            open_unix(unix_path_of(*address), config->group_connects, fds, why);
         if (result != TERN_OK) {
             close_all(fds, 1);
         }
         return result;
     }
-    enum tern_result result = open_address(*address, port, fds, count, bound, &lacks_family, why);
+    enum tern_result result =
+        open_address(*address, config->port, fds, count, bound, &lacks_family, why);
     if (result == TERN_ERR_NETWORK && lacks_family && strcmp(*address, ANY_ADDRESS) == 0) {
         *address = ANY_IPV4;
-        result = open_address(*address, port, fds, count, bound, &lacks_family, why);
+        result = open_address(*address, config->port, fds, count, bound, &lacks_family, why);
     }
     return result;
 }
@@ -574,6 +577,8 @@ static enum tern_result open_shared(struct tern_http_server *server,
                                  &shared->proxies, why));
     TERN_TRY(tern_networks_parse(config->cache_from != NULL ? config->cache_from : "",
                                  &shared->caches, why));
+    shared->user_header = config->user_header;
+    shared->groups_header = config->groups_header;
     shared->monotonic_ms = config->monotonic_ms;
     shared->sweep_ms = config->sweep_ms != 0 ? config->sweep_ms : SWEEP_MS;
     shared->admission = tern_admission_new(&shared->limits);
@@ -697,7 +702,7 @@ static enum tern_result start_loops(struct tern_http_server *server,
     uint32_t count = loop_count(config);
     int fds[THREADS_MAX];
     server->address = config->address;
-    TERN_TRY(open_sockets(&server->address, config->port, fds, count, &server->port, why));
+    TERN_TRY(open_sockets(&server->address, config, fds, count, &server->port, why));
     const char *path = unix_path_of(config->address);
     server->unix_path = path != NULL ? strdup(path) : NULL;
     server->loops = calloc(count, sizeof *server->loops);

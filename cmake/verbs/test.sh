@@ -73,7 +73,7 @@ build_threaded() {
 # Programs that a service is run beside, and that the tests start for themselves: COMMAND:PACKAGE. To
 # install them would start their services on this machine. Where one cannot be had, its tests are skipped.
 NEIGHBOURS=(nginx:nginx nginx-stream:libnginx-mod-stream haproxy:haproxy varnishd:varnish fail2ban-regex:fail2ban promtool:prometheus pg_ctlcluster:postgresql
-    tayga:tayga kubectl:kubernetes-client)
+    tayga:tayga kubectl:kubernetes-client apache2:apache2-bin mod-auth-openidc:libapache2-mod-auth-openidc)
 
 # Those of the packages that are named, or of all, that this machine has not.
 unpack_neighbours() { # [PACKAGE...]

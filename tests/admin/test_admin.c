@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -88,12 +89,14 @@ static void start_service(void)
     assert_int_equal(tern_http_start(&http, &handler, &server, why), TERN_OK);
 }
 
+static const char *sso = ""; // the setting admin.sso
+
 static enum tern_result start_admin(const char *address, struct tern_admin **out)
 {
     char path[192];
     path_of("admin.token", path);
     struct tern_admin_config config = {
-        .address = address, .token_file = path, .service = service, .clients = server};
+        .address = address, .sso = sso, .token_file = path, .service = service, .clients = server};
     return tern_admin_start(&config, out, why);
 }
 
@@ -139,6 +142,16 @@ static int connect_to(uint16_t port)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_true(fd >= 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static int connect_unix(const char *path)
+{
+    struct sockaddr_un target = {.sun_family = AF_UNIX};
+    assert_true(strlen(path) < sizeof target.sun_path);
+    memcpy(target.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&target, sizeof target), 0);
     return fd;
 }
 
@@ -456,7 +469,7 @@ TEST(test_least_roles)
             assert_int_equal(route->role, TERN_ROLE_OPERATOR);
         }
     }
-    assert_int_equal(count[TERN_ROLE_NONE], 3); // /healthz, /readyz, login
+    assert_int_equal(count[TERN_ROLE_NONE], 4); // /healthz, /readyz, session, login
     assert_int_equal(count[TERN_ROLE_ADMIN], 2);
 }
 
@@ -1053,17 +1066,148 @@ TEST(test_unix_socket)
     char path[192];
     char address[200];
     struct tern_admin *other = NULL;
-    struct sockaddr_un target = {.sun_family = AF_UNIX};
     path_of("admin.sock", path);
     snprintf(address, sizeof address, "unix:%s", path);
-    assert_true(strlen(path) < sizeof target.sun_path);
     if (start_admin(address, &other) != TERN_OK) {
         fail_msg("%s", why);
     }
-    memcpy(target.sun_path, path, strlen(path) + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&target, sizeof target), 0);
-    assert_int_equal(exchange(fd, "GET", "/api/v1/status", TOKEN, NULL, 0), 200);
+    assert_int_equal(exchange(connect_unix(path), "GET", "/api/v1/status", TOKEN, NULL, 0), 200);
+    tern_admin_stop(other, 1000);
+}
+
+// --- Single sign-on
+
+#define SSO                                                                                        \
+    "user=OIDC_CLAIM_preferred_username,groups=X-Groups,origin=https://tern.example,viewer=staff," \
+    "operator=ops"
+#define USER "OIDC_CLAIM_preferred_username: "
+#define PROXIED "Host: tern.example\r\n"
+
+// Starts a listener with single sign-on on a socket of this folder.
+static struct tern_admin *start_behind_proxy(char path[192])
+{
+    char address[200];
+    struct tern_admin *other = NULL;
+    path_of("admin.sock", path);
+    snprintf(address, sizeof address, "unix:%s", path);
+    sso = SSO;
+    const enum tern_result result = start_admin(address, &other);
+    sso = "";
+    if (result != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    return other;
+}
+
+// Sends a request with these header lines, reads the reply into `reply` and returns its status.
+static int send_lines(int fd, const char *request, const char *lines)
+{
+    char head[512];
+    int status = 0;
+    size_t got = 0;
+    ssize_t more;
+    const int len =
+        snprintf(head, sizeof head, "%s HTTP/1.1\r\nConnection: close\r\n%s\r\n", request, lines);
+    assert_true(len < (int)sizeof head);
+    assert_int_equal(write(fd, head, (size_t)len), len);
+    while ((more = read(fd, reply + got, sizeof reply - 1 - got)) > 0) {
+        got += (size_t)more;
+    }
+    reply[got] = '\0';
+    close(fd);
+    assert_int_equal(sscanf(reply, "HTTP/1.1 %d", &status), 1);
+    return status;
+}
+
+TEST(test_proxy_names_the_caller)
+{
+    static const struct {
+        const char *request;
+        const char *lines;
+        int status;
+        const char *says;
+    } cases[] = {
+        {"GET /api/v1/status", PROXIED USER "ann\r\nX-Groups: staff\r\n", 200, NULL},
+        {"GET /api/v1/session", PROXIED USER "ann\r\nX-Groups: staff\r\n", 200,
+         "{\"sso\":true,\"name\":\"sso:ann\",\"role\":\"viewer\"}"},
+        {"GET /api/v1/session", PROXIED USER "ann\r\n", 403, "viewer=staff, operator=ops"},
+        {"GET /api/v1/session", PROXIED, 200, "{\"sso\":false}"},
+        {"GET /api/v1/status", PROXIED USER "ann\r\nX-Groups: other\r\n", 403,
+         "viewer=staff, operator=ops"},
+        {"GET /api/v1/status", PROXIED USER "\r\nX-Groups: staff\r\n", 400, "(admin.sso)"},
+        {"GET /", PROXIED USER "\r\nX-Groups: staff\r\n", 400, "(admin.sso)"},
+        {"GET /api/v1/status", PROXIED USER "ann\r\n" USER "ann\r\nX-Groups: staff\r\n", 400, NULL},
+        {"GET /api/v1/status", PROXIED USER "ann\r\nX-Groups: staff\r\nX-Groups: ops\r\n", 400,
+         NULL},
+        {"GET /api/v1/status",
+         PROXIED USER "ann\r\nX-Groups: staff\r\nAuthorization: Bearer " TOKEN "\r\n", 400,
+         "Send one of them"},
+        {"GET /api/v1/status", PROXIED "Authorization: Bearer " TOKEN "\r\n", 200, NULL},
+        {"GET /api/v1/status", PROXIED "X-Groups: ops\r\n", 401, NULL},
+        {"GET /api/v1/status", "Host: localhost\r\n" USER "ann\r\nX-Groups: staff\r\n", 421,
+         "Let the proxy keep"},
+        {"POST /api/v1/session",
+         PROXIED USER "ann\r\nX-Groups: ops\r\nOrigin: https://tern.example\r\n", 400,
+         "has logged this user in already"},
+        {"POST /api/v1/enroll-codes", PROXIED USER "ann\r\nX-Groups: ops\r\n", 403, "Origin"},
+        {"POST /api/v1/enroll-codes",
+         PROXIED USER "ann\r\nX-Groups: staff\r\nOrigin: https://tern.example\r\n", 403,
+         "This needs the role operator, and sso:ann has the role viewer."},
+        {"POST /api/v1/enroll-codes",
+         PROXIED USER "ann\r\nX-Groups: ops\r\nOrigin: https://tern.example\r\n", 201, NULL},
+    };
+    char path[192];
+    struct tern_admin *other = start_behind_proxy(path);
+    struct stat status;
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0660);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int got = send_lines(connect_unix(path), cases[i].request, cases[i].lines);
+        if (got != cases[i].status || (cases[i].says != NULL && !says(cases[i].says))) {
+            fail_msg("%s %s: %s", cases[i].request, cases[i].lines, reply);
+        }
+    }
+    assert_int_equal(rows_of_audit(), 2);
+    static const char *const rows[][3] = {{"sso:ann", "viewer", "refused: needs the role operator"},
+                                          {"sso:ann", "operator", "done"}};
+    cJSON *json = json_of_reply();
+    for (int i = 0; i < 2; i++) {
+        const cJSON *row = cJSON_GetArrayItem(json, i);
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "who")), rows[i][0]);
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "role")), rows[i][1]);
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "result")), rows[i][2]);
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "address")), "unix");
+    }
+    cJSON_Delete(json);
+    tern_admin_stop(other, 1000);
+}
+
+// Over TCP, and over a socket without the setting, the headers are like any unknown header.
+TEST(test_headers_of_others_are_never_believed)
+{
+    static const char lines[] = "Host: localhost\r\n" USER "ann\r\nX-Groups: ops\r\n";
+    char path[192];
+    char address[200];
+    struct stat status;
+    struct tern_admin *other = NULL;
+    sso = SSO;
+    static const char *const ports[] = {"127.0.0.1", "::1", ""};
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) {
+        assert_int_equal(start_admin(ports[i], &other), TERN_ERR_CONFIG);
+        assert_non_null(strstr(why, "admin.sso needs admin.address = unix:/path"));
+    }
+    other = start_behind_proxy(path);
+    assert_int_equal(send_lines(connect_to(tern_admin_port(admin)), "GET /api/v1/status", lines),
+                     401);
+    assert_int_equal(send_lines(connect_to(tern_admin_port(admin)), "GET /api/v1/session", lines),
+                     200);
+    assert_true(says("{\"sso\":false}"));
+    tern_admin_stop(other, 1000);
+    snprintf(address, sizeof address, "unix:%s", path);
+    assert_int_equal(start_admin(address, &other), TERN_OK);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0600);
+    assert_int_equal(send_lines(connect_unix(path), "GET /api/v1/status", lines), 401);
     tern_admin_stop(other, 1000);
 }
 

@@ -76,6 +76,15 @@ def a_proxy_that_is_no_address():
         error = state.run("serve", "--set", f"server.{name}=127.0.0.1, proxy.example", code=USAGE).error
         assert f'server.{name}: "proxy.example" is not an address or network' in error, error
 
+def single_sign_on_without_a_socket():
+    state = State()
+    state.run("init", "--model", MODEL)
+    sso = ["--set", "admin.sso=user=X-User,groups=X-Groups,origin=https://tern.example,viewer=staff"]
+    for address in ("127.0.0.1", "::1", ""):
+        state.run("serve", "--check", *sso, "--set", f"admin.address={address}", code=USAGE, says="admin.sso needs admin.address = unix:/path")
+    state.run("serve", "--check", *sso, "--set", "admin.address=unix:admin.sock")
+    state.run("serve", "--check", "--set", "admin.sso=yes", "--set", "admin.address=unix:admin.sock", code=USAGE, says="is not KEY=VALUE")
+
 def a_schedule_or_a_selection_that_cannot_be_kept():
     for settings, words in (
             (["train.learning_rate=linear"], "there are constant, cosine, step, plateau"),
@@ -237,6 +246,7 @@ main(a_model_that_does_not_fit_the_body_limit,
      a_database_of_another_scheme,
      a_codec_that_is_unknown_or_for_updates_alone,
      a_proxy_that_is_no_address,
+     single_sign_on_without_a_socket,
      a_bound_that_would_scale_down,
      settings_that_do_not_go_together_are_named,
      a_schedule_or_a_selection_that_cannot_be_kept,

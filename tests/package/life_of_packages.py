@@ -79,7 +79,7 @@ def check_neighbours():
     check(inside("/etc/fail2ban/filter.d/tern-aggregator.conf").is_file(), "no filter of fail2ban")
     examples = inside("/usr/share/doc/tern-aggregator/examples")
     for name in ("fail2ban/tern-aggregator.jail", "proxies/nginx.conf", "proxies/nginx-cache.conf", "proxies/haproxy.cfg",
-                 "proxies/haproxy-several.cfg", "proxies/haproxy-varnish.cfg", "proxies/varnish.vcl", "systemd/tern-aggregator@.service",
+                 "proxies/haproxy-several.cfg", "proxies/apache-sso.conf", "proxies/haproxy-varnish.cfg", "proxies/varnish.vcl", "systemd/tern-aggregator@.service",
                  "systemd/tern-gateway.service",
                  "prometheus/prometheus.yml", "prometheus/tern-alerts.yml", "grafana/tern-aggregator.json"):
         check((examples / name).is_file(), f"the package has no {name}")

@@ -1,10 +1,11 @@
 // Sends requests to the admin API within a session. The browser has the session's cookie, this page has the session's
-// key.
+// key. Behind a proxy with single sign-on there is no session: it names the user in each request.
 const KEY = "tern-session-key";
 const NAME = "tern-session-name"; // of the token that logged in
 const ROLE = "tern-session-role";
 const PAGE = 1000; // most rows of one reply
 const FEW = 100; // rows of one reply with held-out figures, each of which needs many rows of the store
+let signedOn = null; // name and role of the user that the proxy names; null: no proxy names one
 
 export class Refused extends Error {
   constructor(status, message) {
@@ -41,9 +42,22 @@ export const post = (path, body) => ask("POST", `/api/v1/${path}`, body);
 
 export const fetchFile = async (path) => (await replyOf("GET", `/api/v1/${path}`)).blob();
 
-export const hasSession = () => localStorage.getItem(KEY) !== null;
+export const hasSession = () => signedOn !== null || localStorage.getItem(KEY) !== null;
 
-export const caller = () => ({ name: localStorage.getItem(NAME), role: localStorage.getItem(ROLE) });
+export const isSignedOn = () => signedOn !== null;
+
+// Asks whether a proxy names the user. Then forgets the key of an earlier session, because the service
+// refuses requests with both.
+export async function signOn() {
+  const reply = await fetch("/api/v1/session");
+  if (!reply.ok) throw new Refused(reply.status, await messageOf(reply));
+  const session = await reply.json();
+  if (!session.sso) return;
+  forgetSession();
+  signedOn = session;
+}
+
+export const caller = () => signedOn ?? ({ name: localStorage.getItem(NAME), role: localStorage.getItem(ROLE) });
 
 export async function logIn(token) {
   forgetSession();

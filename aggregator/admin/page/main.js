@@ -1,5 +1,5 @@
 // The dashboard: logs in, asks the API every few seconds, and shows the view in the address's fragment.
-import { append, caller, columnsAfter, forgetSession, get, hasSession, logIn, logOut, rowsAfter, truncate } from "./api.js";
+import { append, caller, columnsAfter, forgetSession, get, hasSession, isSignedOn, logIn, logOut, rowsAfter, signOn, truncate } from "./api.js";
 import * as client from "./client.js";
 import * as clients from "./clients.js";
 import * as codes from "./codes.js";
@@ -80,6 +80,10 @@ async function turn() {
     await showAll();
     trouble("");
   } catch (error) {
+    if (error.status === 401 && isSignedOn()) {
+      trouble("The proxy no longer names you. Load this page again to log in.");
+      return;
+    }
     if (error.status === 401) {
       forgetSession();
       showLogin();
@@ -153,6 +157,19 @@ async function leave() {
   showLogin();
 }
 
+async function begin() {
+  try {
+    await signOn();
+    byId("logout").hidden = isSignedOn(); // the proxy logs its users out
+  } catch (error) {
+    showLogin();
+    setText("login-error", error.message);
+    return;
+  }
+  if (hasSession()) showView();
+  else showLogin();
+}
+
 // Moves the focus without changing the address, whose fragment is the view.
 function skip(event) {
   event.preventDefault();
@@ -168,5 +185,4 @@ for (const radio of document.querySelectorAll("input[name=axis]")) radio.addEven
 document.querySelector(".skip").addEventListener("click", skip);
 addEventListener("hashchange", showView);
 document.addEventListener("visibilitychange", refresh);
-if (hasSession()) showView();
-else showLogin();
+begin();
