@@ -334,48 +334,68 @@ static int read_rejection(struct tern_cli *cli, struct rejection *rejection)
     return TERN_EXIT_OK;
 }
 
-// Refuses what no replay can answer: secure rounds, and a version restored from one that may have the client's updates.
-static int check_round(const struct rejection *rejection, const struct tern_db_round *round)
+// Refuses a secure round, whose updates no replay can leave out.
+static int check_secure(const struct rejection *rejection, const struct tern_db_round *round)
 {
-    const struct tern_cli *cli = rejection->undo->cli;
-    struct tern_db_version source = {.round = 0};
-    if (round->mode == TERN_ROUND_SECURE && round->state == TERN_ROUND_COMMITTED) {
-        return tern_cli_fail(cli, TERN_ERR_STATE,
-                             "round %" PRIu32
-                             " is secure: only the sum of its masked updates is stored, and no "
-                             "client's update can be left out. Use rollback",
-                             round->round);
-    }
-    if (round->mode != TERN_ROUND_RESTORED) {
+    if (round->mode != TERN_ROUND_SECURE || round->state != TERN_ROUND_COMMITTED) {
         return TERN_EXIT_OK;
     }
-    TERN_CLI_TRY(tern_cli_check(cli,
-                                tern_db_version_get(rejection->undo->db, round->restored, &source),
-                                "cannot read version %" PRIu32 ": %s", round->restored,
-                                tern_db_error(rejection->undo->db)));
-    return source.round < rejection->first
-               ? TERN_EXIT_OK
-               : tern_cli_fail(
-                     cli, TERN_ERR_STATE,
-                     "round %" PRIu32 " restored version %" PRIu32
-                     ", which may have updates of the client. Use rollback --version %" PRIu32
-                     " first",
-                     round->round, round->restored, rejection->first - 1);
+    return tern_cli_fail(rejection->undo->cli, TERN_ERR_STATE,
+                         "round %" PRIu32
+                         " is secure: only the sum of its masked updates is stored, and no "
+                         "client's update can be left out. Use rollback",
+                         round->round);
+}
+
+// Sets *unclean to the last restored round whose weights may have the client's updates. A later round that restores older
+// weights leaves nothing of it in the model; then unclean->round is 0.
+static enum tern_result find_unclean(const struct rejection *rejection,
+                                     const struct tern_db_round *round,
+                                     struct tern_db_round *unclean)
+{
+    struct tern_db_version source;
+    if (round->mode != TERN_ROUND_RESTORED) {
+        return TERN_OK;
+    }
+    TERN_TRY(tern_db_version_get(rejection->undo->db, round->restored, &source));
+    *unclean = source.round >= rejection->first ? *round : (struct tern_db_round){.round = 0};
+    return TERN_OK;
+}
+
+// Refuses restored weights that may have the client's updates. Names the last version that has none of them.
+static int refuse_unclean(const struct rejection *rejection, const struct tern_db_round *unclean)
+{
+    const struct undo *undo = rejection->undo;
+    struct tern_db_version last = undo->newest;
+    enum tern_result result = TERN_OK;
+    while (result == TERN_OK && last.round >= rejection->first) {
+        result = tern_db_version_get(undo->db, last.version - 1, &last);
+    }
+    TERN_CLI_TRY(
+        tern_cli_check(undo->cli, result, "cannot read the versions: %s", tern_db_error(undo->db)));
+    return tern_cli_fail(undo->cli, TERN_ERR_STATE,
+                         "round %" PRIu32 " restored version %" PRIu32
+                         ", which may have updates of the client. Use rollback --version %" PRIu32
+                         ": the last version before round %" PRIu32,
+                         unclean->round, unclean->restored, last.version, rejection->first);
 }
 
 static int check_rounds(const struct rejection *rejection)
 {
     struct tern_db_round round;
+    struct tern_db_round unclean = {.round = 0};
     struct tern_db *db = rejection->undo->db;
     struct tern_db_rows *rows = tern_db_rounds_after(db, rejection->first - 1, UINT32_MAX);
     int code = TERN_EXIT_OK;
     while (code == TERN_EXIT_OK && tern_db_next(rows, &round)) {
-        code = check_round(rejection, &round);
+        tern_db_check_row(rows, find_unclean(rejection, &round, &unclean));
+        code = check_secure(rejection, &round);
     }
     const enum tern_result result = tern_db_end(rows);
-    return code != TERN_EXIT_OK ? code
-                                : tern_cli_check(rejection->undo->cli, result,
-                                                 "cannot read the rounds: %s", tern_db_error(db));
+    TERN_CLI_TRY(code);
+    TERN_CLI_TRY(tern_cli_check(rejection->undo->cli, result, "cannot read the rounds: %s",
+                                tern_db_error(db)));
+    return unclean.round > 0 ? refuse_unclean(rejection, &unclean) : TERN_EXIT_OK;
 }
 
 // Counts the updates to leave out that count in some version.

@@ -4,6 +4,7 @@ service, and the client goes on from it. The aggregator is killed between the or
 
 import json
 import signal
+import subprocess
 
 from harness import BIN, Aggregator, Workspace, check, main, run, wait_until
 
@@ -28,6 +29,14 @@ def model(aggregator, *options):
     path = aggregator.workspace.path / "model.f32"
     report = json.loads(aggregator.verb("export", str(path), *options, "--json"))
     return report["model_sha256"], path.read_bytes()
+
+
+def refusal(aggregator, *arguments):
+    """The reason that a verb which exits with 1 prints."""
+    command = [BIN / "tern-aggregator", *arguments, "--config", aggregator.config]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    check(done.returncode == 1, f"{arguments} exited {done.returncode}: {done.stderr}")
+    return done.stderr
 
 
 def test():
@@ -76,20 +85,28 @@ def test():
         check(dry["updates"] == 5 and dry["empty_rounds"] == 5 and dry["distance"] > 0, f"the dry run reports {dry}")
         aggregator.verb("reject", "--client", "1", "--rounds", "7", "--dry-run", ok=(4,))  # it sent nothing then
         aggregator.verb("reject", "--client", "1", "--rounds", "9..8", "--dry-run", ok=(2,))
-        aggregator.verb("reject", "--client", "1", "--rounds", "1..2", "--dry-run", ok=(1,))  # version 2 was restored
+        refused = refusal(aggregator, "reject", "--client", "1", "--rounds", "1..2", "--dry-run")
+        check("restored version 2" in refused and "rollback --version 0:" in refused, refused)
         aggregator.verb("reject", "--client", "1", "--rounds", "3..99", "--why", "wrong labels", "--abandon-round")
         wait_until("no version was made", lambda: aggregator.json("status")["version"] == 9)
         check(model(aggregator, "--version", "9", "--global") == kept, "version 9 has updates that were rejected")
-        device.rounds(aggregator, 10)
+        # Round 7 made version 6, the last one without updates of round 8. After a rollback to it the older rounds do not matter.
+        refused = refusal(aggregator, "reject", "--client", "1", "--rounds", "8..99", "--dry-run")
+        check("restored version 8" in refused and "rollback --version 6:" in refused, refused)
+        aggregator.verb("rollback", "--version", "6", "--why", "rejects overlap", "--abandon-round")
+        wait_until("no version was restored", lambda: aggregator.json("status")["version"] == 10)
+        device.rounds(aggregator, 11)
+        dry = json.loads(aggregator.verb("reject", "--client", "1", "--rounds", "8..99", "--dry-run", "--json"))
+        check(dry["updates"] == 3 and dry["distance"] > 0, f"the dry run reports {dry}")
         check(json.loads(aggregator.verb("verify", "--json"))["ok"], "verify found a difference")
 
         aggregator.verb("prune", "--keep", "1")
         check(model(aggregator, "--version", "release-1", "--global") == kept, "the label lost its weights")
         aggregator.verb("reject", "--client", "1", "--rounds", "8..99", "--dry-run", ok=(1,))
         aggregator.verb("rollback", "--version", "release-1", "--why", "again", "--abandon-round")
-        wait_until("no version was restored", lambda: aggregator.json("status")["version"] >= 11)
-        check(model(aggregator, "--version", "11", "--global") == kept, "version 11 is not version 2")
-        device.rounds(aggregator, 12)
+        wait_until("no version was restored", lambda: aggregator.json("status")["version"] >= 12)
+        check(model(aggregator, "--version", "12", "--global") == kept, "version 12 is not version 2")
+        device.rounds(aggregator, 13)
         aggregator.verb("label", "--remove", "release-1")
         aggregator.verb("label", "--remove", "release-1", ok=(1,))
         check(aggregator.json("label") == [], "a removed label is listed")
@@ -100,7 +117,7 @@ def test():
                   ("reject", "model, why: wrong labels", "version 8", "without client=1,rounds=3..99"),
                   ("label --remove", "label release-1", "2", "")]
         check([row for row in changes if row in wanted] == wanted, f"the audit log has {changes}")
-        check(len([row for row in changes if row[0] in ("label", "rollback", "reject")]) == 4, f"the audit log has {changes}")
+        check(len([row for row in changes if row[0] in ("label", "rollback", "reject")]) == 5, f"the audit log has {changes}")
         print("2 rollbacks to a label, one after a kill, one after a prune; and a rejection")
 
 
