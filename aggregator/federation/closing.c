@@ -700,17 +700,6 @@ static enum tern_result open_restored(struct tern_federation *federation, uint64
     return TERN_OK;
 }
 
-// Whether the order can be executed. A model without what a client sent is made for one newest version only.
-static enum tern_result check_order(struct tern_federation *federation, bool *valid)
-{
-    const struct tern_db_order *order = &federation->order;
-    const bool is_derived = order->strategy_parameters[0] != '\0';
-    TERN_TRY(tern_db_pinned_is_whole(federation->db, order->strategy_parameters, order->restored,
-                                     valid));
-    *valid = *valid && (!is_derived || order->base_version == federation->merge.version);
-    return TERN_OK;
-}
-
 static enum tern_result refuse_order(struct tern_federation *federation)
 {
     tern_log(TERN_LOG_WARN, "order-outdated", "by=%s ordered_for=%u version=%u advice=%s",
@@ -721,12 +710,22 @@ static enum tern_result refuse_order(struct tern_federation *federation)
     return tern_db_order_drop(federation->db);
 }
 
+enum tern_result tern_closing_check_order(struct tern_federation *federation)
+{
+    const struct tern_db_order *order = &federation->order;
+    const bool is_derived = order->strategy_parameters[0] != '\0';
+    bool valid = false;
+    TERN_TRY(tern_db_pinned_is_whole(federation->db, order->strategy_parameters, order->restored,
+                                     &valid));
+    valid = valid && (!is_derived || order->base_version == federation->merge.version);
+    return valid ? TERN_OK : refuse_order(federation);
+}
+
 static enum tern_result execute_order(struct tern_federation *federation, uint64_t now)
 {
-    bool valid = false;
-    TERN_TRY(check_order(federation, &valid));
-    if (!valid) {
-        return refuse_order(federation);
+    TERN_TRY(tern_closing_check_order(federation));
+    if (!federation->order.ready) {
+        return TERN_OK;
     }
     TERN_TRY(federation->machine.open ? abandon_round(federation, now) : TERN_OK);
     TERN_TRY(open_restored(federation, now));

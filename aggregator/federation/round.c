@@ -1038,10 +1038,11 @@ static enum tern_result replace_members(struct tern_federation *federation, uint
 
 // --- Advancing
 
+// An order that waits for a checkpoint or a merge comes first: its round would abandon the one that opens here.
 static bool may_open(const struct tern_federation *federation, uint64_t now)
 {
     const struct tern_round_machine *machine = &federation->machine;
-    return !machine->open && !tern_round_finished(machine) &&
+    return !machine->open && !federation->order.ready && !tern_round_finished(machine) &&
            tern_federation_allows_next_round(federation) &&
            tern_secure_allows_round(federation, now) && tern_round_earliest_open_ms(machine) <= now;
 }

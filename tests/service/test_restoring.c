@@ -3,6 +3,7 @@
 
 #include "merge/merge.h"
 #include "merge/replay.h"
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,26 +40,26 @@ static void begin(void)
     harness_start_with(&harness, 2);
 }
 
-// Pins the newest version's weights, as `label` does. The store is open.
-static uint32_t pin_newest(const char *label)
+// Pins the newest version's weights, as `label` does.
+static uint32_t pin_newest(struct tern_db *db, const char *label)
 {
     static struct tern_merge merge;
     struct tern_db_federation about;
     bool more = true;
-    assert_int_equal(tern_db_federation(harness.db, &about), TERN_OK);
+    assert_int_equal(tern_db_federation(db, &about), TERN_OK);
     assert_int_equal(tern_merge_init(&merge, &about, NULL), TERN_OK);
-    assert_int_equal(tern_merge_load(&merge, harness.db), TERN_OK);
+    assert_int_equal(tern_merge_load(&merge, db), TERN_OK);
     const uint32_t version = merge.version;
     struct tern_db_label row = {.version = version};
     strcpy(row.name, label);
-    assert_int_equal(tern_db_begin(harness.db), TERN_OK);
-    assert_int_equal(tern_db_label_put(harness.db, &row), TERN_OK);
+    assert_int_equal(tern_db_begin(db), TERN_OK);
+    assert_int_equal(tern_db_label_put(db, &row), TERN_OK);
     while (more) {
-        assert_int_equal(tern_db_pinned_put_some(harness.db, "", version, merge.global,
-                                                 merge.model.count, &more),
-                         TERN_OK);
+        assert_int_equal(
+            tern_db_pinned_put_some(db, "", version, merge.global, merge.model.count, &more),
+            TERN_OK);
     }
-    assert_int_equal(tern_db_commit(harness.db), TERN_OK);
+    assert_int_equal(tern_db_commit(db), TERN_OK);
     tern_merge_free(&merge);
     return version;
 }
@@ -122,7 +123,7 @@ static void do_history(uint32_t last)
     begin();
     do_rounds(10);
     open_store();
-    assert_int_equal(pin_newest("ten"), 10);
+    assert_int_equal(pin_newest(harness.db, "ten"), 10);
     harness_start(&harness);
     do_rounds(last - 10);
 }
@@ -185,7 +186,7 @@ TEST(test_a_client_that_was_away_catches_up)
     apply_downloads(&harness, &next.task, weights, replica, harness.tokens[1]);
     do_rounds(5);
     open_store();
-    pin_newest("ten");
+    pin_newest(harness.db, "ten");
     harness_start(&harness);
     do_rounds(5);
     open_store();
@@ -290,7 +291,7 @@ TEST(test_a_late_update_from_before_does_not_count)
     harness_start_with(&harness, 2);
     do_rounds(2);
     open_store();
-    const uint32_t version = pin_newest("two");
+    const uint32_t version = pin_newest(harness.db, "two");
     harness_start(&harness);
     do_rounds(1);
     tern_CheckinReply before = checkin(&harness, 2, NULL);
@@ -351,6 +352,52 @@ TEST(test_an_order_that_cannot_be_executed_is_dropped)
     open_store();
     assert_int_equal(newest(), 12);
     assert_int_equal(tern_db_order_get(harness.db, &order), TERN_ERR_NOT_FOUND);
+    expect_replay();
+}
+
+// --- During a checkpoint
+
+static int setup_large(void **state)
+{
+    (void)state;
+    harness_make_model(&harness, "softmax:65536-10"); // a checkpoint has 5 parts of 1 MiB
+    return 0;
+}
+
+static bool is_ordered;
+
+// A strategy's step, on the thread that merges: the order comes during the first merge.
+static void order_the_first_version(struct tern_strategy_sums *sums)
+{
+    (void)sums;
+    if (!is_ordered) {
+        is_ordered = true;
+        struct tern_db *db = harness_look(&harness);
+        put_order(db, 0, true);
+        tern_db_close(db);
+    }
+}
+
+// The order waits for the merge and its checkpoint. No round opens meanwhile, which the order would abandon.
+CASE_WITH(test_no_round_opens_before_the_restored_one, setup_large, teardown)
+{
+    struct tern_strategy ordering = tern_strategy_fedavg;
+    struct tern_db_version row = {.version = 0};
+    ordering.step = order_the_first_version;
+    harness.config.federation.strategy = &ordering;
+    is_ordered = false;
+    harness_start_with(&harness, 2);
+    struct tern_db *db = harness_look(&harness);
+    pin_newest(db, "first");
+    do_rounds(1);
+    while (row.version < 2) {
+        sched_yield();
+        assert_int_equal(tern_db_version_last(db, &row), TERN_OK);
+    }
+    tern_db_close(db);
+    open_store();
+    expect_restored(2, 0);
+    assert_int_equal(version_row(2).round, 2); // the round after the merged one
     expect_replay();
 }
 

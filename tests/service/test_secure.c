@@ -1481,32 +1481,40 @@ static uint32_t last_round(void)
     return row.round;
 }
 
-// The operator undoes versions during a round: its updates are given back, and the next round is without clients.
-static void test_a_round_makes_way_for_a_restored_one(void **state)
+// All devices but the last one have sent their updates when the operator undoes versions. weights: of version 0, or NULL: they
+// are missing.
+static uint32_t order_during_a_round(const float *weights)
 {
-    (void)state;
-    const uint32_t count = harness.model.count;
-    float *first = malloc(count * sizeof *first);
     struct tern_db_order order = {
         .strategy = "rollback", .reason = "the test undoes it", .ready = true};
-    bool more = true;
-    assert_non_null(first);
+    bool more = weights != NULL;
     start();
     const uint32_t round = train_all();
     for (uint64_t id = 1; id < DEVICES; id++) {
         assert_int_equal(put(&devices[id], round), 200);
         devices[id].unsettled = round;
     }
-    tern_model_init_weights(&harness.model, 7, first);
     struct tern_db *db = harness_look(&harness);
     assert_int_equal(tern_db_begin(db), TERN_OK);
     assert_int_equal(tern_db_order_put(db, &order), TERN_OK);
     while (more) {
-        assert_int_equal(tern_db_pinned_put_some(db, "", 0, first, count, &more), TERN_OK);
+        assert_int_equal(tern_db_pinned_put_some(db, "", 0, weights, harness.model.count, &more),
+                         TERN_OK);
     }
     assert_int_equal(tern_db_commit(db), TERN_OK);
     tern_db_close(db);
     checkin_device(&devices[1]);
+    return round;
+}
+
+// The round's updates are given back, and the next round is without clients.
+static void test_a_round_makes_way_for_a_restored_one(void **state)
+{
+    (void)state;
+    float *first = malloc(harness.model.count * sizeof *first);
+    assert_non_null(first);
+    tern_model_init_weights(&harness.model, 7, first);
+    const uint32_t round = order_during_a_round(first);
     await_state(round, TERN_ROUND_ABANDONED);
     expect_reason(round, "rollback");
     while (last_round() == round) {
@@ -1519,6 +1527,18 @@ static void test_a_round_makes_way_for_a_restored_one(void **state)
     }
     expect_replay(1);
     free(first);
+}
+
+static void test_a_round_outlives_an_order_that_cannot_be_executed(void **state)
+{
+    (void)state;
+    const uint32_t round = order_during_a_round(NULL);
+    assert_int_equal(put(&devices[DEVICES], round), 200);
+    devices[DEVICES].unsettled = round;
+    assert_true(settle_all(true));
+    assert_int_equal(round_row(round).state, TERN_ROUND_COMMITTED);
+    check_conservation();
+    expect_replay(1);
 }
 
 // The answer was lost, as when the aggregator is killed before its commit: the same list is asked for again, and no update
@@ -1872,6 +1892,7 @@ int main(void)
         TEST_OF(test_a_late_answer_counts),
         TEST_OF(test_an_answer_after_the_round_was_abandoned_changes_nothing),
         TEST_OF(test_a_round_makes_way_for_a_restored_one),
+        TEST_OF(test_a_round_outlives_an_order_that_cannot_be_executed),
         TEST_OF(test_a_lost_answer_is_asked_for_again),
         TEST_OF(test_updates_that_do_not_fit_the_round_are_refused),
         TEST_OF(test_a_plain_federation_takes_no_masked_updates),
