@@ -127,16 +127,16 @@ static double relative(const struct undo *undo)
     return undo->norm > 0 ? undo->distance / undo->norm : 0;
 }
 
-// Adds the order to the audit log: it takes effect from here on.
+// Adds to the audit log that the order was given. The service adds whether it executed the order (federation/closing.c).
 static enum tern_result audit_order(const struct undo *undo, const struct tern_db_order *order)
 {
     char before[32];
     char after[TERN_DB_PARAMETERS_MAX + 32];
     snprintf(before, sizeof before, "version %" PRIu32, order->base_version);
     if (order->strategy_parameters[0] == '\0') {
-        snprintf(after, sizeof after, "weights of version %" PRIu32, order->restored);
+        snprintf(after, sizeof after, "ordered: weights of version %" PRIu32, order->restored);
     } else {
-        snprintf(after, sizeof after, "without %s", order->strategy_parameters);
+        snprintf(after, sizeof after, "ordered: without %s", order->strategy_parameters);
     }
     return tern_db_audit(undo->db, order->ordered_ms, undo->verb, before, after, "model, why: %s",
                          order->reason);

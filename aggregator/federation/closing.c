@@ -681,6 +681,28 @@ static void fill_restored_row(struct tern_federation *federation, uint64_t now)
     federation->row = row;
 }
 
+// Adds to the audit log that the service executed the order, or why it did not (refusal; NULL: executed). The verb's own row
+// records that the order was given.
+static enum tern_result audit_order(struct tern_federation *federation, const char *refusal,
+                                    uint64_t now)
+{
+    static const struct tern_db_actor service = {.who = "service", .role = TERN_ROLE_NONE};
+    const struct tern_db_order *order = &federation->order;
+    const struct tern_db_actor other = tern_db_act_as(federation->db, &service);
+    char subject[TERN_DB_SUBJECT_MAX];
+    char before[32];
+    char after[64];
+    enum tern_result result;
+    snprintf(subject, sizeof subject, "model, why: %.120s", order->reason);
+    snprintf(before, sizeof before, "version %u", federation->merge.version);
+    snprintf(after, sizeof after, "restored in round %u", federation->machine.round);
+    result = refusal == NULL
+                 ? tern_db_audit(federation->db, now, order->strategy, before, after, "%s", subject)
+                 : tern_db_audit_refusal(federation->db, now, order->strategy, subject, refusal);
+    (void)tern_db_act_as(federation->db, &other);
+    return result;
+}
+
 // Opens the restored round and drops the order, so that a restart continues with the round.
 static enum tern_result open_restored(struct tern_federation *federation, uint64_t now)
 {
@@ -693,6 +715,7 @@ static enum tern_result open_restored(struct tern_federation *federation, uint64
     federation->progressed = true;
     TERN_TRY(tern_db_round_put(federation->db, &federation->row));
     TERN_TRY(tern_db_order_drop(federation->db));
+    TERN_TRY(audit_order(federation, NULL, now));
     tern_log(TERN_LOG_WARN, "round-restores", "round=%u by=%s version=%u restored=%u reason=%s",
              machine->round, federation->order.strategy, federation->merge.version,
              federation->order.restored, TERN_LOG_TEXT(federation->order.reason));
@@ -700,17 +723,18 @@ static enum tern_result open_restored(struct tern_federation *federation, uint64
     return TERN_OK;
 }
 
-static enum tern_result refuse_order(struct tern_federation *federation)
+static enum tern_result refuse_order(struct tern_federation *federation, uint64_t now)
 {
     tern_log(TERN_LOG_WARN, "order-outdated", "by=%s ordered_for=%u version=%u advice=%s",
              federation->order.strategy, federation->order.base_version, federation->merge.version,
              TERN_LOG_TEXT("a round was merged meanwhile: give the order again"));
     federation->order.ready = false;
     federation->prune_due = true; // its pinned weights are not needed
+    TERN_TRY(audit_order(federation, "order-outdated", now));
     return tern_db_order_drop(federation->db);
 }
 
-enum tern_result tern_closing_check_order(struct tern_federation *federation)
+enum tern_result tern_closing_check_order(struct tern_federation *federation, uint64_t now)
 {
     const struct tern_db_order *order = &federation->order;
     const bool is_derived = order->strategy_parameters[0] != '\0';
@@ -718,12 +742,12 @@ enum tern_result tern_closing_check_order(struct tern_federation *federation)
     TERN_TRY(tern_db_pinned_is_whole(federation->db, order->strategy_parameters, order->restored,
                                      &valid));
     valid = valid && (!is_derived || order->base_version == federation->merge.version);
-    return valid ? TERN_OK : refuse_order(federation);
+    return valid ? TERN_OK : refuse_order(federation, now);
 }
 
 static enum tern_result execute_order(struct tern_federation *federation, uint64_t now)
 {
-    TERN_TRY(tern_closing_check_order(federation));
+    TERN_TRY(tern_closing_check_order(federation, now));
     if (!federation->order.ready) {
         return TERN_OK;
     }

@@ -1039,7 +1039,7 @@ static enum tern_result make_way_for_order(struct tern_federation *federation, u
         federation->secure.state != TERN_SECURE_TRAINING) {
         return TERN_OK;
     }
-    TERN_TRY(tern_closing_check_order(federation));
+    TERN_TRY(tern_closing_check_order(federation, now));
     return order->ready ? abandon(federation, order->strategy, order->reason, now) : TERN_OK;
 }
 

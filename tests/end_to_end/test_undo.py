@@ -113,11 +113,12 @@ def test():
 
         changes = [(row["action"], row["subject"], row["before"], row["after"]) for row in aggregator.json("audit")]
         wanted = [("label", "label release-1", "", "2"),
-                  ("rollback", "model, why: too bold", "version 5", "weights of version 2"),
-                  ("reject", "model, why: wrong labels", "version 8", "without client=1,rounds=3..99"),
+                  ("rollback", "model, why: too bold", "version 5", "ordered: weights of version 2"),
+                  ("rollback", "model, why: too bold", "version 5", "restored in round 7"),
+                  ("reject", "model, why: wrong labels", "version 8", "ordered: without client=1,rounds=3..99"),
                   ("label --remove", "label release-1", "2", "")]
         check([row for row in changes if row in wanted] == wanted, f"the audit log has {changes}")
-        check(len([row for row in changes if row[0] in ("label", "rollback", "reject")]) == 5, f"the audit log has {changes}")
+        check(len([row for row in changes if row[0] in ("label", "rollback", "reject")]) == 9, f"the audit log has {changes}")
         print("2 rollbacks to a label, one after a kill, one after a prune; and a rejection")
 
 

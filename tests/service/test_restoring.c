@@ -117,6 +117,17 @@ static void expect_restored(uint32_t version, uint32_t from)
     assert_string_equal(round.reason, "the test undoes it");
 }
 
+// The service's row about the order is the last one of the audit log.
+static void expect_audited(const char *result)
+{
+    struct tern_db_audit row;
+    assert_int_equal(tern_db_audit_last(harness.db, &row), TERN_OK);
+    assert_string_equal(row.who, "service");
+    assert_string_equal(row.action, "rollback");
+    assert_string_equal(row.subject, "model, why: the test undoes it");
+    assert_string_equal(row.result, result);
+}
+
 // 20 rounds, back to version 10, and further rounds. The service opens a round after each, which is given up.
 static void do_history(uint32_t last)
 {
@@ -148,6 +159,7 @@ TEST(test_an_earlier_version_becomes_the_next_one)
     open_store();
     assert_int_equal(newest(), 24);
     expect_restored(21, 10);
+    expect_audited("done");
     expect_replay();
     // Clients train from the restored weights at once, whatever the codec of other downloads leaves out.
     assert_true(residual_of(21) < 0.1F * residual_of(20));
@@ -352,6 +364,7 @@ TEST(test_an_order_that_cannot_be_executed_is_dropped)
     open_store();
     assert_int_equal(newest(), 12);
     assert_int_equal(tern_db_order_get(harness.db, &order), TERN_ERR_NOT_FOUND);
+    expect_audited("order-outdated");
     expect_replay();
 }
 
