@@ -209,7 +209,8 @@ static void print_end(const struct undo *undo)
     } else if (tern_state_is_served(undo->cli)) {
         printf("The service makes the version now.\n");
     } else {
-        printf("The version is made when the service starts (`tern-aggregator serve`).\n");
+        printf("The running service makes the version, here or on another machine, or the next one "
+               "that starts (`tern-aggregator serve`).\n");
     }
 }
 

@@ -70,7 +70,7 @@ def test():
 
         aggregator.kill(signal.SIGKILL)
         order = aggregator.verb("rollback", "--version", "release-1", "--why", "too bold", "--abandon-round")
-        check("Round 6 is given up" in order and "when the service starts" in order, order)
+        check("Round 6 is given up" in order and "here or on another machine, or the next one that starts" in order, order)
         aggregator.verb("rollback", "--version", "1", "--why", "twice", "--abandon-round", ok=(1,))
         aggregator.start()
         wait_until("no version was restored", lambda: aggregator.json("status")["version"] == 6)
