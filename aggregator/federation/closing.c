@@ -734,7 +734,9 @@ static enum tern_result refuse_order(struct tern_federation *federation, uint64_
     return tern_db_order_drop(federation->db);
 }
 
-enum tern_result tern_closing_check_order(struct tern_federation *federation, uint64_t now)
+// Drops the ready order if its weights are missing, or if it was made for another newest version, as each model without what a
+// client sent is.
+static enum tern_result check_order(struct tern_federation *federation, uint64_t now)
 {
     const struct tern_db_order *order = &federation->order;
     const bool is_derived = order->strategy_parameters[0] != '\0';
@@ -747,10 +749,6 @@ enum tern_result tern_closing_check_order(struct tern_federation *federation, ui
 
 static enum tern_result execute_order(struct tern_federation *federation, uint64_t now)
 {
-    TERN_TRY(tern_closing_check_order(federation, now));
-    if (!federation->order.ready) {
-        return TERN_OK;
-    }
     TERN_TRY(federation->machine.open ? abandon_round(federation, now) : TERN_OK);
     TERN_TRY(open_restored(federation, now));
     tern_closing_decide(federation);
@@ -760,7 +758,11 @@ static enum tern_result execute_order(struct tern_federation *federation, uint64
 // Executes the order unless a merge or a checkpoint is under way, and continues a restored round after a restart.
 static enum tern_result restore_advance(struct tern_federation *federation, uint64_t now)
 {
-    if (tern_federation_is_merging(federation) || federation->checkpoint_due) {
+    if (tern_federation_is_merging(federation)) {
+        return TERN_OK;
+    }
+    TERN_TRY(federation->order.ready ? check_order(federation, now) : TERN_OK);
+    if (federation->checkpoint_due) {
         return TERN_OK;
     }
     if (federation->machine.open && federation->row.mode == TERN_ROUND_RESTORED) {

@@ -20,11 +20,6 @@ TERN_MUST_USE enum tern_result tern_closing_advance(struct tern_federation *fede
 // Whether tern_closing_advance() has something to do now.
 bool tern_closing_has_work(const struct tern_federation *federation);
 
-// Drops the ready order if it cannot be executed: its weights are missing, or a model without what a client sent was made for
-// another newest version. Then federation->order.ready is false.
-TERN_MUST_USE enum tern_result tern_closing_check_order(struct tern_federation *federation,
-                                                        uint64_t now);
-
 // Applies the row of a committed round to the state in memory: closes the round, and advances the schedules of local
 // steps and of the learning rate.
 void tern_closing_apply_committed(struct tern_federation *federation,

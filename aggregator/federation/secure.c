@@ -1,7 +1,6 @@
 #include "federation/secure.h"
 
 #include "federation/clients.h"
-#include "federation/closing.h"
 #include "hosted/job.h"
 #include "merge/merge.h"
 #include "secure/masked.h"
@@ -1030,17 +1029,15 @@ static enum tern_result choose_request(struct tern_federation *federation, uint6
     return helper->answers && federation->secure.has_tickets ? prepare_ticket(federation) : TERN_OK;
 }
 
-// Gives up the round for the operator's order, unless the order is outdated, or the helper was asked for the round's sum: then
-// the order waits.
+// Gives up the round for the operator's order, unless the helper was asked for its sum: then the order waits. closing.c has
+// dropped an order that cannot be executed.
 static enum tern_result make_way_for_order(struct tern_federation *federation, uint64_t now)
 {
     const struct tern_db_order *order = &federation->order;
-    if (!order->ready || !federation->secure.is_on ||
-        federation->secure.state != TERN_SECURE_TRAINING) {
-        return TERN_OK;
-    }
-    TERN_TRY(tern_closing_check_order(federation, now));
-    return order->ready ? abandon(federation, order->strategy, order->reason, now) : TERN_OK;
+    const bool trains =
+        federation->secure.is_on && federation->secure.state == TERN_SECURE_TRAINING;
+    return order->ready && trains ? abandon(federation, order->strategy, order->reason, now)
+                                  : TERN_OK;
 }
 
 enum tern_result tern_secure_advance(struct tern_federation *federation, uint64_t now)
