@@ -229,7 +229,11 @@ static int make_database(struct tern_cli *cli, const struct tern_relay_model *up
     if (zeros == NULL && !tern_db_is_seeded(&federation)) {
         return tern_cli_fail(cli, TERN_ERR_NO_MEMORY, "no memory for the model");
     }
-    result = tern_db_create(database, &federation, zeros, model->count, why);
+    const struct tern_db_actor actor = tern_state_actor();
+    char after[sizeof "gateway of " + sizeof tern_state_settings(cli)->relay_server];
+    snprintf(after, sizeof after, "gateway of %s", tern_state_settings(cli)->relay_server);
+    const struct tern_db_maker maker = {.actor = &actor, .action = "join", .after = after};
+    result = tern_db_create(database, &federation, zeros, model->count, &maker, why);
     free(zeros);
     return tern_cli_check(
         cli, result == TERN_OK || result == TERN_ERR_CONFIG ? result : TERN_ERR_IO, "%s", why);

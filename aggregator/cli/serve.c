@@ -7,6 +7,7 @@
 #include "cli/self_check.h"
 #include "cli/serve_config.h"
 #include "cli/service_advice.h"
+#include "cli/settings_audit.h"
 #include "cli/shared_database.h"
 #include "cli/starting_model.h"
 #include "cli/state.h"
@@ -429,50 +430,6 @@ static void log_settings(const struct tern_aggregator_settings *settings,
     }
 }
 
-// Adds the live settings that differ to the audit log, within a transaction of `db`.
-static enum tern_result add_changed_settings(struct tern_db *db,
-                                             const struct tern_aggregator_settings *before,
-                                             const struct tern_aggregator_settings *now)
-{
-    const struct tern_settings *table = &tern_aggregator_settings_table;
-    char from[TERN_SETTING_TEXT_MAX];
-    char to[TERN_SETTING_TEXT_MAX];
-    for (size_t i = 0; i < table->count; i++) {
-        const struct tern_setting *setting = &table->table[i];
-        if (setting->change == TERN_SETTING_LIVE && !tern_setting_equal(setting, before, now)) {
-            tern_setting_format(setting, before, from);
-            tern_setting_format(setting, now, to);
-            TERN_TRY(tern_db_audit(db, tern_now_ms(), "SIGHUP", from, to, "%s.%s", setting->section,
-                                   setting->key));
-        }
-    }
-    return TERN_OK;
-}
-
-// Writes the changed settings to the audit log by a connection of this thread. A failure is logged: the settings are in force.
-static void audit_settings(const struct serving *serving,
-                           const struct tern_aggregator_settings *before)
-{
-    char database[PATH_MAX];
-    char why[256];
-    struct tern_db *db = NULL;
-    tern_state_database(serving->cli, database);
-    enum tern_result result = tern_db_open(database, TERN_DB_SECOND, &db, why);
-    if (result == TERN_OK) {
-        tern_state_sign(db);
-        result = tern_db_begin(db);
-        result = result == TERN_OK
-                     ? tern_db_conclude(db, add_changed_settings(db, before, serving->settings))
-                     : result;
-        snprintf(why, sizeof why, "%s", tern_db_error(db));
-        tern_db_close(db);
-    }
-    if (result != TERN_OK) {
-        tern_log(TERN_LOG_WARN, "settings-not-audited", "error=%s detail=%s",
-                 tern_result_name(result), TERN_LOG_TEXT(why));
-    }
-}
-
 // Applies the new settings. Steps that can fail come first, so that a failure changes nothing.
 static enum tern_result apply_settings(struct serving *serving, char why[512])
 {
@@ -538,7 +495,7 @@ static void reload_settings(struct serving *serving)
     }
     log_settings(settings, &other);
     if (serving->service != NULL) {
-        audit_settings(serving, &other);
+        tern_settings_audit(cli, &other);
     }
     tern_log(TERN_LOG_INFO, "reloaded", NULL);
     if (serving->server != NULL) {
@@ -1020,6 +977,7 @@ static int start(struct serving *serving)
 {
     TERN_CLI_TRY(start_all(serving));
     if (!serving->stopped) {
+        tern_settings_audit(serving->cli, NULL);
         print_addresses(serving);
     }
     return TERN_EXIT_OK;

@@ -379,6 +379,12 @@ static bool is_shared_setting(const char *key, bool *changes_results)
     return false;
 }
 
+bool tern_shared_settings_have(const char *key)
+{
+    bool changes_results;
+    return is_shared_setting(key, &changes_results);
+}
+
 // Returns the shared settings as lines "section.key=value", malloc'ed; NULL: no memory.
 static char *write_shared_settings(const struct tern_aggregator_settings *settings)
 {

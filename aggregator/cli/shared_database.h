@@ -73,6 +73,9 @@ void tern_shared_settings_compare(const char *here, const char *there,
                                                 const struct tern_setting_difference *difference),
                                   void *ctx);
 
+// Returns whether a setting, e.g. "round.cohort", must be the same on all aggregators.
+bool tern_shared_settings_have(const char *key);
+
 // Loads the settings that nodes have published, one malloc'ed text each; NULL: none was published. The caller frees them
 // with tern_shared_settings_free(). Returns errors of the store.
 TERN_MUST_USE enum tern_result tern_shared_settings_load(struct tern_db *db,

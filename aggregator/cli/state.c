@@ -238,7 +238,7 @@ enum tern_result tern_state_make_token(const char *path, bool *made)
     return TERN_OK;
 }
 
-void tern_state_sign(struct tern_db *db)
+struct tern_db_actor tern_state_actor(void)
 {
     struct tern_db_actor actor = {.role = TERN_ROLE_NONE};
     const struct passwd *user = getpwuid(getuid());
@@ -247,6 +247,12 @@ void tern_state_sign(struct tern_db *db)
     } else { // as in a container
         snprintf(actor.who, sizeof actor.who, "unix:%lu", (unsigned long)getuid());
     }
+    return actor;
+}
+
+void tern_state_sign(struct tern_db *db)
+{
+    const struct tern_db_actor actor = tern_state_actor();
     (void)tern_db_act_as(db, &actor);
 }
 

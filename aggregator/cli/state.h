@@ -61,7 +61,9 @@ int tern_state_lock(const struct tern_cli *cli, int *lock);
 // tern_file_write().
 TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *made);
 
-// Makes the Unix user of this program the actor of the audit log's rows. The next functions call this one.
+// Returns the Unix user of this program as the actor of the audit log's rows.
+struct tern_db_actor tern_state_actor(void);
+// Makes tern_state_actor() the actor of the connection. The next functions call this one.
 void tern_state_sign(struct tern_db *db);
 // Opens the database, unless it was copied. Returns an exit code.
 int tern_state_open(const struct tern_cli *cli, struct tern_db **db);

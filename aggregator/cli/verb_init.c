@@ -458,9 +458,13 @@ static int make_state(struct tern_cli *cli, const struct tern_db_federation *fed
     tern_state_database(cli, database);
     TERN_CLI_TRY(refuse_old_state(cli));
     TERN_CLI_TRY(make_folder(cli));
+    const struct tern_db_actor actor = tern_state_actor();
+    char made[TERN_DB_CHANGED_MAX];
+    snprintf(made, sizeof made, "seed %" PRIu64 ", %s", federation->seed, federation->model_spec);
+    const struct tern_db_maker maker = {.actor = &actor, .action = "init", .after = made};
     // The database is made last, because its presence means that the directory is complete.
     const enum tern_result result =
-        tern_db_create(database, federation, start->weights, start->model.count, why);
+        tern_db_create(database, federation, start->weights, start->model.count, &maker, why);
     return tern_cli_check(
         cli, result == TERN_OK || result == TERN_ERR_CONFIG ? result : TERN_ERR_IO, "%s", why);
 }

@@ -96,13 +96,21 @@ static inline bool tern_db_is_seeded(const struct tern_db_federation *federation
 // schema in the database of the URL.
 bool tern_db_is_url(const char *path);
 
-// Makes a new file with the newest schema. weights: version 0 in layout order, or NULL for a seeded federation. count: values of
+// Who makes a database, for the first row of its audit log.
+struct tern_db_maker {
+    const struct tern_db_actor *actor;
+    const char *action; // verb
+    const char *after;  // describes the federation
+};
+
+// Makes a new file with the newest schema. maker: NULL: the audit log begins without a row. weights: version 0 in layout order, or NULL for a seeded federation. count: values of
 // the model
 // TERN_ERR_CONFLICT  the file exists already
 // TERN_ERR_CONFIG    this build cannot use the URL, or the URL has a password (also when it is opened)
 TERN_MUST_USE enum tern_result tern_db_create(const char *path,
                                               const struct tern_db_federation *federation,
-                                              const float *weights, uint32_t count, char why[256]);
+                                              const float *weights, uint32_t count,
+                                              const struct tern_db_maker *maker, char why[256]);
 
 // Flags of tern_db_open(), which may be added.
 enum tern_db_open {
@@ -1096,6 +1104,8 @@ TERN_MUST_USE enum tern_result tern_db_audit(struct tern_db *db, uint64_t now_ms
                                              const char *action, const char *before,
                                              const char *after, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+// Writes a text as tern_db_audit() stores it in `before` and `after`: cut, and without malformed characters.
+void tern_db_audit_text(char to[TERN_DB_CHANGED_MAX], const char *text);
 // Like tern_db_audit() for a request that changed nothing. result: the reason.
 TERN_MUST_USE enum tern_result tern_db_audit_refusal(struct tern_db *db, uint64_t now_ms,
                                                      const char *action, const char *subject,

@@ -68,6 +68,11 @@ static void put_text(char *to, size_t size, const char *text)
     tern_utf8_show(to, strlen(to)); // a database server refuses malformed text
 }
 
+void tern_db_audit_text(char to[TERN_DB_CHANGED_MAX], const char *text)
+{
+    put_text(to, TERN_DB_CHANGED_MAX, text);
+}
+
 // Computes the chain of a row behind the previous one.
 static void make_chain(const uint8_t previous[TERN_SHA256_SIZE], const struct tern_db_audit *row,
                        uint8_t chain[TERN_SHA256_SIZE])

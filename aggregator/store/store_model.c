@@ -463,6 +463,7 @@ struct content {
     const struct tern_db_federation *federation;
     const float *weights; // weights of version 0; NULL: the seed makes them
     uint32_t count;
+    const struct tern_db_maker *maker; // NULL: no row of the audit log
 };
 
 static enum tern_result insert_content(struct tern_db *db, const struct content *content)
@@ -483,11 +484,22 @@ static enum tern_result insert_content(struct tern_db *db, const struct content 
                : tern_db_weights_put(db, TERN_WEIGHTS_INITIAL, 0, content->weights, content->count);
 }
 
+static enum tern_result audit_maker(struct tern_db *db, const struct content *content)
+{
+    (void)tern_db_act_as(db, content->maker->actor);
+    return tern_db_audit(db, content->federation->created_ms, content->maker->action, "",
+                         content->maker->after, "the federation");
+}
+
 static enum tern_result fill(struct tern_sql *sql, void *ctx)
 {
     struct tern_db db = {.sql = sql};
+    const struct content *content = ctx;
     TERN_TRY(tern_schema_create(sql));
-    enum tern_result result = insert_content(&db, ctx);
+    enum tern_result result = insert_content(&db, content);
+    if (result == TERN_OK && content->maker != NULL) {
+        result = audit_maker(&db, content);
+    }
     if (result == TERN_OK) {
         result = tern_deferred_flush(&db);
     }
@@ -496,9 +508,10 @@ static enum tern_result fill(struct tern_sql *sql, void *ctx)
 }
 
 enum tern_result tern_db_create(const char *path, const struct tern_db_federation *federation,
-                                const float *weights, uint32_t count, char why[256])
+                                const float *weights, uint32_t count,
+                                const struct tern_db_maker *maker, char why[256])
 {
-    struct content content = {federation, weights, count};
+    struct content content = {federation, weights, count, maker};
     return tern_sql_create(path, count, fill, &content, why);
 }
 

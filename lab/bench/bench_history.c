@@ -111,7 +111,7 @@ static int run(const char *path, uint32_t updates)
     char why[256];
     struct tern_db *db = NULL;
     const struct tern_db_federation federation = {.model_spec = "softmax:4-2"};
-    if (tern_db_create(path, &federation, NULL, 0, why) != TERN_OK ||
+    if (tern_db_create(path, &federation, NULL, 0, NULL, why) != TERN_OK ||
         tern_db_open(path, 0, &db, why) != TERN_OK) {
         fprintf(stderr, "bench-history: %s\n", why);
         return 1;

@@ -70,7 +70,7 @@ static void set_up(struct bench *bench, const char *path)
     char why[256];
     must(tern_model_from_spec(&bench->model, SPEC));
     memcpy(federation.model_hash, bench->model.hash, TERN_SHA256_SIZE);
-    must(tern_db_create(path, &federation, NULL, 0, why));
+    must(tern_db_create(path, &federation, NULL, 0, NULL, why));
     must(tern_db_open(path, 0, &bench->db, why));
     must(tern_codec_parse("density:p=0.1,coder=range", &bench->codec, NULL));
     size_t count = bench->model.count;

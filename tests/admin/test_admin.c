@@ -54,7 +54,7 @@ static void make_store(void)
     assert_int_equal(tern_model_from_spec(&model, federation.model_spec), TERN_OK);
     memcpy(federation.model_hash, model.hash, TERN_SHA256_SIZE);
     path_of("tern.db", path);
-    assert_int_equal(tern_db_create(path, &federation, NULL, 0, why), TERN_OK);
+    assert_int_equal(tern_db_create(path, &federation, NULL, 0, NULL, why), TERN_OK);
     assert_int_equal(tern_db_open(path, 0, &db, why), TERN_OK);
     path_of("admin.token", path);
     assert_int_equal(tern_file_write(path, TOKEN "\n", strlen(TOKEN) + 1, 0600), TERN_OK);

@@ -30,7 +30,7 @@ def tokens_are_printed_once_and_names_are_used_once():
     state.run("token", "revoke", "grafana", code=NOTHING)
     state.run("token", "add", "grafana", "--role", "viewer", code=REFUSED, says="there is a token grafana already")
     assert [row["state"] for row in state.json("token", "list")] == ["valid", "revoked"]
-    assert [row["action"] for row in state.json("audit")] == ["token add", "token add", "token revoke"]
+    assert [row["action"] for row in state.json("audit")] == ["init", "token add", "token add", "token revoke"]
 
 def changes_are_in_the_audit_log():
     state = State(rounds=2)
@@ -43,6 +43,8 @@ def changes_are_in_the_audit_log():
     state.run("provision", "--count", 2)
     state.run("prune", "--keep", 1)
     rows = state.json("audit")
+    made = rows.pop(0)
+    assert (made["action"], made["subject"], made["after"]) == ("init", "the federation", f"seed 7, {MODEL}"), made
     assert [row["action"] for row in rows] == ["enroll-code", "tag", "tag", "revoke", "codes --cancel",
                                                "provision", "prune"], rows
     user = pwd.getpwuid(os.getuid()).pw_name
@@ -50,16 +52,16 @@ def changes_are_in_the_audit_log():
     assert (rows[2]["subject"], rows[2]["before"], rows[2]["after"]) == ("client 1", "site=a", "site=b")
     assert code["code"] not in json.dumps(rows)
     before = state.json("audit", "--verify")
-    assert before["rows"] == 7 and before["chain"] == rows[-1]["chain"]
+    assert before["rows"] == 8 and before["chain"] == rows[-1]["chain"]
     copy = state.root / "copy.db"
     state.run("backup", copy)
     state.run("revoke", 1)
     state.run("restore", copy)
-    assert [row["action"] for row in state.json("audit")][7:] == ["restore"]
+    assert [row["action"] for row in state.json("audit")][8:] == ["restore"]
     with sqlite3.connect(state.path / "tern.db") as database:
-        database.execute("UPDATE audit SET after = 'site=c' WHERE number = 3")
+        database.execute("UPDATE audit SET after = 'site=c' WHERE number = 4")
     database.close()
-    state.run("audit", "--verify", code=FAILED, says="row 3 of the audit log is missing or was changed")
-    state.run("verify", code=FAILED, says="row 3 of the audit log is missing or was changed")
+    state.run("audit", "--verify", code=FAILED, says="row 4 of the audit log is missing or was changed")
+    state.run("verify", code=FAILED, says="row 4 of the audit log is missing or was changed")
 
 main(tokens_are_printed_once_and_names_are_used_once, changes_are_in_the_audit_log)

@@ -188,7 +188,37 @@ def test_limits():
             check(b"HTTP/1.1 429" in answers, f"two enrolments a minute: {answers}")
 
 
+def test_audit():
+    """A start is in the audit log with the settings that differ from the last ones in force, and with a new admin.token."""
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, {"federation": {"model": "softmax:8-2"}, "round": {"cohort": 7}})
+
+        def started():
+            aggregator.start()
+            rows = [row for row in aggregator.json("audit") if row["action"] == "start"]
+            aggregator.kill(signal.SIGTERM)
+            return [(row["subject"], row["before"], row["after"]) for row in rows]
+
+        started()  # the harness has a port from here on
+        rows = started()
+        check(aggregator.json("audit", "--last", "1000")[0]["action"] == "init", "init is no row")
+        check(("round.cohort", "10", "7") in rows, f"{rows}")
+        check([row[1] for row in rows if row[0] == "admin.token"] == [""], f"{rows}")
+        check(started() == rows, "a start without changes adds rows")
+        aggregator.settings["round"].pop("cohort")
+        aggregator.settings["round"]["strategy"] = "fedavg"
+        aggregator.write_config()
+        token = (aggregator.state / "admin.token").read_text()
+        (aggregator.state / "admin.token").write_text(token[1:].strip() + "AB\n")
+        new = started()[len(rows):]
+        check([row[0] for row in new] == ["round.cohort", "round.strategy", "admin.token"], f"{new}")
+        check(new[0][1:] == ("7", "10") and new[1][2] == "fedavg", f"{new}")
+        check(new[2][1] == next(row[2] for row in rows if row[0] == "admin.token") != new[2][2], f"{new}")
+        check(len(new[2][2]) == len("SHA-256 0123..."), f"{new}")
+
+
 def test():
+    test_audit()
     test_open_files()
     test_files()
     test_limits()

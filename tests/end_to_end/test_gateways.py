@@ -561,6 +561,8 @@ def test_misfits():
         said = fails(one, "relay", f"{one.state} is served by another process {one.process.pid}: stop that process")
         check("/upstream" not in said, f"relay names a folder that nobody has made: {said}")
         one.kill()
+        (made,) = [row for row in one.json("audit") if row["action"] == "join"]
+        check((made["number"], made["after"]) == (1, f"gateway of {upstream.url}"), f"{made}")
         said = one.verb("status")
         check("the gateway is not running (`tern-aggregator relay`)" in said, f"status says {said}")
         fails(one, "doctor", "the gateway is not running")

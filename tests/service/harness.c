@@ -222,7 +222,7 @@ void harness_make_model(struct harness *harness, const char *spec)
     make_folder(harness);
     assert_int_equal(tern_model_from_spec(&harness->model, spec), TERN_OK);
     memcpy(federation.model_hash, harness->model.hash, TERN_SHA256_SIZE);
-    assert_int_equal(tern_db_create(harness->path, &federation, NULL, 0, why), TERN_OK);
+    assert_int_equal(tern_db_create(harness->path, &federation, NULL, 0, NULL, why), TERN_OK);
     open_and_configure(harness);
 }
 
@@ -235,8 +235,9 @@ void harness_make_imported(struct harness *harness, const uint8_t *manifest, siz
     make_folder(harness);
     assert_int_equal(tern_model_from_manifest(&harness->model, manifest, len), TERN_OK);
     memcpy(federation.model_hash, harness->model.hash, TERN_SHA256_SIZE);
-    assert_int_equal(tern_db_create(harness->path, &federation, weights, harness->model.count, why),
-                     TERN_OK);
+    assert_int_equal(
+        tern_db_create(harness->path, &federation, weights, harness->model.count, NULL, why),
+        TERN_OK);
     open_and_configure(harness);
 }
 

@@ -35,7 +35,7 @@ int fixture_setup(void **state)
     test_store_place(fixture->folder, "tern.db", fixture->path, sizeof fixture->path);
     struct tern_db_federation federation = fixture_federation();
     char why[256] = "";
-    const enum tern_result made = tern_db_create(fixture->path, &federation, NULL, 0, why);
+    const enum tern_result made = tern_db_create(fixture->path, &federation, NULL, 0, NULL, why);
     if (made != TERN_OK) {
         fail_msg("create: %s: %s", tern_result_name(made), why);
     }

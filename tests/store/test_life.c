@@ -53,7 +53,7 @@ static void a_model_of_its_own_is_kept_whole(void **state)
     made.manifest_len = sizeof manifest;
     made.metadata = "{\"author\":\"t\u00fc\"}";
     const char *path = fixture_place(f, "own.db");
-    assert_int_equal(tern_db_create(path, &made, weights, 2, why), TERN_OK);
+    assert_int_equal(tern_db_create(path, &made, weights, 2, NULL, why), TERN_OK);
     assert_int_equal(tern_db_open(path, 0, &db, why), TERN_OK);
     for (int i = 0; i < 2; i++) { // the second time from memory
         assert_int_equal(tern_db_federation(db, &read), TERN_OK);
@@ -82,7 +82,7 @@ static void kept_tensors_are_kept(void **state)
     made.kept = kept;
     made.kept_len = sizeof kept;
     const char *path = fixture_place(f, "kept.db");
-    assert_int_equal(tern_db_create(path, &made, NULL, 0, why), TERN_OK);
+    assert_int_equal(tern_db_create(path, &made, NULL, 0, NULL, why), TERN_OK);
     assert_int_equal(tern_db_open(path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_federation(db, &read), TERN_OK);
     assert_null(read.kept);
@@ -104,7 +104,7 @@ static void a_damaged_manifest_is_told(void **state)
     made.manifest = manifest;
     made.manifest_len = sizeof manifest;
     const char *path = fixture_file(f, "own.db");
-    assert_int_equal(tern_db_create(path, &made, NULL, 0, why), TERN_OK);
+    assert_int_equal(tern_db_create(path, &made, NULL, 0, NULL, why), TERN_OK);
     run_sql(path, "UPDATE files SET body = x'544d4631010001770103'");
     assert_int_equal(tern_db_open(path, 0, &db, why), TERN_OK);
     assert_int_equal(tern_db_federation(db, &read), TERN_ERR_IO);
@@ -126,7 +126,7 @@ static void creating_never_overwrites(void **state)
     struct tern_db_federation other = {.model_spec = "mlp:1-1-1"};
     char why[256] = "";
     fixture_client(f, 1);
-    assert_int_equal(tern_db_create(f->path, &other, NULL, 0, why), TERN_ERR_CONFLICT);
+    assert_int_equal(tern_db_create(f->path, &other, NULL, 0, NULL, why), TERN_ERR_CONFLICT);
     assert_non_null(strstr(why, "already"));
     struct tern_db_client client;
     assert_ok(f, tern_db_client_get(f->db, 1, &client));
@@ -137,8 +137,9 @@ static void creating_in_a_missing_folder_is_told(void **state)
     struct fixture *f = *state;
     struct tern_db_federation federation = fixture_federation();
     char why[256] = "";
-    assert_int_equal(tern_db_create(fixture_file(f, "nowhere/tern.db"), &federation, NULL, 0, why),
-                     TERN_ERR_IO);
+    assert_int_equal(
+        tern_db_create(fixture_file(f, "nowhere/tern.db"), &federation, NULL, 0, NULL, why),
+        TERN_ERR_IO);
     assert_non_null(strstr(why, "No such file"));
 }
 

@@ -149,7 +149,7 @@ static void tables_of_another_program_are_left_alone(void **state)
     struct tern_db *db = NULL;
     test_store_place(f->folder, "foreign", path, sizeof path);
     do_sql(path, "CREATE TABLE schema_version (v INTEGER)");
-    assert_int_equal(tern_db_create(path, &federation, NULL, 10, why), TERN_ERR_CONFLICT);
+    assert_int_equal(tern_db_create(path, &federation, NULL, 10, NULL, why), TERN_ERR_CONFLICT);
     assert_non_null(strstr(why, "another program"));
     assert_int_equal(tern_db_open(path, 0, &db, why), TERN_ERR_NOT_FOUND);
 }
