@@ -600,10 +600,8 @@ static const struct route routes[] = {
 
 static const struct route page_route = {"GET", "/", TERN_ROLE_NONE, .reply = reply_page};
 
-#define ARGUMENT_MAX 16
-
 // Whether the path matches this form. argument: the part of the path at "{}".
-static bool matches_form(const char *path, const char *form, char argument[ARGUMENT_MAX])
+static bool matches_form(const char *path, const char *form, char argument[TERN_ADMIN_ARGUMENT_MAX])
 {
     const char *gap = strstr(form, "{}");
     argument[0] = '\0';
@@ -615,7 +613,7 @@ static bool matches_form(const char *path, const char *form, char argument[ARGUM
         return false;
     }
     const size_t len = strcspn(path + before, "/");
-    if (len == 0 || len >= ARGUMENT_MAX || strcmp(path + before + len, gap + 2) != 0) {
+    if (len == 0 || len >= TERN_ADMIN_ARGUMENT_MAX || strcmp(path + before + len, gap + 2) != 0) {
         return false;
     }
     memcpy(argument, path + before, len);
@@ -625,7 +623,7 @@ static bool matches_form(const char *path, const char *form, char argument[ARGUM
 
 // Returns the route of the request. NULL: no route has this path and method. *known: whether a route has this path.
 static const struct route *route_of(const struct tern_http_request *request, bool *known,
-                                    char argument[ARGUMENT_MAX])
+                                    char argument[TERN_ADMIN_ARGUMENT_MAX])
 {
     *known = has_page(request->path);
     if (*known) {
@@ -665,7 +663,7 @@ static int on_headers(void *ctx, const struct tern_http_request *request, uint64
                       struct tern_http_permit *permit)
 {
     struct tern_admin *admin = ctx;
-    char argument[ARGUMENT_MAX];
+    char argument[TERN_ADMIN_ARGUMENT_MAX];
     bool known = false;
     const struct route *route = route_of(request, &known, argument);
     const bool changes = strcmp(request->method, "GET") != 0;
@@ -1012,7 +1010,7 @@ static enum tern_result record_refusal(struct tern_service *service, struct tern
     char result[TERN_DB_OUTCOME_MAX];
     (void)service;
     snprintf(result, sizeof result, "refused: needs the role %s", tern_role_name(job->needed));
-    TERN_TRY(tern_db_audit_refusal(db, now_ms, job->action, job->code, result));
+    TERN_TRY(tern_db_audit_refusal(db, now_ms, job->action, job->subject, result));
     reply_refused(&job->actor, job->needed, reply);
     return TERN_OK;
 }
@@ -1032,7 +1030,7 @@ static void refuse(struct tern_admin *admin, const struct route *route, const ch
     }
     job->run = record_refusal;
     job->needed = route->role;
-    parse_argument(argument, job);
+    snprintf(job->subject, sizeof job->subject, "%s", argument);
     tern_service_submit(admin->config.service, exchange, run_as_caller, tern_admin_reply_error,
                         job);
 }
@@ -1041,7 +1039,7 @@ static void handle(struct tern_admin *admin, const struct tern_db_actor *caller,
                    struct tern_http_exchange *exchange)
 {
     const struct tern_http_request *request = tern_http_exchange_request(exchange);
-    char argument[ARGUMENT_MAX];
+    char argument[TERN_ADMIN_ARGUMENT_MAX];
     bool known = false;
     struct tern_http_reply reply;
     const struct route *route = route_of(request, &known, argument);

@@ -62,6 +62,8 @@ void tern_admin_logout(struct tern_admin *admin, const struct tern_http_request 
 
 // --- Jobs: see tern_service_job
 
+#define TERN_ADMIN_ARGUMENT_MAX 16 // longest argument of a path, with its end
+
 // The arguments of a job; malloc'ed, freed by the service.
 struct admin_job {
     tern_service_job run;
@@ -81,6 +83,7 @@ struct admin_job {
     char label[TERN_DB_NAME_MAX];
     char tags[TERN_TAGS_MAX];
     bool evaluator;
+    char subject[TERN_ADMIN_ARGUMENT_MAX]; // argument of the path of a request that was refused
     enum tern_role needed; // of a request that was refused: the role that the route needs
 };
 

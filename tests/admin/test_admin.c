@@ -537,14 +537,14 @@ TEST(test_refusals_are_recorded_within_a_limit)
     }
     assert_int_equal(rows_of_audit(), 0);
     for (int i = 0; i < 15; i++) {
-        assert_int_equal(ask("POST", "/api/v1/clients/7/revoke", token, ""), 403);
+        assert_int_equal(ask("POST", "/api/v1/clients/4294967295/revoke", token, ""), 403);
         assert_true(says("This needs the role operator, and eve has the role viewer."));
     }
     assert_int_equal(rows_of_audit(), 10);
     cJSON *json = json_of_reply();
     const cJSON *row = cJSON_GetArrayItem(json, 9);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "who")), "eve");
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "subject")), "7");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "subject")), "4294967295");
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "result")),
                         "refused: needs the role operator");
     cJSON_Delete(json);
