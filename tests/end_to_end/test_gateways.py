@@ -562,7 +562,7 @@ def test_misfits():
         check("/upstream" not in said, f"relay names a folder that nobody has made: {said}")
         one.kill()
         (made,) = [row for row in one.json("audit") if row["action"] == "join"]
-        check((made["number"], made["after"]) == (1, f"gateway of {upstream.url}"), f"{made}")
+        check((made["number"], made["after"]) == (1, f"gateway of https://localhost:{upstream.port}"), f"{made}")
         said = one.verb("status")
         check("the gateway is not running (`tern-aggregator relay`)" in said, f"status says {said}")
         fails(one, "doctor", "the gateway is not running")
