@@ -1,11 +1,12 @@
 """Tokens with roles, and the audit log: what the verbs print, refuse and record."""
+import hashlib
 import json
 import os
 import pwd
 import re
 import sqlite3
 
-from cli import FAILED, MODEL, NOTHING, REFUSED, USAGE, State, main
+from cli import FAILED, MODEL, NOTHING, REFUSED, SOURCE, USAGE, State, main
 
 def tokens_are_printed_once_and_names_are_used_once():
     state = State()
@@ -64,4 +65,30 @@ def changes_are_in_the_audit_log():
     state.run("audit", "--verify", code=FAILED, says="row 4 of the audit log is missing or was changed")
     state.run("verify", code=FAILED, says="row 4 of the audit log is missing or was changed")
 
-main(tokens_are_printed_once_and_names_are_used_once, changes_are_in_the_audit_log)
+def chain_of(previous, row):
+    """docs/FORMAT.md, section 13."""
+    data = b"tern audit v1" + previous
+    for name in ("number", "at_ms", "who", "role", "address", "action", "subject", "before", "after", "result"):
+        value = ("none", "viewer", "operator", "admin").index(row[name]) if name == "role" else row[name]
+        if isinstance(value, str):
+            data += len(value.encode()).to_bytes(8, "little") + value.encode()
+        else:
+            data += value.to_bytes(8, "little")
+    return hashlib.sha256(data).digest()
+
+def the_chain_is_the_one_of_the_document():
+    text = (SOURCE / "docs" / "FORMAT.md").read_text(encoding="utf-8")
+    example, chain = re.search(r"```\n(\{\"number\".*?\})\nchain (\w+)\n```", text, re.DOTALL).groups()
+    assert chain_of(bytes(32), json.loads(example)).hex() == chain
+    state = State()
+    state.run("init", "--model", MODEL)
+    state.run("token", "add", "grafana", "--role", "viewer")
+    columns = "number,at_ms,who,role,address,action,subject,before,after,result,chain"
+    rows = state.json("audit", "--columns", columns)
+    assert len(rows) == 2
+    previous = bytes(32)
+    for row in rows:
+        previous = chain_of(previous, row)
+        assert previous.hex() == row["chain"], row
+
+main(the_chain_is_the_one_of_the_document, tokens_are_printed_once_and_names_are_used_once, changes_are_in_the_audit_log)
