@@ -238,14 +238,46 @@ enum tern_result tern_state_make_token(const char *path, bool *made)
     return TERN_OK;
 }
 
+#define USER_NAME_MAX 33      // longest name that useradd makes, with its end
+#define NO_LOGIN 4294967295ul // login uid of a process that nobody's login started
+
+// Writes the name of a user, or its number if it has no name, as in a container. Returns name.
+static const char *name_user(unsigned long uid, char name[USER_NAME_MAX])
+{
+    const struct passwd *user = getpwuid((uid_t)uid);
+    if (user != NULL) {
+        snprintf(name, USER_NAME_MAX, "%s", user->pw_name);
+    } else {
+        snprintf(name, USER_NAME_MAX, "%lu", uid);
+    }
+    return name;
+}
+
+// Returns the user who logged in, which sudo, su and runuser do not change. Without a login, e.g. in a unit of systemd, returns
+// the process's own user.
+static unsigned long login_uid(void)
+{
+    unsigned long uid = NO_LOGIN;
+    FILE *file = fopen("/proc/self/loginuid", "re");
+    if (file == NULL) {
+        return getuid();
+    }
+    const bool is_read = fscanf(file, "%lu", &uid) == 1;
+    fclose(file);
+    return is_read && uid != NO_LOGIN ? uid : getuid();
+}
+
 struct tern_db_actor tern_state_actor(void)
 {
     struct tern_db_actor actor = {.role = TERN_ROLE_NONE};
-    const struct passwd *user = getpwuid(getuid());
-    if (user != NULL) {
-        snprintf(actor.who, sizeof actor.who, "unix:%s", user->pw_name);
-    } else { // as in a container
-        snprintf(actor.who, sizeof actor.who, "unix:%lu", (unsigned long)getuid());
+    char own[USER_NAME_MAX];
+    char login[USER_NAME_MAX];
+    const unsigned long uid = login_uid();
+    name_user(getuid(), own);
+    if (uid == getuid()) {
+        snprintf(actor.who, sizeof actor.who, "unix:%s", own);
+    } else {
+        snprintf(actor.who, sizeof actor.who, "unix:%.27s (as %.24s)", name_user(uid, login), own);
     }
     return actor;
 }

@@ -61,7 +61,8 @@ int tern_state_lock(const struct tern_cli *cli, int *lock);
 // tern_file_write().
 TERN_MUST_USE enum tern_result tern_state_make_token(const char *path, bool *made);
 
-// Returns the Unix user of this program as the actor of the audit log's rows.
+// Returns the Unix user of this program as the actor of the audit log's rows, "unix:ann"; after ann's login, as another user:
+// "unix:ann (as tern-aggregator)".
 struct tern_db_actor tern_state_actor(void);
 // Makes tern_state_actor() the actor of the connection. The next functions call this one.
 void tern_state_sign(struct tern_db *db);

@@ -2,11 +2,13 @@
 import hashlib
 import json
 import os
+import pathlib
 import pwd
 import re
 import sqlite3
+import subprocess
 
-from cli import FAILED, MODEL, NOTHING, REFUSED, SOURCE, USAGE, State, main
+from cli import BIN, FAILED, MODEL, NOTHING, REFUSED, SOURCE, USAGE, State, main
 
 def tokens_are_printed_once_and_names_are_used_once():
     state = State()
@@ -91,4 +93,24 @@ def the_chain_is_the_one_of_the_document():
         previous = chain_of(previous, row)
         assert previous.hex() == row["chain"], row
 
-main(the_chain_is_the_one_of_the_document, tokens_are_printed_once_and_names_are_used_once, changes_are_in_the_audit_log)
+def a_login_is_named_beside_the_user():
+    def log_in(uid):
+        return lambda: pathlib.Path("/proc/self/loginuid").write_text(str(uid), encoding="ascii")
+
+    state = State()
+    user = pwd.getpwuid(os.getuid()).pw_name
+    other = next(entry for entry in pwd.getpwall() if entry.pw_uid != os.getuid())
+    command = [BIN / "tern-aggregator", "--state", state.path]
+    state.run("init", "--model", MODEL)
+    try:
+        for name, uid in (("own", os.getuid()), ("other", other.pw_uid)):
+            subprocess.run([command[0], "token", "add", name, "--role", "viewer", *command[1:]], check=True,
+                           stdout=subprocess.DEVNULL, timeout=60, preexec_fn=log_in(uid))
+    except subprocess.SubprocessError:
+        print("skipped: this machine lets no test set a login")
+        return
+    whos = {row["subject"]: row["who"] for row in state.json("audit")}
+    assert whos["token own"] == f"unix:{user}", whos
+    assert whos["token other"] == f"unix:{other.pw_name} (as {user})", whos
+
+main(the_chain_is_the_one_of_the_document, a_login_is_named_beside_the_user, tokens_are_printed_once_and_names_are_used_once, changes_are_in_the_audit_log)
