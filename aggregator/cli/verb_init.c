@@ -450,21 +450,39 @@ static int make_folder(struct tern_cli *cli)
                           strerror(errno));
 }
 
+// The state directory of a standby on PostgreSQL may be new.
+static int keep_federation(struct tern_cli *cli)
+{
+    TERN_CLI_TRY(make_folder(cli));
+    printf("%s already holds a federation, which stays as it is.\n",
+           tern_state_is_postgres(cli) ? "The database of store.url"
+                                       : tern_state_settings(cli)->federation_state);
+    return TERN_EXIT_OK;
+}
+
+// made: false: --if-missing was given, and another program has made the federation meanwhile.
 static int make_state(struct tern_cli *cli, const struct tern_db_federation *federation,
-                      const struct tern_starting_model *start)
+                      const struct tern_starting_model *start, bool *made)
 {
     char database[PATH_MAX];
     char why[256] = "";
     tern_state_database(cli, database);
-    TERN_CLI_TRY(refuse_old_state(cli));
+    if (!tern_cli_flag(cli, "if-missing")) {
+        TERN_CLI_TRY(refuse_old_state(cli));
+    }
     TERN_CLI_TRY(make_folder(cli));
     const struct tern_db_actor actor = tern_state_actor();
-    char made[TERN_DB_CHANGED_MAX];
-    snprintf(made, sizeof made, "seed %" PRIu64 ", %s", federation->seed, federation->model_spec);
-    const struct tern_db_maker maker = {.actor = &actor, .action = "init", .after = made};
+    char after[TERN_DB_CHANGED_MAX];
+    snprintf(after, sizeof after, "seed %" PRIu64 ", %s", federation->seed, federation->model_spec);
+    const struct tern_db_maker maker = {.actor = &actor, .action = "init", .after = after};
     // The database is made last, because its presence means that the directory is complete.
     const enum tern_result result =
         tern_db_create(database, federation, start->weights, start->model.count, &maker, why);
+    *made = result == TERN_OK;
+    if (result == TERN_ERR_CONFLICT && tern_cli_flag(cli, "if-missing") &&
+        tern_state_has_federation(cli)) {
+        return keep_federation(cli);
+    }
     return tern_cli_check(
         cli, result == TERN_OK || result == TERN_ERR_CONFIG ? result : TERN_ERR_IO, "%s", why);
 }
@@ -623,8 +641,9 @@ static int make_federation(struct tern_cli *cli, const struct tern_proposal *pro
     TERN_CLI_TRY(make_model(cli, proposal, start, &federation));
     TERN_CLI_TRY(add_metadata(cli, proposal, start, &federation));
     TERN_CLI_TRY(fit_to_model(cli, &start->model, federation.model_spec, &config.federation));
-    TERN_CLI_TRY(make_state(cli, &federation, start));
-    return print_made(cli, proposal, &federation, start, &config.federation);
+    bool made = false;
+    TERN_CLI_TRY(make_state(cli, &federation, start, &made));
+    return made ? print_made(cli, proposal, &federation, start, &config.federation) : TERN_EXIT_OK;
 }
 
 static int propose_and_make(struct tern_cli *cli, struct tern_proposal *proposal,
@@ -638,16 +657,6 @@ static int propose_and_make(struct tern_cli *cli, struct tern_proposal *proposal
         tern_proposal_remove_files(proposal);
     }
     return code;
-}
-
-// The state directory of a standby on PostgreSQL may be new.
-static int keep_federation(struct tern_cli *cli)
-{
-    TERN_CLI_TRY(make_folder(cli));
-    printf("%s already holds a federation, which stays as it is.\n",
-           tern_state_is_postgres(cli) ? "The database of store.url"
-                                       : tern_state_settings(cli)->federation_state);
-    return TERN_EXIT_OK;
 }
 
 int tern_cli_init(struct tern_cli *cli)

@@ -46,6 +46,8 @@
 #define USERS                                                                                      \
     LOCK_KEY(                                                                                      \
         "20000000000") // shared by programs that use the schema; exclusive while a program changes it
+// Taken by a program that creates the table: below all other keys, by the number of the schema.
+#define CREATOR "CAST(CAST(quote_ident(current_schema()) AS regnamespace) AS BIGINT)"
 // Keys of nodes are above the other keys, so that queries can compute the node from its key.
 #define NODE_SHIFT "8589934592"
 #define NODE(number) LOCK_KEY("(" number " + 16) * " NODE_SHIFT)
@@ -1777,17 +1779,19 @@ static enum tern_result refuse_others(struct postgres *pg)
 static enum tern_result fill_new(struct postgres *pg, tern_sql_filler fill, void *ctx)
 {
     struct tern_sql *sql = &pg->base;
-    const struct step step = {.text = BEGIN};
+    // The keys of the other locks need the table. Without this lock a second program that creates the table waits for the first
+    // and fails.
+    const struct step steps[] = {{.text = BEGIN},
+                                 {.text = "SELECT pg_advisory_xact_lock(" CREATOR ")"}};
     bool there = false;
-    TERN_TRY(begin_by(pg, &step, 1, NULL, 0));
+    TERN_TRY(begin_by(pg, steps, 2, NULL, 0));
     TERN_TRY(has_schema(pg, &there));
     if (there) {
         return tern_sql_fail(sql, TERN_ERR_CONFLICT, "the schema has a federation already");
     }
     TERN_TRY(refuse_others(pg));
     sql->in_transaction = true;
-    TERN_TRY(
-        run(sql, TABLE)); // a second program that creates the table waits for the first and fails
+    TERN_TRY(run(sql, TABLE));
     TERN_TRY(fill(sql, ctx));
     return tern_sql_commit(sql);
 }

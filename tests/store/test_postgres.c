@@ -6,6 +6,7 @@
 #include "store/tables.h"
 #include "tests/postgres/place.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -152,6 +153,50 @@ static void tables_of_another_program_are_left_alone(void **state)
     assert_int_equal(tern_db_create(path, &federation, NULL, 10, NULL, why), TERN_ERR_CONFLICT);
     assert_non_null(strstr(why, "another program"));
     assert_int_equal(tern_db_open(path, 0, &db, why), TERN_ERR_NOT_FOUND);
+}
+
+#define MAKERS 4
+
+struct maker {
+    pthread_t thread;
+    pthread_barrier_t *start;
+    const char *path;
+    enum tern_result result;
+    char why[256];
+};
+
+static void *make(void *arg)
+{
+    struct maker *maker = arg;
+    const struct tern_db_federation federation = {.model_spec = "softmax:4-2"};
+    pthread_barrier_wait(maker->start);
+    maker->result = tern_db_create(maker->path, &federation, NULL, 10, NULL, maker->why);
+    return NULL;
+}
+
+static void one_of_several_programs_makes_it(void **state)
+{
+    struct fixture *f = *state;
+    struct maker makers[MAKERS];
+    pthread_barrier_t start;
+    char path[512];
+    int made = 0;
+    test_store_place(f->folder, "several", path, sizeof path);
+    pthread_barrier_init(&start, NULL, MAKERS);
+    for (int i = 0; i < MAKERS; i++) {
+        makers[i] = (struct maker){.start = &start, .path = path};
+        assert_int_equal(pthread_create(&makers[i].thread, NULL, make, &makers[i]), 0);
+    }
+    for (int i = 0; i < MAKERS; i++) {
+        pthread_join(makers[i].thread, NULL);
+        made += makers[i].result == TERN_OK;
+        if (makers[i].result != TERN_OK) {
+            assert_int_equal(makers[i].result, TERN_ERR_CONFLICT);
+            assert_non_null(strstr(makers[i].why, "the schema has a federation already"));
+        }
+    }
+    pthread_barrier_destroy(&start);
+    assert_int_equal(made, 1);
 }
 
 static void a_service_holds_it_by_each_connection(void **state)
@@ -413,6 +458,7 @@ static int run_tests_of_a_server(void)
         TEST(two_services_do_not_serve_one_database),
         TEST(who_may_not_write_does_not_serve),
         TEST(tables_of_another_program_are_left_alone),
+        TEST(one_of_several_programs_makes_it),
         TEST(a_service_holds_it_by_each_connection),
         TEST(who_led_knows_at_once_that_another_one_leads),
         TEST(who_led_waits_for_its_own_session),
