@@ -21,6 +21,7 @@ FAKE_SYSTEMCTL = """#!/bin/sh
 echo "$*" >>/run/systemctl.log
 case " $* " in
 *' is-enabled '*) exit 1 ;;
+*' list-units '*'tern-aggregator@*'*) echo 'tern-aggregator@a.service loaded active running Tern aggregator a' ;;
 *' enable '*) exec /usr/bin/systemctl.real "$@" ;;
 esac
 """

@@ -268,7 +268,7 @@ def upgrade(folder, process):
     check(contents(STATE["client"]) == state, "the client's state changed")
     check(process.poll() is None, "the running service did not outlive the upgrade")
     told = told_systemd()
-    for unit in ("tern-aggregator.service", "tern-client.service"):
+    for unit in ("tern-aggregator.service", "tern-client.service", "tern-aggregator@a.service"):
         check(any("try-restart" in line and unit in line for line in told),
               f"{unit} is not restarted: {told}")
     check(not any(line.split()[0] in ("stop", "start", "restart") for line in told),
