@@ -28,6 +28,7 @@ static const struct tern_cli_option plan_options[] = {
     {"device-price", "USD", "price of a gigabyte that a device sends or receives (1)"},
     {"out-price", "USD", "price of a gigabyte that the aggregator sends (0.05)"},
     {0}};
+static const struct tern_cli_option no_options[] = {{0}};
 static const struct tern_cli_option state_options[] = {TERN_OPTION_STATE, {0}};
 static const struct tern_cli_option status_options[] = {
     TERN_OPTION_STATE,

@@ -118,8 +118,9 @@ static void add_cells(struct tern_text_table *table, const struct federation *fe
         }
     } else {
         tern_text_cell(table, "%s", federation->row.model_spec);
-        snprintf(text, sizeof text, federation->rounds > 0 ? " of %" PRIu32 : "",
-                 federation->rounds);
+        // A rollback adds a round to the planned ones.
+        const bool fits = federation->rounds > 0 && federation->rounds >= status->round.round;
+        snprintf(text, sizeof text, fits ? " of %" PRIu32 : "", federation->rounds);
         tern_text_cell(table, "%" PRIu32 "%s", status->round.round, text);
         tern_text_cell(table, "%" PRIu64, status->counts.clients - status->counts.clients_revoked);
         tern_text_cell(table, "%s", tern_text_bytes((double)federation->wire_bytes, text));
@@ -134,6 +135,9 @@ static int print_all(const struct tern_cli *cli, const glob_t *found)
         {"NAME", TERN_TEXT_WORD},    {"SERVICE", TERN_TEXT_WORD},   {"MODEL", TERN_TEXT_LONG},
         {"ROUND", TERN_TEXT_NUMBER}, {"CLIENTS", TERN_TEXT_NUMBER}, {"BYTES", TERN_TEXT_NUMBER},
         {"ERROR", TERN_TEXT_NOTE}};
+    // Functions that open a federation read --state, which is no option of `list`.
+    static const struct tern_cli_option options[] = {TERN_OPTION_STATE, {0}};
+    const struct tern_cli_verb verb = {.name = "list", .options = options};
     static struct tern_aggregator_settings settings;
     static struct federation federation;
     struct tern_text_table table = TERN_TEXT_TABLE(columns);
@@ -145,6 +149,7 @@ static int print_all(const struct tern_cli *cli, const glob_t *found)
         memset(&federation, 0, sizeof federation);
         struct tern_cli one = *cli;
         one.program = &program;
+        one.verb = &verb;
         one.config = found->gl_pathv[i];
         one.message = federation.why;
         one.message_size = sizeof federation.why;
@@ -172,10 +177,10 @@ int tern_cli_list(struct tern_cli *cli)
     const char *folder = cli->argument_count > 0 ? cli->arguments[0] : SETTINGS_FOLDER;
     char pattern[PATH_MAX];
     glob_t found;
-    if (tern_cli_flag(cli, "state") || cli->set_count > 0) {
+    if (cli->set_count > 0) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "list takes each federation's own settings file: give the folder of "
-                             "these files, not --state or --set");
+                             "these files, not --set");
     }
     if (strpbrk(folder, "*?[\\") != NULL ||
         snprintf(pattern, sizeof pattern, "%s/" PREFIX SUFFIX, folder) >= (int)sizeof pattern) {

@@ -115,7 +115,11 @@ def expect_list(workspace, federations):
     check("cohort" in rows[""]["error"] and "gone" in rows["gone"]["error"] and "model" not in rows[""], f"list has {rows}")
     table = run(BIN / "tern-aggregator", "list", workspace.path, ok=(1,)).splitlines()
     check(len(table) == 5 and re.search(r"^pumps +ready +mlp:256-16-10 +2 of 2 +3 ", "\n".join(table), re.MULTILINE), f"list prints {table}")
-    for more, says in ((["--state", "x"], "not --state or --set"), ([workspace.path / "pumps"], "has no aggregator.ini")):
+    federations[0].settings["round"]["rounds"] = ROUNDS - 1  # more rounds than planned, as after a rollback
+    federations[0].write_config()
+    table = run(BIN / "tern-aggregator", "list", workspace.path, ok=(1,))
+    check(re.search(r"^pumps +ready +mlp:256-16-10 +2 +3 ", table, re.MULTILINE), f"list prints {table}")
+    for more, says in ((["--state", "x"], "unknown option --state"), (["--set", "round.rounds=1"], "not --set"), ([workspace.path / "pumps"], "has no aggregator.ini")):
         done = subprocess.run([BIN / "tern-aggregator", "list", *more], capture_output=True, text=True, check=False)
         check(done.returncode != 0 and says in done.stderr, f"list {more}: {done.stderr}")
 
