@@ -62,6 +62,8 @@ static const struct most limits[] = {
     {"node_settings", 1, 0},
     {"tokens", 0, 0}, // people make these
     {"audit", 0, 0},
+    {"labels", 0, 0},
+    {"orders", 0, 0},
 };
 
 // --- Requests

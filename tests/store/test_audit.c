@@ -137,7 +137,8 @@ TEST(the_chain_shows_edits)
         "UPDATE audit SET number = -5 WHERE number = 5",
         "UPDATE audit SET who = who || char(0) || 'x' WHERE number = 2",
     };
-    for (size_t i = 0; i < sizeof damage / sizeof damage[0]; i++) {
+    const size_t edited = test_store_is_postgres() ? 1 : 2; // PostgreSQL's texts have no NUL
+    for (size_t i = 0; i < edited; i++) {
         struct tern_db_audit_check check;
         run_sql(f->path, damage[i]);
         assert_int_equal(tern_db_audit_verify(f->db, &check), TERN_ERR_IO);
