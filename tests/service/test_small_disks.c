@@ -254,6 +254,7 @@ CASE(test_the_log_fills_no_disk)
 // then the service is started anew while there is none.
 CASE(test_beside_another_writer)
 {
+    uint32_t of_all = 0; // refused on any disk: the log of a large one may be written back in time
     for (size_t i = 0; i < SIZES; i++) {
         uint32_t restarts = 0;
         uint32_t fills = 0;
@@ -274,10 +275,12 @@ CASE(test_beside_another_writer)
         }
         printf("%u MiB: %u rounds, %u refused, %u restarts on a full disk\n", (unsigned)sizes[i],
                newest(), refused, restarts);
-        assert_true(refused > 0 && restarts > 0);
+        assert_true(restarts > 0);
+        of_all += refused;
         expect_all_stored();
         end();
     }
+    assert_true(of_all > 0);
 }
 
 // A long-running reader keeps the log from being written back until it fills the disk: once it has ended, the service
