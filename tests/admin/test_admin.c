@@ -1086,7 +1086,7 @@ TEST(test_unix_socket)
 // Starts a listener with single sign-on on a socket of this folder.
 static struct tern_admin *start_behind_proxy(char path[192])
 {
-    char address[200];
+    static char address[200]; // the listener keeps the pointer
     struct tern_admin *other = NULL;
     path_of("admin.sock", path);
     snprintf(address, sizeof address, "unix:%s", path);
