@@ -71,7 +71,8 @@ static int check_state(const struct undo *undo)
         tern_cli_check(undo->cli, found, "cannot read the orders: %s", tern_db_error(undo->db)));
     if (order.ready || is_restoring(undo)) {
         return tern_cli_fail(undo->cli, TERN_ERR_STATE,
-                             "a %s waits for the service already; start it: tern-aggregator serve",
+                             "a %s was ordered already; the running service, or the next one that "
+                             "starts (tern-aggregator serve), makes its version first",
                              order.ready ? order.strategy : round->strategy);
     }
     if (!tern_status_is_open(&undo->status) || undo->abandons || undo->dry_run) {
@@ -197,8 +198,10 @@ static void print_change(const struct undo *undo)
            "undone versions.\n",
            undo->buffers, undo->buffers == 1 ? "" : "s");
     if (tern_status_is_open(&undo->status)) {
-        printf("Round %" PRIu32 " is given up, with %" PRIu32 " update%s.\n", round->round,
-               undo->status.reported, undo->status.reported == 1 ? "" : "s");
+        printf("Round %" PRIu32 " %s, with %" PRIu32 " update%s%s.\n", round->round,
+               undo->abandons ? "is given up" : "is open", undo->status.reported,
+               undo->status.reported == 1 ? "" : "s",
+               undo->abandons ? "" : ": the order needs --abandon-round, or close-round before it");
     }
 }
 
@@ -454,12 +457,15 @@ static int replay_without(struct rejection *rejection)
 {
     struct undo *undo = rejection->undo;
     struct tern_db_round round = {.round = 0};
+    uint32_t pruned = 0;
     tern_db_hide_updates(undo->db, rejection->client, rejection->first, rejection->last);
-    enum tern_result result = tern_merge_first(undo->merge, undo->db);
+    enum tern_result result = tern_db_prune_goal(undo->db, 0, &pruned);
+    result = result == TERN_OK ? tern_merge_first(undo->merge, undo->db) : result;
     struct tern_db_rows *rows = tern_db_rounds(undo->db);
     while (result == TERN_OK && tern_db_next(rows, &round)) {
         if (round.state == TERN_ROUND_COMMITTED) {
-            result = merge_without(rejection, &round);
+            // Without its rows a pruned round looks like one that has no other update.
+            result = round.round <= pruned ? TERN_ERR_NOT_FOUND : merge_without(rejection, &round);
         }
     }
     const enum tern_result ended = tern_db_end(rows);
@@ -518,16 +524,30 @@ static int print_rejection(const struct rejection *rejection)
     return TERN_EXIT_OK;
 }
 
+// Measures the change, and refuses to change nothing, as where a rollback undid the updates.
+static int measure_rejection(struct undo *undo)
+{
+    const size_t size = (size_t)undo->merge->model.count * sizeof(float);
+    measure(undo);
+    if (memcmp(undo->before, undo->merge->global, size) != 0) {
+        return TERN_EXIT_OK;
+    }
+    tern_cli_fail(undo->cli, TERN_ERR_STATE,
+                  "version %" PRIu32 ", the newest, has none of these updates: nothing changes",
+                  undo->newest.version);
+    return TERN_EXIT_NOTHING;
+}
+
 static int reject(struct undo *undo)
 {
     struct rejection rejection = {.undo = undo};
     char parameters[TERN_DB_PARAMETERS_MAX];
     TERN_CLI_TRY(read_rejection(undo->cli, &rejection));
     TERN_CLI_TRY(load_before(undo));
-    TERN_CLI_TRY(check_rounds(&rejection));
     TERN_CLI_TRY(count_updates(&rejection));
+    TERN_CLI_TRY(check_rounds(&rejection));
     TERN_CLI_TRY(replay_without(&rejection));
-    measure(undo);
+    TERN_CLI_TRY(measure_rejection(undo));
     snprintf(parameters, sizeof parameters, "client=%" PRIu64 ",rounds=%" PRIu32 "..%" PRIu32,
              rejection.client, rejection.first, rejection.last);
     TERN_CLI_TRY(undo->dry_run ? TERN_EXIT_OK : give_order(undo, undo->newest.version, parameters));

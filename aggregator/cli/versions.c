@@ -82,11 +82,15 @@ static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge,
     struct tern_db_round round;
     struct tern_download_made made;
     struct tern_strategy_report report;
+    uint32_t pruned = 0;
+    TERN_TRY(tern_db_prune_goal(db, 0, &pruned));
     TERN_TRY(tern_merge_first(merge, db));
     struct tern_db_rows *rows = tern_db_rounds(db);
     while (merge->version != row->version && tern_db_next(rows, &round)) {
         if (round.state == TERN_ROUND_COMMITTED) {
-            tern_db_check_row(rows, tern_merge_round(merge, db, &round, &made, &report));
+            tern_db_check_row(rows, round.round <= pruned
+                                        ? TERN_ERR_NOT_FOUND
+                                        : tern_merge_round(merge, db, &round, &made, &report));
         }
     }
     TERN_TRY(tern_db_end(rows));

@@ -4,6 +4,7 @@ service, and the client goes on from it. The aggregator is killed between the or
 
 import json
 import signal
+import sqlite3
 import subprocess
 
 from harness import BIN, Aggregator, Workspace, check, main, run, wait_until
@@ -39,17 +40,34 @@ def refusal(aggregator, *arguments):
     return done.stderr
 
 
+def has_dropped_rows(aggregator):
+    """Whether all pruned rounds have lost the rows of their updates, too."""
+    with sqlite3.connect(f"file:{aggregator.state}/tern.db?mode=ro", uri=True) as database:
+        return database.execute("select rows_pruned = rounds_pruned and rows_pruned > 0 from totals").fetchone()[0]
+
+
+def begin(workspace):
+    """A federation of one client."""
+    aggregator = Aggregator(workspace, {
+        "federation": {"model": "softmax:256-10", "seed": 3},
+        "round": {"cohort": 1, "quorum": 1, "min_clients": 1, "deadline": "10m", "come_back_min": "10ms",
+                  "strategy": "fedavgm"},
+        "codec": {"codec": "float32"},  # a checkpoint with every round, up to which `prune` drops updates
+        "train": {"local_steps": 5, "batch_size": 10, "learning_rate": 0.05},
+    }).start()
+    device = Device(workspace, aggregator)
+    device.verb("enroll", aggregator.join_code())
+    return aggregator, device
+
+
 def test():
+    undo()
+    reject_after_prune()
+
+
+def undo():
     with Workspace() as workspace:
-        aggregator = Aggregator(workspace, {
-            "federation": {"model": "softmax:256-10", "seed": 3},
-            "round": {"cohort": 1, "quorum": 1, "min_clients": 1, "deadline": "10m", "come_back_min": "10ms",
-                      "strategy": "fedavgm"},
-            "codec": {"codec": "float32"},  # a checkpoint with every round, up to which `prune` drops updates
-            "train": {"local_steps": 5, "batch_size": 10, "learning_rate": 0.05},
-        }).start()
-        device = Device(workspace, aggregator)
-        device.verb("enroll", aggregator.join_code())
+        aggregator, device = begin(workspace)
         device.rounds(aggregator, 2)
         aggregator.verb("label", "2", "release-1")
         kept = model(aggregator, "--version", "release-1", "--global")
@@ -83,6 +101,7 @@ def test():
         # Without what the client sent from round 3 on, version 2 and its restored copy are left.
         dry = json.loads(aggregator.verb("reject", "--client", "1", "--rounds", "3..99", "--dry-run", "--json"))
         check(dry["updates"] == 5 and dry["empty_rounds"] == 5 and dry["distance"] > 0, f"the dry run reports {dry}")
+        aggregator.verb("reject", "--client", "1", "--rounds", "3..6", "--dry-run", ok=(4,))  # nothing of them is left
         aggregator.verb("reject", "--client", "1", "--rounds", "7", "--dry-run", ok=(4,))  # it sent nothing then
         aggregator.verb("reject", "--client", "1", "--rounds", "9..8", "--dry-run", ok=(2,))
         refused = refusal(aggregator, "reject", "--client", "1", "--rounds", "1..2", "--dry-run")
@@ -120,6 +139,20 @@ def test():
         check([row for row in changes if row in wanted] == wanted, f"the audit log has {changes}")
         check(len([row for row in changes if row[0] in ("label", "rollback", "reject")]) == 9, f"the audit log has {changes}")
         print("2 rollbacks to a label, one after a kill, one after a prune; and a rejection")
+
+
+def reject_after_prune():
+    """Without its rows a pruned round looks like one without other updates."""
+    with Workspace() as workspace:
+        aggregator, device = begin(workspace)
+        device.rounds(aggregator, 3)
+        aggregator.verb("prune", "--keep", "1")
+        device.rounds(aggregator, 22)
+        wait_until("the rows stay", lambda: has_dropped_rows(aggregator))
+        refused = refusal(aggregator, "reject", "--client", "1", "--rounds", "20", "--dry-run")
+        check("updates were pruned" in refused, refused)
+        refused = refusal(aggregator, "export", "model.f32", "--version", "10", "--global")
+        check("some updates were pruned" in refused, refused)
 
 
 main(test)
