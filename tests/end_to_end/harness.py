@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 
+from ports import port_to_keep
+
 BIN = pathlib.Path(os.environ.get("TERN_BIN_DIR", "build/bin"))
 HELPERS = pathlib.Path(os.environ.get("TERN_TEST_BIN_DIR", "build/tests"))
 SANITIZED = os.environ.get("TERN_SANITIZED", "") != ""  # as tests/sanitized.h is for tests in C
@@ -136,7 +138,7 @@ class Aggregator:
         self.config = workspace.path / f"{name}.ini"
         merged = {
             "federation": {"state": self.state},
-            "server": {"address": address, "port": 0, "threads": 1,
+            "server": {"address": address, "port": port_to_keep(), "threads": 1,
                        "certificate": workspace.path / "server.crt",
                        "private_key": workspace.path / "server.key",
                        "port_file": self.port_file},
@@ -162,7 +164,7 @@ class Aggregator:
                         print(f"{key} = {value}", file=out)
 
     def start(self):
-        """Starts serving; keeps the port of the first start."""
+        """Starts serving, each time on the same port."""
         self.port_file.unlink(missing_ok=True)
         self.process = self.workspace.start(*self.prefix, BIN / "tern-aggregator", self.runs,
                                             "--config", self.config, log=self.name)
@@ -172,9 +174,6 @@ class Aggregator:
                 raise Failure("the aggregator did not start")
             time.sleep(0.01)
         self.port = int(self.port_file.read_text())
-        if self.settings["server"]["port"] == 0:
-            self.settings["server"]["port"] = self.port
-            self.write_config()
         return self
 
     @property

@@ -6,6 +6,7 @@ import random
 import signal
 
 from harness import BIN, PATIENCE, make_certificates, run, wait_until
+from ports import port_to_keep
 
 FEATURES, CLASSES = 6, 3
 MODEL = f"softmax:{FEATURES}-{CLASSES}"
@@ -20,7 +21,7 @@ class Helper:
         self.folder.mkdir()
         make_certificates(self.folder)
         self.port_file = workspace.path / "helper-port"
-        self.settings = {"state_dir": workspace.path / "helper", "address": "127.0.0.1", "port": 0,
+        self.settings = {"state_dir": workspace.path / "helper", "address": "127.0.0.1", "port": port_to_keep(),
                          "port_file": self.port_file, "certificate": self.folder / "server.crt",
                          "private_key": self.folder / "server.key", "min_clients": min_clients}
         self.key = json.loads(self.verb("init", "--json"))["public_key"]
@@ -36,7 +37,6 @@ class Helper:
         self.port_file.unlink(missing_ok=True)
         self.process = self.workspace.start(BIN / "tern-helper", "serve", *self.options(), log="helper")
         wait_until("the helper did not start", lambda: self.port_file.exists() and self.port_file.read_text().strip())
-        self.settings["port"] = int(self.port_file.read_text())
         return self
 
     def kill(self):
