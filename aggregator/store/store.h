@@ -1058,7 +1058,7 @@ TERN_MUST_USE enum tern_result tern_db_copy_state(struct tern_db *from, const ch
 
 // --- Roles, tokens of the admin listener, and the audit log (store_audit.c)
 
-// What a token may do; a higher role may also do what a lower one may.
+// Roles of tokens and users, each with the permissions of the roles before it.
 enum tern_role {
     TERN_ROLE_NONE, // no token; of a route: it needs no credentials
     TERN_ROLE_VIEWER,
