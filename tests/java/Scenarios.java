@@ -666,7 +666,11 @@ public final class Scenarios {
     private void misuse() throws Throwable {
         Dataset data = read(arguments[0], true);
         TernClient closed; // closing it twice is allowed
-        try (TernClient client = builder("misuse").data(data, data).build()) {
+        try (TernClient client = builder("misuse").data(data, data).listener(event -> {
+            if (event.kind.logName().equals(listenerFails)) {
+                throw new UnsupportedOperationException("the listener has a bug");
+            }
+        }).build()) {
             expect(TernException.class, "has not enrolled", client::runRound);
             TernException refused = expect(TernException.class, "", () -> {
                 client.enroll("aaaa-bbbb-cccc-dddd");
@@ -682,6 +686,13 @@ public final class Scenarios {
             check(Thread.interrupted(), "the interrupt is lost after " + interrupted);
             accepted(client);
             accepted(client); // at once, not after the time to come back of the last answer, which had no task
+            listenerFails = "uploaded";
+            fails(UnsupportedOperationException.class, "a bug", client);
+            listenerFails = "";
+            accepted(client); // at once
+            client.cancel();
+            check(client.runRound().outcome == Round.Outcome.CANCELLED, "cancel() is lost");
+            accepted(client); // at once
             closed = client;
             closed.close();
             client.cancel();

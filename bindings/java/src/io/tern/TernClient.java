@@ -159,23 +159,7 @@ public final class TernClient implements AutoCloseable {
             if (early != null) {
                 return early;
             }
-            while (outcome == null) {
-                int result = step(handle);
-                throwPending();
-                if (isCancel(result)) {
-                    outcome = Round.Outcome.CANCELLED;
-                } else if (result != OK && result != AGAIN) {
-                    prepared = false; // the client has stopped, and restores its state at the next call
-                    throw failure(result);
-                } else if (result == AGAIN && outcome == null) {
-                    long ms = nextMs(handle);
-                    if (ms == FINISHED_MS) {
-                        outcome = Round.Outcome.FINISHED;
-                    } else {
-                        pause(ms);
-                    }
-                }
-            }
+            advance();
             check(end(handle));
             return result();
         } finally {
@@ -262,6 +246,36 @@ public final class TernClient implements AutoCloseable {
 
     // --- Calls
 
+    // Advances the client until the call has an outcome. After cancel() or an exception of the app, the next call does not wait for
+    // what this one waited for.
+    private void advance() throws TernException {
+        boolean ended = false;
+        try {
+            while (outcome == null) {
+                int result = step(handle);
+                throwPending();
+                if (isCancel(result)) {
+                    outcome = Round.Outcome.CANCELLED;
+                } else if (result != OK && result != AGAIN) {
+                    prepared = false; // the client has stopped, and restores its state at the next call
+                    throw failure(result);
+                } else if (result == AGAIN && outcome == null) {
+                    long ms = nextMs(handle);
+                    if (ms == FINISHED_MS) {
+                        outcome = Round.Outcome.FINISHED;
+                    } else {
+                        pause(ms);
+                    }
+                }
+            }
+            ended = outcome != Round.Outcome.CANCELLED;
+        } finally {
+            if (!ended) {
+                leave();
+            }
+        }
+    }
+
     private void enter() {
         if (work.isHeldByCurrentThread()) {
             throw new IllegalStateException("the client was called in one of its own callbacks: return first");
@@ -329,7 +343,9 @@ public final class TernClient implements AutoCloseable {
     // restores its state and asks at once, as a new process does.
     private void leave() {
         long ms = nextMs(handle);
-        prepared = ms == 0 || ms == FINISHED_MS;
+        if (ms > 0 && ms != FINISHED_MS) {
+            prepared = false;
+        }
     }
 
     private Model build() throws TernException {
