@@ -13,12 +13,12 @@ enum {
     LANES = TERN_UNIFORM_LANES,
     PAST = TERN_UNIFORM_PAST, // flags of values before the block, in the lowest bits of a word
     BLOCK = TERN_UNIFORM_BLOCK,
-    WORD = PAST + BLOCK,
+    BITS = PAST + BLOCK,
     LEVELS = TERN_UNIFORM_LEVELS,
     TOGETHER = TERN_UNIFORM_TOGETHER,
     CLASSES = TERN_UNIFORM_CLASSES,
 };
-_Static_assert(WORD == 64, "a plane is a word");
+_Static_assert(BITS == 64, "a plane is a word");
 
 // One bit for each value of a block, starting at bit PAST; the bits below belong to the last values of the previous block.
 struct planes {
@@ -173,7 +173,7 @@ uint8_t *tern_uniform_write_planes(float *values, float *replica, size_t count,
                                    const struct tern_uniform_step *step, uint8_t *dst)
 {
     struct writer writer = {.range = tern_range_write(dst)};
-    int16_t steps[WORD]; // by bit
+    int16_t steps[BITS]; // by bit
     tern_uniform_open_contexts(&writer.contexts);
     for (size_t first = 0; first < count; first += BLOCK) {
         const size_t here = count - first < BLOCK ? count - first : BLOCK;
@@ -195,7 +195,7 @@ struct lane {
     size_t left; // values that are not decoded yet
     size_t here; // number of values in the block
     struct tern_uniform_contexts contexts;
-    int16_t steps[WORD]; // [bit] of the block
+    int16_t steps[BITS]; // [bit] of the block
 };
 
 static void open_lane(struct lane *lane, const struct tern_uniform_lane *bytes)
