@@ -324,6 +324,7 @@ enum tern_result tern_db_pinned_get(struct tern_db *db, const char *name, uint32
                  : TERN_ERR_NOT_FOUND;
 }
 
+// The + keeps SQLite from reading all rounds, of which few are restored ones.
 static_assert(TERN_ROUND_RESTORED == 2, "SQL below has 2 for RESTORED");
 
 enum tern_result tern_db_pinned_drop_some(struct tern_db *db, bool *more)
@@ -337,7 +338,7 @@ enum tern_result tern_db_pinned_drop_some(struct tern_db *db, bool *more)
         " AND orders.strategy_parameters = weights.name)"
         " AND NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.mode = 2"
         " AND rounds.restored = weights.version AND rounds.strategy_parameters = weights.name"
-        " AND rounds.round > (SELECT rounds_pruned FROM totals))"
+        " AND +rounds.round > (SELECT rounds_pruned FROM totals))"
         " LIMIT " PARTS_AT_ONCE ")",
         TERN_BIND(TERN_WEIGHTS_PINNED));
     const enum tern_result dropped = tern_query_run_one(query);

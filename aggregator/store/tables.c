@@ -1256,6 +1256,7 @@ static const char indexes[] =
     "CREATE INDEX clients_failing ON clients (failed_round) WHERE failed_round > 0;"
     "CREATE INDEX metrics_by_client ON metrics (client, version);"
     "CREATE INDEX rounds_open ON rounds (round) WHERE state = 0;"
+    "CREATE INDEX rounds_restored ON rounds (restored) WHERE mode = 2;"
     "CREATE UNIQUE INDEX updates_by_round ON updates (round, client);"
     "CREATE INDEX updates_by_merged ON updates (merged) WHERE merged > 0;"
     "CREATE INDEX versions_by_replica ON versions (replica);"
@@ -1270,7 +1271,8 @@ static const char indexes[] =
 // that for rows that change a few times in a round. The commit of a round adds its updates (store_rounds.c), because
 // a statement with a trigger costs three times as much: SQLite copies each page that it changes. A round's states are those
 // of store.h.
-static_assert(TERN_ROUND_COMMITTED == 1, "SQL of the triggers has 1 for COMMITTED");
+static_assert(TERN_ROUND_COMMITTED == 1 && TERN_ROUND_RESTORED == 2,
+              "SQL of the triggers and indexes has 1 for COMMITTED and 2 for RESTORED");
 #define IS_COMMITTED(row) "CASE " row ".state WHEN 1 THEN 1 ELSE 0 END"
 static const struct {
     const char *name;

@@ -78,6 +78,8 @@ static const char *const bounded[] = {
     "SCAN purpose_totals", // a few for each purpose
     "SCAN federation",     // one row
     "SCAN codes",          // what an operator made
+    "SCAN labels",         // likewise
+    "SCAN orders",         // one row at most
     "SCAN clients USING COVERING INDEX",
     "SCAN clients USING INDEX clients_revoked",
     "SCAN clients USING INDEX clients_evaluating",
