@@ -61,7 +61,7 @@ def towards(workspace, aggregator, code, device):
 
 def federation(workspace, clients, rounds):
     return Aggregator(workspace, {
-        "federation": {"model": "softmax:40-8", "seed": 5},
+        "federation": {"model": "softmax:200-8", "seed": 5},
         "round": {"strategy": "fedavg:norm_bound=0,normalise=no", "cohort": clients, "min_clients": clients, "quorum": clients, "deadline": "60s",
                   "rounds": rounds, **QUICK},
         "train": {"local_steps": STEPS},
