@@ -5,6 +5,7 @@
 #include "cli/versions.h"
 #include "federation/accuracy.h"
 #include "merge/delta.h"
+#include "rounds/ending.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -27,6 +28,7 @@ struct undo {
     double norm;      // norm of `before`
     double distance;  // between `before` and the weights to restore
     uint64_t buffers; // clients that reported an error buffer, which they reset
+    uint64_t ended;   // clients of a finished federation, which do not check in again by themselves
 };
 
 // Longest --why: the reason of an abandoned round has the verb before it.
@@ -95,6 +97,71 @@ static enum tern_result count_buffers(struct tern_db *db, uint64_t *buffers)
     return tern_db_end(rows);
 }
 
+// --- Clients of a finished federation, which do not fetch the restored version by themselves
+
+// When the federation finished; 0: it has not.
+struct end {
+    uint64_t by_rounds_ms;
+    uint64_t by_losses_ms; // a restored round lifts this end (federation/closing.c)
+    uint32_t committed;
+    struct tern_losses losses;
+};
+
+static void add_round(struct end *end, const struct tern_aggregator_settings *settings,
+                      const struct tern_db_round *round)
+{
+    const struct tern_ending_policy policy = {settings->round_divergence_rounds,
+                                              settings->round_patience};
+    end->committed++;
+    if (end->committed == settings->round_rounds) {
+        end->by_rounds_ms = round->closed_ms;
+    }
+    if (round->mode == TERN_ROUND_RESTORED) {
+        end->losses = (struct tern_losses){.rounds = 0};
+        end->by_losses_ms = 0;
+    } else if (round->noise == 0) {
+        tern_losses_add(&end->losses, &policy, round->base_version, tern_db_round_loss(round));
+    }
+    if (end->losses.ending != TERN_ENDING_NONE && end->by_losses_ms == 0) {
+        end->by_losses_ms = round->closed_ms;
+    }
+}
+
+static enum tern_result find_end(struct tern_db *db,
+                                 const struct tern_aggregator_settings *settings, struct end *end)
+{
+    struct tern_db_round round;
+    struct tern_db_rows *rows = tern_db_rounds(db);
+    while (tern_db_next(rows, &round)) {
+        if (round.state == TERN_ROUND_COMMITTED) {
+            add_round(end, settings, &round);
+        }
+    }
+    return tern_db_end(rows);
+}
+
+// Sets *clients to the number of clients, without revoked ones, that have checked in since the federation finished: 0 if it
+// has not finished. A running service writes check-ins with a delay of some seconds.
+static enum tern_result
+count_ended(struct tern_db *db, const struct tern_aggregator_settings *settings, uint64_t *clients)
+{
+    struct end end = {.committed = 0};
+    struct tern_db_client client;
+    *clients = 0;
+    TERN_TRY(find_end(db, settings, &end));
+    const uint64_t ended_ms = end.by_rounds_ms != 0 ? end.by_rounds_ms : end.by_losses_ms;
+    if (ended_ms == 0) {
+        return TERN_OK;
+    }
+    struct tern_db_rows *rows = tern_db_clients(db);
+    while (tern_db_next(rows, &client)) {
+        *clients += !client.revoked && client.last_seen_ms >= ended_ms;
+    }
+    return tern_db_end(rows);
+}
+
+// --- The change
+
 // Loads the newest version, from which the distance is measured.
 static int load_before(struct undo *undo)
 {
@@ -103,6 +170,9 @@ static int load_before(struct undo *undo)
     enum tern_result result = tern_status_load(undo->db, tern_now_ms(), &undo->status);
     if (result == TERN_OK) {
         result = count_buffers(undo->db, &undo->buffers);
+    }
+    if (result == TERN_OK) {
+        result = count_ended(undo->db, tern_state_settings(undo->cli), &undo->ended);
     }
     TERN_CLI_TRY(
         tern_cli_check(undo->cli, result, "cannot read the state: %s", tern_db_error(undo->db)));
@@ -189,6 +259,24 @@ static int give_order(const struct undo *undo, uint32_t restored, const char *pa
     return store_order(undo, &order, true);
 }
 
+// Prints which clients do not get the version, because a finished federation has dismissed them.
+static void print_ended(const struct undo *undo)
+{
+    const char *final_model = tern_state_settings(undo->cli)->downloads_final_model;
+    if (undo->ended == 0) {
+        return;
+    }
+    printf("The federation has finished: %" PRIu64
+           " client%s ended with a model of an undone version, and do%s not check in again.\n",
+           undo->ended, undo->ended == 1 ? "" : "s", undo->ended == 1 ? "es" : "");
+    printf(
+        strcmp(final_model, "none") == 0
+            ? "Export the new version and deploy the file: downloads.final_model = none sends it "
+              "to no client.\n"
+            : "Start them again, and each downloads the new version; or export the version and "
+              "deploy the file.\n");
+}
+
 // Prints what is common: the change, error buffers, the open round, and when it happens.
 static void print_change(const struct undo *undo)
 {
@@ -197,6 +285,7 @@ static void print_change(const struct undo *undo)
     printf("%" PRIu64 " client%s reset error buffers with the next task: they hold changes of the "
            "undone versions.\n",
            undo->buffers, undo->buffers == 1 ? "" : "s");
+    print_ended(undo);
     if (tern_status_is_open(&undo->status)) {
         printf("Round %" PRIu32 " %s, with %" PRIu32 " update%s%s.\n", round->round,
                undo->abandons ? "is given up" : "is open", undo->status.reported,
@@ -223,6 +312,7 @@ static void add_change(const struct undo *undo, cJSON *object)
     cJSON_AddNumberToObject(object, "distance", undo->distance);
     cJSON_AddNumberToObject(object, "relative_distance", relative(undo));
     tern_json_u64(object, "resets", undo->buffers);
+    tern_json_u64(object, "ended_clients", undo->ended);
     tern_json_bool(object, "abandons_round", tern_status_is_open(&undo->status));
     tern_json_bool(object, "dry_run", undo->dry_run);
     tern_json_bool(object, "served", tern_state_is_served(undo->cli));

@@ -46,7 +46,7 @@ struct tern_federation_limits {
 };
 
 // Which clients receive the global model itself when the federation has finished. Other clients end with the replica
-// that they hold.
+// that they hold. If the last version is a restored one, EVALUATORS means all clients.
 enum tern_final_model {
     TERN_FINAL_MODEL_NONE,
     TERN_FINAL_MODEL_EVALUATORS,

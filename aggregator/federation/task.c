@@ -709,17 +709,18 @@ static enum tern_result evaluate_task(struct tern_federation *federation, struct
 
 // --- The task of a check-in
 
-// Whether the client downloads the global model when the federation has finished (setting final_model).
+// Whether the client downloads the global model when the federation has finished (setting final_model). If the last version is
+// a restored one, replicas are of undone versions: no client keeps its own, unless the setting forbids the download.
 static bool gets_final_model(const struct tern_federation *federation, const struct client *client)
 {
     const enum tern_final_model who = federation->config.final_model;
-    return who == TERN_FINAL_MODEL_ALL ||
-           (who == TERN_FINAL_MODEL_EVALUATORS && client->row.evaluator);
+    const bool all =
+        who == TERN_FINAL_MODEL_ALL || federation->committed.mode == TERN_ROUND_RESTORED;
+    return who != TERN_FINAL_MODEL_NONE && (all || client->row.evaluator);
 }
 
-static enum tern_result fill_finished(struct tern_federation *federation,
-                                      const struct client *client, uint64_t now,
-                                      struct tern_checkin_answer *next)
+static enum tern_result fill_finished(struct tern_federation *federation, struct client *client,
+                                      uint64_t now, struct tern_checkin_answer *next)
 {
     tern_CheckinReply *reply = &next->reply;
     struct tern_path path = {.exists = false};
@@ -730,6 +731,9 @@ static enum tern_result fill_finished(struct tern_federation *federation,
         fill_short_wait(federation, next);
         return TERN_OK;
     }
+    // A held check-in began before the end. A later rollback counts the clients that were seen after it (cli/verb_undo.c).
+    tern_clients_mark_seen(client, now);
+    client->dirty = true;
     reply->finished = true;
     reply->final_model_hash.size = TERN_SHA256_SIZE;
     memcpy(reply->final_model_hash.bytes, federation->merge.model_sha256, TERN_SHA256_SIZE);

@@ -2,6 +2,7 @@
 """Labels, rollback and reject with a real client: a labelled version outlives the prune, becomes the next version of a running
 service, and the client goes on from it. The aggregator is killed between the order and the version."""
 
+import hashlib
 import json
 import signal
 import sqlite3
@@ -46,12 +47,12 @@ def has_dropped_rows(aggregator):
         return database.execute("select rows_pruned = rounds_pruned and rows_pruned > 0 from totals").fetchone()[0]
 
 
-def begin(workspace):
+def begin(workspace, rounds=0):
     """A federation of one client."""
     aggregator = Aggregator(workspace, {
         "federation": {"model": "softmax:256-10", "seed": 3},
         "round": {"cohort": 1, "quorum": 1, "min_clients": 1, "deadline": "10m", "come_back_min": "10ms",
-                  "strategy": "fedavgm"},
+                  "strategy": "fedavgm", "rounds": rounds},
         "codec": {"codec": "float32"},  # a checkpoint with every round, up to which `prune` drops updates
         "train": {"local_steps": 5, "batch_size": 10, "learning_rate": 0.05},
     }).start()
@@ -63,6 +64,7 @@ def begin(workspace):
 def test():
     undo()
     reject_after_prune()
+    after_the_end()
 
 
 def undo():
@@ -153,6 +155,30 @@ def reject_after_prune():
         check("updates were pruned" in refused, refused)
         refused = refusal(aggregator, "export", "model.f32", "--version", "10", "--global")
         check("some updates were pruned" in refused, refused)
+
+
+def after_the_end():
+    """The client ended with a model that a rollback undoes. It gets the restored one when it is started again."""
+    with Workspace() as workspace:
+        aggregator, device = begin(workspace, rounds=3)
+        device.verb("run")
+        wait_until("its last check-in is not stored", lambda: rollback_1(aggregator, "--dry-run", "--json").get("ended_clients"))
+        dry = aggregator.verb("rollback", "--version", "1", "--dry-run")
+        check("1 client ended with a model of an undone version, and does not check in again.\nStart them again" in dry, dry)
+        refused = aggregator.verb("rollback", "--version", "1", "--dry-run", "--set", "downloads.final_model=none")
+        check("Export the new version and deploy the file" in refused, refused)
+        rollback_1(aggregator, "--why", "too bold", "--json")
+        wait_until("no version was restored", lambda: aggregator.json("status")["version"] == 4)
+        restored, _ = model(aggregator)
+        check(restored == model(aggregator, "--version", "1", "--global")[0], "the restored version is another one")
+        device.verb("run")
+        kept = workspace.path / "kept.f32"
+        device.verb("export", kept)
+        check(hashlib.sha256(kept.read_bytes()).hexdigest() == restored, "the client holds another model than the restored one")
+
+
+def rollback_1(aggregator, *options):
+    return json.loads(aggregator.verb("rollback", "--version", "1", *options))
 
 
 main(test)

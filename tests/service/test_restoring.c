@@ -368,6 +368,54 @@ TEST(test_an_order_that_cannot_be_executed_is_dropped)
     expect_replay();
 }
 
+// Waits until the running service has made the version.
+static void await_version(uint32_t version)
+{
+    struct tern_db_version row = {.version = 0};
+    struct tern_db *db = harness_look(&harness);
+    while (row.version < version) {
+        sched_yield();
+        assert_int_equal(tern_db_version_last(db, &row), TERN_OK);
+    }
+    tern_db_close(db);
+}
+
+// --- After the last round
+
+// Checks in after the end. checkin() holds no replica.
+static bool is_offered_final_model(enum tern_final_model who)
+{
+    harness.config.federation.final_model = who;
+    harness_start(&harness);
+    const tern_CheckinReply reply = checkin(&harness, 1, NULL);
+    open_store();
+    const struct tern_db_version last = version_row(newest());
+    assert_true(reply.finished);
+    assert_memory_equal(reply.final_model_hash.bytes, last.model_sha256, TERN_SHA256_SIZE);
+    return reply.has_final_model;
+}
+
+// Replicas are of undone versions: clients that are no evaluators get the model, too.
+TEST(test_a_finished_federation_sends_the_restored_version)
+{
+    harness.config.federation.round.rounds = 3;
+    harness_start_with(&harness, 2);
+    do_rounds(2);
+    open_store();
+    assert_int_equal(pin_newest(harness.db, "two"), 2);
+    harness_start(&harness);
+    do_rounds(1);
+    open_store();
+    assert_false(is_offered_final_model(TERN_FINAL_MODEL_EVALUATORS));
+    put_order(harness.db, 2, true);
+    harness_start(&harness);
+    await_version(4);
+    open_store();
+    assert_true(is_offered_final_model(TERN_FINAL_MODEL_EVALUATORS));
+    expect_restored(4, 2);
+    assert_false(is_offered_final_model(TERN_FINAL_MODEL_NONE));
+}
+
 // --- During a checkpoint
 
 static int setup_large(void **state)
@@ -395,19 +443,15 @@ static void order_the_first_version(struct tern_strategy_sums *sums)
 CASE_WITH(test_no_round_opens_before_the_restored_one, setup_large, teardown)
 {
     struct tern_strategy ordering = tern_strategy_fedavg;
-    struct tern_db_version row = {.version = 0};
     ordering.step = order_the_first_version;
     harness.config.federation.strategy = &ordering;
     is_ordered = false;
     harness_start_with(&harness, 2);
     struct tern_db *db = harness_look(&harness);
     pin_newest(db, "first");
-    do_rounds(1);
-    while (row.version < 2) {
-        sched_yield();
-        assert_int_equal(tern_db_version_last(db, &row), TERN_OK);
-    }
     tern_db_close(db);
+    do_rounds(1);
+    await_version(2);
     open_store();
     expect_restored(2, 0);
     assert_int_equal(version_row(2).round, 2); // the round after the merged one
