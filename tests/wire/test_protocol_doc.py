@@ -27,10 +27,11 @@ def tool(*arguments):
 
 
 def documented_bytes():
-    """The bytes of each ```hex NAME block; '#' starts a comment."""
+    """The bytes of each ```hex NAME block; '#' starts a comment, and "20 .. 3f" is each byte from 20 to 3f."""
     blocks = {}
     for name, text in re.findall(r"^```hex (\w+)\n(.*?)^```", DOC, re.M | re.S):
-        digits = "".join(line.split("#")[0] for line in text.splitlines())
+        digits = "\n".join(line.split("#")[0] for line in text.splitlines())
+        digits = re.sub(r"(\w\w) \.\. (\w\w)", lambda ends: bytes(range(int(ends[1], 16), int(ends[2], 16) + 1)).hex(), digits)
         blocks[name] = bytes.fromhex(digits)
     return blocks
 
