@@ -503,10 +503,11 @@ static const char audit_help[] =
 
 static const char verify_help[] =
     "Checks the database, replays every committed round from the seed and the stored updates,\n"
-    "and compares each version's model and replica with the recorded ones, bit for bit. After\n"
-    "updates of old rounds were dropped (limits.history_bytes, prune), nothing can be replayed:\n"
+    "and compares each version's model and replica with the recorded ones, bit for bit. It also\n"
+    "replays each `reject` again. After updates of old rounds were dropped\n"
+    "(limits.history_bytes, prune), nothing can be replayed:\n"
     "verify then compares the updates of later rounds with their hashes, and the stored weights\n"
-    "with the newest version.\n"
+    "with the newest version, and prints how many rejections their hashes alone confirm.\n"
     "\n"
     "  tern-aggregator verify --state /var/lib/tern\n"
     "\n"

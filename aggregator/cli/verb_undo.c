@@ -5,6 +5,7 @@
 #include "cli/versions.h"
 #include "federation/accuracy.h"
 #include "merge/delta.h"
+#include "merge/replay.h"
 #include "rounds/ending.h"
 
 #include <inttypes.h>
@@ -384,9 +385,7 @@ int tern_cli_rollback(struct tern_cli *cli)
 
 struct rejection {
     struct undo *undo;
-    uint64_t client;
-    uint32_t first; // rounds
-    uint32_t last;
+    struct tern_rejection of;
     uint32_t updates; // hidden updates that count
     uint32_t empty;   // rounds that have no other update
 };
@@ -411,15 +410,15 @@ static bool parse_rounds(const char *text, uint32_t *first, uint32_t *last)
 static int read_rejection(struct tern_cli *cli, struct rejection *rejection)
 {
     const char *rounds = tern_cli_option(cli, "rounds", "");
-    if (tern_cli_number(cli, "client", 0, 1, INT64_MAX, &rejection->client) != TERN_OK) {
+    if (tern_cli_number(cli, "client", 0, 1, INT64_MAX, &rejection->of.client) != TERN_OK) {
         return TERN_EXIT_USAGE;
     }
-    if (rejection->client == 0) {
+    if (rejection->of.client == 0) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "--client is missing: give the id of the client whose updates to "
                              "leave out (`tern-aggregator clients`)");
     }
-    if (!parse_rounds(rounds, &rejection->first, &rejection->last)) {
+    if (!parse_rounds(rounds, &rejection->of.first, &rejection->of.last)) {
         char text[TERN_TEXT];
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "--rounds '%s' is no range of rounds; give for example --rounds 3..9",
@@ -452,7 +451,7 @@ static enum tern_result find_unclean(const struct rejection *rejection,
         return TERN_OK;
     }
     TERN_TRY(tern_db_version_get(rejection->undo->db, round->restored, &source));
-    *unclean = source.round >= rejection->first ? *round : (struct tern_db_round){.round = 0};
+    *unclean = source.round >= rejection->of.first ? *round : (struct tern_db_round){.round = 0};
     return TERN_OK;
 }
 
@@ -462,7 +461,7 @@ static int refuse_unclean(const struct rejection *rejection, const struct tern_d
     const struct undo *undo = rejection->undo;
     struct tern_db_version last = undo->newest;
     enum tern_result result = TERN_OK;
-    while (result == TERN_OK && last.round >= rejection->first) {
+    while (result == TERN_OK && last.round >= rejection->of.first) {
         result = tern_db_version_get(undo->db, last.version - 1, &last);
     }
     TERN_CLI_TRY(
@@ -471,7 +470,7 @@ static int refuse_unclean(const struct rejection *rejection, const struct tern_d
                          "round %" PRIu32 " restored version %" PRIu32
                          ", which may have updates of the client. Use rollback --version %" PRIu32
                          ": the last version before round %" PRIu32,
-                         unclean->round, unclean->restored, last.version, rejection->first);
+                         unclean->round, unclean->restored, last.version, rejection->of.first);
 }
 
 static int check_rounds(const struct rejection *rejection)
@@ -479,7 +478,7 @@ static int check_rounds(const struct rejection *rejection)
     struct tern_db_round round;
     struct tern_db_round unclean = {.round = 0};
     struct tern_db *db = rejection->undo->db;
-    struct tern_db_rows *rows = tern_db_rounds_after(db, rejection->first - 1, UINT32_MAX);
+    struct tern_db_rows *rows = tern_db_rounds_after(db, rejection->of.first - 1, UINT32_MAX);
     int code = TERN_EXIT_OK;
     while (code == TERN_EXIT_OK && tern_db_next(rows, &round)) {
         tern_db_check_row(rows, find_unclean(rejection, &round, &unclean));
@@ -497,12 +496,12 @@ static int count_updates(struct rejection *rejection)
 {
     struct undo *undo = rejection->undo;
     enum tern_result found = TERN_OK;
-    for (uint32_t round = rejection->first;
-         round <= rejection->last && round <= undo->status.round.round && found == TERN_OK;
+    for (uint32_t round = rejection->of.first;
+         round <= rejection->of.last && round <= undo->status.round.round && found == TERN_OK;
          round++) {
         struct tern_db_update update;
         struct tern_db_round row;
-        found = tern_db_update_find(undo->db, round, rejection->client, &update);
+        found = tern_db_update_find(undo->db, round, rejection->of.client, &update);
         if (found == TERN_OK) {
             found = tern_db_round_get(undo->db, update.merged > 0 ? update.merged : round, &row);
             rejection->updates += found == TERN_OK && row.state == TERN_ROUND_COMMITTED;
@@ -515,61 +514,28 @@ static int count_updates(struct rejection *rejection)
         tern_cli_fail(undo->cli, TERN_ERR_NOT_FOUND,
                       "no version has an update of client %" PRIu64 " for the rounds %" PRIu32
                       " to %" PRIu32,
-                      rejection->client, rejection->first, rejection->last);
+                      rejection->of.client, rejection->of.first, rejection->of.last);
         return TERN_EXIT_NOTHING;
     }
     return TERN_EXIT_OK;
 }
 
-// Merges a round without the client's update. A round without other updates leaves the model as it is.
-static enum tern_result merge_without(struct rejection *rejection, struct tern_db_round *round)
-{
-    struct tern_merge *merge = rejection->undo->merge;
-    struct tern_db *db = rejection->undo->db;
-    struct tern_strategy_totals totals = {.updates = 0};
-    struct tern_download_made made;
-    struct tern_strategy_report report;
-    if (round->mode != TERN_ROUND_RESTORED) {
-        TERN_TRY(tern_merge_count(db, round, &totals, &merge->bounds));
-        if (totals.updates == 0) {
-            rejection->empty++;
-            return TERN_OK;
-        }
-    }
-    // After a round that was left out, the averaged model has one version less.
-    round->averaged =
-        round->averaged <= merge->averaged + 1 ? round->averaged : merge->averaged + 1;
-    return tern_merge_round(merge, db, round, &made, &report);
-}
-
-// Replays all rounds from version 0, with the client's updates hidden.
+// Replays all rounds from version 0 without the client's updates.
 static int replay_without(struct rejection *rejection)
 {
     struct undo *undo = rejection->undo;
-    struct tern_db_round round = {.round = 0};
-    uint32_t pruned = 0;
-    tern_db_hide_updates(undo->db, rejection->client, rejection->first, rejection->last);
-    enum tern_result result = tern_db_prune_goal(undo->db, 0, &pruned);
-    result = result == TERN_OK ? tern_merge_first(undo->merge, undo->db) : result;
-    struct tern_db_rows *rows = tern_db_rounds(undo->db);
-    while (result == TERN_OK && tern_db_next(rows, &round)) {
-        if (round.state == TERN_ROUND_COMMITTED) {
-            // Without its rows a pruned round looks like one that has no other update.
-            result = round.round <= pruned ? TERN_ERR_NOT_FOUND : merge_without(rejection, &round);
-        }
-    }
-    const enum tern_result ended = tern_db_end(rows);
-    tern_db_hide_updates(undo->db, 0, 0, 0);
-    result = result != TERN_OK ? result : ended;
+    uint32_t failed = 0;
+    const enum tern_result result = tern_replay_without(undo->db, undo->merge, &rejection->of,
+                                                        UINT32_MAX, &rejection->empty, &failed);
     if (result == TERN_ERR_NOT_FOUND) {
         return tern_cli_fail(undo->cli, result,
                              "round %" PRIu32 " cannot be replayed: its updates were pruned "
                              "(limits.history_bytes, prune). Use rollback to an earlier version",
-                             round.round);
+                             failed);
     }
-    return tern_cli_check(
-        undo->cli, result, "round %" PRIu32 " cannot be replayed: %s", round.round,
-        result == TERN_ERR_IO ? tern_db_error(undo->db) : tern_result_sentence(result));
+    return tern_cli_check(undo->cli, result, "round %" PRIu32 " cannot be replayed: %s", failed,
+                          result == TERN_ERR_IO ? tern_db_error(undo->db)
+                                                : tern_result_sentence(result));
 }
 
 // Prints the accuracy of the newest version, to which that of the next one can be compared.
@@ -591,7 +557,7 @@ static int print_rejection(const struct rejection *rejection)
     const struct undo *undo = rejection->undo;
     if (undo->cli->json) {
         cJSON *object = cJSON_CreateObject();
-        tern_json_u64(object, "client", rejection->client);
+        tern_json_u64(object, "client", rejection->of.client);
         tern_json_u64(object, "updates", rejection->updates);
         tern_json_u64(object, "empty_rounds", rejection->empty);
         add_change(undo, object);
@@ -599,7 +565,7 @@ static int print_rejection(const struct rejection *rejection)
     }
     printf("Without %" PRIu32 " update%s of client %" PRIu64 ", the other stored updates make the "
            "version after %" PRIu32 ".\n",
-           rejection->updates, rejection->updates == 1 ? "" : "s", rejection->client,
+           rejection->updates, rejection->updates == 1 ? "" : "s", rejection->of.client,
            undo->newest.version);
     if (rejection->empty > 0) {
         printf("%" PRIu32 " round%s no other update and change%s nothing.\n", rejection->empty,
@@ -609,7 +575,7 @@ static int print_rejection(const struct rejection *rejection)
     TERN_CLI_TRY(print_accuracy(undo));
     printf("Other clients trained from models that had these updates; that stays. To keep the "
            "client out: tern-aggregator revoke %" PRIu64 "\n",
-           rejection->client);
+           rejection->of.client);
     print_end(undo);
     return TERN_EXIT_OK;
 }
@@ -638,8 +604,7 @@ static int reject(struct undo *undo)
     TERN_CLI_TRY(check_rounds(&rejection));
     TERN_CLI_TRY(replay_without(&rejection));
     TERN_CLI_TRY(measure_rejection(undo));
-    snprintf(parameters, sizeof parameters, "client=%" PRIu64 ",rounds=%" PRIu32 "..%" PRIu32,
-             rejection.client, rejection.first, rejection.last);
+    tern_rejection_format(&rejection.of, parameters);
     TERN_CLI_TRY(undo->dry_run ? TERN_EXIT_OK : give_order(undo, undo->newest.version, parameters));
     return print_rejection(&rejection);
 }

@@ -99,18 +99,61 @@ static enum tern_result check_bodies(struct tern_db *db, uint32_t round,
     return TERN_OK;
 }
 
-// Checks the updates of all rounds after the pruned ones.
+// Compares the weights that a round restored with the hash of its version.
+static enum tern_result check_restored(struct tern_db *db, struct tern_merge *merge,
+                                       const struct tern_db_round *round, char why[256])
+{
+    struct tern_db_version version;
+    uint8_t sha256[TERN_SHA256_SIZE];
+    TERN_TRY(tern_db_version_get(db, round->base_version + 1, &version));
+    const enum tern_result result = tern_db_pinned_get(
+        db, round->strategy_parameters, round->restored, merge->global, merge->model.count);
+    tern_merge_hash(merge->global, merge->model.count, sha256);
+    if (result == TERN_OK && memcmp(sha256, version.model_sha256, sizeof sha256) == 0) {
+        return TERN_OK;
+    }
+    snprintf(why, 256,
+             "the weights that round %" PRIu32 " restored are missing, damaged or not those of "
+             "version %" PRIu32 "; restore a backup",
+             round->round, version.version);
+    return result == TERN_ERR_IO ? result : TERN_ERR_CORRUPT;
+}
+
+static enum tern_result check_round(struct tern_db *db, struct tern_merge *merge,
+                                    const struct tern_db_round *round,
+                                    struct tern_verification *found, char why[256])
+{
+    const bool restored = round->mode == TERN_ROUND_RESTORED;
+    if (round->state != TERN_ROUND_COMMITTED) {
+        return TERN_OK;
+    }
+    if (restored && round->strategy_parameters[0] != '\0') {
+        found->by_hash++;
+        found->last_by_hash = round->base_version + 1;
+    }
+    if (round->round <= found->pruned) {
+        return TERN_OK;
+    }
+    return restored ? check_restored(db, merge, round, why)
+                    : check_bodies(db, round->round, found, why);
+}
+
+// Checks the updates and the restored weights of all rounds after the pruned ones.
 static enum tern_result check_received(struct tern_db *db, struct tern_verification *found,
                                        char why[256])
 {
+    static struct tern_merge merge;
+    struct tern_db_federation federation;
     struct tern_db_round round;
+    TERN_TRY(tern_db_federation(db, &federation));
+    TERN_TRY(tern_merge_init(&merge, &federation, NULL));
     struct tern_db_rows *rows = tern_db_rounds(db);
     while (tern_db_next(rows, &round)) {
-        if (round.round > found->pruned && round.state == TERN_ROUND_COMMITTED) {
-            tern_db_check_row(rows, check_bodies(db, round.round, found, why));
-        }
+        tern_db_check_row(rows, check_round(db, &merge, &round, found, why));
     }
-    return tern_db_end(rows);
+    const enum tern_result result = tern_db_end(rows);
+    tern_merge_free(&merge);
+    return result;
 }
 
 static enum tern_result check_after_prune(struct tern_db *db, struct tern_verification *found,
@@ -167,6 +210,8 @@ static int print_json(struct tern_cli *cli, enum tern_result result,
     cJSON_AddBoolToObject(object, "ok", result == TERN_OK);
     tern_json_u64(object, "rounds", found->report.rounds);
     tern_json_u64(object, "updates", found->report.updates);
+    tern_json_u64(object, "rejections", found->report.rejections);
+    tern_json_u64(object, "rejections_by_hash", found->by_hash);
     tern_json_u64(object, "pruned_rounds", found->pruned);
     tern_json_hash(object, "model_sha256", found->report.model_sha256);
     if (result != TERN_OK) {
@@ -183,12 +228,22 @@ static void print_found(const struct tern_verification *found)
     if (found->pruned == 0) {
         printf("Replaying all %" PRIu32 " rounds (%" PRIu64 " updates) makes the recorded bits.\n",
                found->report.rounds, found->report.updates);
+        if (found->report.rejections > 0) {
+            printf("So does replaying them again for each `reject` (%" PRIu32 ").\n",
+                   found->report.rejections);
+        }
         return;
     }
     printf("Rounds 1 to %" PRIu32 " were pruned, so that versions cannot be replayed. The %" PRIu64
            " updates since are intact, and\n"
            "the stored weights are those of the newest version.\n",
            found->pruned, found->received);
+    if (found->by_hash > 0) {
+        printf("Versions made by `reject`: %" PRIu32 ", the last one is version %" PRIu32
+               ". Only their recorded hashes confirm them,\n"
+               "because updates that made them were pruned.\n",
+               found->by_hash, found->last_by_hash);
+    }
 }
 
 static int print_report(struct tern_cli *cli, enum tern_result result,

@@ -1,8 +1,73 @@
 #include "merge/replay.h"
 
-#include "merge/merge.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+// --- Without what one client sent
+
+void tern_rejection_format(const struct tern_rejection *rejection,
+                           char text[TERN_DB_PARAMETERS_MAX])
+{
+    snprintf(text, TERN_DB_PARAMETERS_MAX, "client=%" PRIu64 ",rounds=%" PRIu32 "..%" PRIu32,
+             rejection->client, rejection->first, rejection->last);
+}
+
+static bool parse_rejection(const char *text, struct tern_rejection *rejection)
+{
+    char same[TERN_DB_PARAMETERS_MAX] = "";
+    if (sscanf(text, "client=%" SCNu64 ",rounds=%" SCNu32 "..%" SCNu32, &rejection->client,
+               &rejection->first, &rejection->last) == 3) {
+        tern_rejection_format(rejection, same);
+    }
+    return strcmp(text, same) == 0;
+}
+
+// Merges a round without the hidden updates.
+static enum tern_result merge_without(struct tern_merge *merge, struct tern_db *db,
+                                      struct tern_db_round *round, uint32_t *empty)
+{
+    struct tern_strategy_totals totals = {.updates = 0};
+    struct tern_download_made made;
+    struct tern_strategy_report report;
+    if (round->mode != TERN_ROUND_RESTORED) {
+        TERN_TRY(tern_merge_count(db, round, &totals, &merge->bounds));
+        if (totals.updates == 0) {
+            (*empty)++;
+            return TERN_OK;
+        }
+    }
+    // After a round that was left out, the averaged model has one version less.
+    round->averaged =
+        round->averaged <= merge->averaged + 1 ? round->averaged : merge->averaged + 1;
+    return tern_merge_round(merge, db, round, &made, &report);
+}
+
+enum tern_result tern_replay_without(struct tern_db *db, struct tern_merge *merge,
+                                     const struct tern_rejection *rejection, uint32_t until,
+                                     uint32_t *empty, uint32_t *failed)
+{
+    struct tern_db_round round = {.round = 0};
+    uint32_t pruned = 0;
+    *empty = 0;
+    tern_db_hide_updates(db, rejection->client, rejection->first, rejection->last);
+    enum tern_result result = tern_db_prune_goal(db, 0, &pruned);
+    result = result == TERN_OK ? tern_merge_first(merge, db) : result;
+    struct tern_db_rows *rows = tern_db_rounds(db);
+    while (result == TERN_OK && tern_db_next(rows, &round) && round.round < until) {
+        if (round.state == TERN_ROUND_COMMITTED) {
+            // Without its rows a pruned round looks like one that has no other update.
+            result = round.round <= pruned ? TERN_ERR_NOT_FOUND
+                                           : merge_without(merge, db, &round, empty);
+        }
+    }
+    const enum tern_result ended = tern_db_end(rows);
+    tern_db_hide_updates(db, 0, 0, 0);
+    *failed = round.round;
+    return result != TERN_OK ? result : ended;
+}
+
+// --- The whole history
 
 struct replay {
     struct tern_db *db;
@@ -57,6 +122,50 @@ static enum tern_result compare(struct replay *replay)
     return TERN_OK;
 }
 
+// Replays the rejection whose result the round restored, and compares both.
+static enum tern_result compare_rejection(struct replay *replay, const struct tern_db_round *round,
+                                          const struct tern_rejection *rejection)
+{
+    struct tern_db_federation federation;
+    struct tern_merge without;
+    uint32_t empty = 0;
+    uint32_t failed = 0;
+    TERN_TRY(tern_db_federation(replay->db, &federation));
+    TERN_TRY(tern_merge_init(&without, &federation, NULL));
+    enum tern_result result =
+        tern_replay_without(replay->db, &without, rejection, round->round, &empty, &failed);
+    if (result != TERN_OK) {
+        snprintf(replay->why, 256, "version %u: round %u cannot be replayed without %.100s: %s",
+                 replay->merge.version, failed, round->strategy_parameters,
+                 tern_result_sentence(result));
+    } else if (memcmp(without.model_sha256, replay->merge.model_sha256, TERN_SHA256_SIZE) != 0) {
+        replay->report->differs = replay->merge.version;
+        snprintf(replay->why, 256,
+                 "version %u: the rounds replayed without %.100s make another model than the one "
+                 "that was restored",
+                 replay->merge.version, round->strategy_parameters);
+        result = TERN_ERR_CORRUPT;
+    }
+    tern_merge_free(&without);
+    return result;
+}
+
+// Checks a restored round. Weights of an earlier version were compared with its hash by the merge.
+static enum tern_result check_restored(struct replay *replay, const struct tern_db_round *round)
+{
+    struct tern_rejection rejection;
+    if (round->mode != TERN_ROUND_RESTORED || round->strategy_parameters[0] == '\0') {
+        return TERN_OK;
+    }
+    if (!parse_rejection(round->strategy_parameters, &rejection)) {
+        snprintf(replay->why, 256, "round %u restored weights made by rules that are unknown here",
+                 round->round);
+        return TERN_ERR_UNKNOWN;
+    }
+    replay->report->rejections++;
+    return compare_rejection(replay, round, &rejection);
+}
+
 static enum tern_result replay_round(struct replay *replay, const struct tern_db_round *round)
 {
     struct tern_download_made made;
@@ -70,6 +179,7 @@ static enum tern_result replay_round(struct replay *replay, const struct tern_db
     }
     TERN_TRY(compare(replay));
     TERN_TRY(compare_states(replay));
+    TERN_TRY(check_restored(replay, round));
     replay->report->rounds++;
     replay->report->updates += merged.updates;
     return TERN_OK;

@@ -1,18 +1,39 @@
 // Replays a federation from its seed and the stored updates, and compares every resulting version with the recorded one.
-// Called by `tern-aggregator verify` and by tests. Only reads the store. Thread rule: that of the store.
+// Called by `tern-aggregator verify`, by `reject`, and by tests. Only reads the store. Thread rule: that of the store.
 #ifndef TERN_REPLAY_H
 #define TERN_REPLAY_H
 
+#include "merge/merge.h"
 #include "result.h"
 #include "store/store.h"
 
 struct tern_replay_report {
     uint32_t rounds;                        // rounds that were replayed and found equal
     uint64_t updates;                       // updates in these rounds
+    uint32_t rejections;                    // restored rounds whose weights `reject` made, replayed
     uint32_t differs;                       // first version that differs, 0 = none
     uint8_t model_sha256[TERN_SHA256_SIZE]; // of the last version replayed
 };
 
+// The updates that `reject` leaves out. A restored round keeps them as its strategy_parameters: "client=7,rounds=3..9".
+struct tern_rejection {
+    uint64_t client;
+    uint32_t first; // rounds
+    uint32_t last;
+};
+
+void tern_rejection_format(const struct tern_rejection *rejection,
+                           char text[TERN_DB_PARAMETERS_MAX]);
+
+// Replays the committed rounds before the round `until` into *merge, from version 0, without the rejected updates. A round
+// without other updates leaves the model as it is; *empty counts such rounds. *failed: the round that cannot be replayed.
+// TERN_ERR_NOT_FOUND  the round's updates were pruned; and errors as of tern_replay()
+TERN_MUST_USE enum tern_result tern_replay_without(struct tern_db *db, struct tern_merge *merge,
+                                                   const struct tern_rejection *rejection,
+                                                   uint32_t until, uint32_t *empty,
+                                                   uint32_t *failed);
+
+// Also replays each rejection again, and compares the result with the weights that the service restored.
 // progress: called after each version, or NULL. why: a sentence on any failure.
 // TERN_ERR_CORRUPT         a version differs (report->differs), or a stored update is damaged
 // TERN_ERR_MODEL_MISMATCH  the stored model spec no longer gives the stored model hash

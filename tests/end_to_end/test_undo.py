@@ -64,6 +64,7 @@ def begin(workspace, rounds=0):
 def test():
     undo()
     reject_after_prune()
+    changed_byte()
     after_the_end()
 
 
@@ -119,9 +120,12 @@ def undo():
         device.rounds(aggregator, 11)
         dry = json.loads(aggregator.verb("reject", "--client", "1", "--rounds", "8..99", "--dry-run", "--json"))
         check(dry["updates"] == 3 and dry["distance"] > 0, f"the dry run reports {dry}")
-        check(json.loads(aggregator.verb("verify", "--json"))["ok"], "verify found a difference")
+        verified = aggregator.json("verify")
+        check(verified["ok"] and verified["rejections"] == 1, f"verify reports {verified}")
 
         aggregator.verb("prune", "--keep", "1")
+        verified = aggregator.verb("verify")
+        check("Versions made by `reject`: 1, the last one is version 9. Only their recorded hashes" in verified, verified)
         check(model(aggregator, "--version", "release-1", "--global") == kept, "the label lost its weights")
         aggregator.verb("reject", "--client", "1", "--rounds", "8..99", "--dry-run", ok=(1,))
         aggregator.verb("rollback", "--version", "release-1", "--why", "again", "--abandon-round")
@@ -155,6 +159,47 @@ def reject_after_prune():
         check("updates were pruned" in refused, refused)
         refused = refusal(aggregator, "export", "model.f32", "--version", "10", "--global")
         check("some updates were pruned" in refused, refused)
+
+
+def change_byte(aggregator):
+    """Changes the lowest bit of a weight that a `reject` stored, with a checksum that fits."""
+    with sqlite3.connect(aggregator.state / "tern.db") as database:
+        (row, body), = database.execute("select rowid, body from weights where name like 'client=%'").fetchall()
+        body = bytes([body[0] ^ 1]) + body[1:]
+        database.execute("update weights set body = ?, crc32c = ? where rowid = ?", (body, crc32c(body), row))
+    database.close()
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def changed_byte():
+    """The weights of a rejection change before the service restores them, so that their recorded hash fits."""
+    with Workspace() as workspace:
+        aggregator, device = begin(workspace)
+        device.rounds(aggregator, 4)
+        aggregator.kill()
+        aggregator.verb("reject", "--client", "1", "--rounds", "3..4", "--why", "wrong labels", "--abandon-round")
+        change_byte(aggregator)
+        aggregator.start()
+        wait_until("no version was made", lambda: aggregator.json("status")["version"] == 5)
+        refused = refusal(aggregator, "verify")
+        check("version 5: the rounds replayed without client=1,rounds=3..4 make another model" in refused, refused)
+        # After a prune of earlier rounds there is the hash alone.
+        device.rounds(aggregator, 8)
+        aggregator.verb("prune", "--keep", "6")
+        verified = aggregator.json("verify")
+        check(verified["ok"] and verified["rejections_by_hash"] == 1 and verified["pruned_rounds"] > 0, f"{verified}")
+        aggregator.kill()
+        change_byte(aggregator)
+        refused = refusal(aggregator, "verify")
+        check("the weights that round 6 restored are missing, damaged or not those of version 5" in refused, refused)
 
 
 def after_the_end():
