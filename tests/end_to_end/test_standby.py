@@ -2,7 +2,7 @@
 """Aggregators on one database of PostgreSQL: while one leads another stands by and listens to nobody; when the first is
 killed the second goes on within seconds, at the same address, and nothing that was acknowledged is lost. One that hangs is
 ended by the one that stands by, and ends by itself, with the reason, when it goes on. One that stands by takes new settings
-at SIGHUP."""
+at SIGHUP. One that takes over within a restored round finishes it."""
 
 import os
 import re
@@ -81,6 +81,28 @@ def keeps_dead_rows(postgres, name):
                             f" AND application_name = '{name}'") != "0" for _ in range(10))
 
 
+def take_over_restored_round(first, node, postgres):
+    """The leader is killed when it has opened the restored round and is storing the version."""
+    version = int(postgres.sql("SELECT max(version) FROM versions"))
+    postgres.hold("versions")
+    first.verb("rollback", "--version", str(version - 3), "--why", "the test undoes it", "--abandon-round")
+    wait_until("it does not store the restored version", lambda: postgres.sql(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'versions'::regclass") == "1")
+    open_round = "SELECT round || '|' || mode || '|' || state FROM rounds ORDER BY round DESC LIMIT 1"
+    before = postgres.sql(open_round).split("|")
+    check(before[1:] == ["2", "0"], f"no restored round is open: {before}")
+    first.kill()
+    check(give_up(postgres, "one"), "the first did not lead")
+    postgres.release()
+    node.leads()
+    wait_until("it does not finish the restored round", lambda: postgres.sql("SELECT max(version) FROM versions") == str(version + 1))
+    after = first.json("rounds")
+    check([row["round"] for row in after if row["mode"] == "restored"] == [int(before[0])], f"rounds are {after[-3:]}")
+    hashes = postgres.sql(f"SELECT count(DISTINCT model_sha256) FROM versions WHERE version IN ({version - 3}, {version + 1})")
+    check(hashes == "1", "the restored version has other bits")
+    first.verb("verify")
+
+
 def hang(node, postgres):
     """As a machine that is gone does: it says nothing any more, and the server gives its connection up."""
     node.process.send_signal(signal.SIGSTOP)
@@ -150,6 +172,9 @@ def test():
         wait_until("it does not stand by again", lambda: nodes(first)[1:] == [("two", False)])
         two.process.terminate()
         check(two.process.wait(timeout=PATIENCE) == 0, "one that stands by does not end by a signal")
+        three.start()
+        three.waits()
+        take_over_restored_round(first, three, postgres)
         print(f"it took over in {took:.2f} s")
 
 

@@ -158,6 +158,13 @@ class Cluster:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    def hold(self, table):
+        """Lets nobody write into the table until release()."""
+        self._select(f"BEGIN; LOCK TABLE {table} IN SHARE MODE")
+
+    def release(self):
+        self._select("COMMIT")
+
     def stop(self, how=signal.SIGINT):
         """SIGINT: fast; SIGQUIT: immediate, as after a crash."""
         self.server.send_signal(how)
