@@ -11,8 +11,8 @@ struct tern_verification {
     struct tern_replay_report report;
     uint32_t pruned;   // number of the last pruned round; 0: none
     uint64_t received; // intact updates of the rounds after `pruned`
-    uint32_t
-        by_hash; // after a prune: versions made by `reject`, which only their recorded hashes can confirm
+    // After a prune: versions made by `reject`, which only their recorded hashes confirm.
+    uint32_t by_hash;
     uint32_t last_by_hash; // the last of these versions
 };
 
