@@ -43,7 +43,8 @@ extern "C" {
     X(TERN_ERR_TRAINER, "trainer", "The trainer failed or diverged.")                              \
     X(TERN_ERR_NO_MEMORY, "no-memory", "Memory could not be had.")                                 \
     X(TERN_ERR_STATE, "bad-state", "The call is not allowed in the present state.")                \
-    X(TERN_ERR_CANCELLED, "cancelled", "The program has cancelled it; it can be repeated.")
+    X(TERN_ERR_CANCELLED, "cancelled", "The program has cancelled it; it can be repeated.")        \
+    X(TERN_ERR_FORBIDDEN, "forbidden", "The credentials are valid, and do not allow this.")
 
 enum tern_result {
 #define TERN_RESULT_ENUM(symbol, name, sentence) symbol,

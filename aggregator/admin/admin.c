@@ -508,7 +508,8 @@ static void reply_session(struct tern_admin *admin, const struct tern_http_reque
     const char *why;
     const int refused = sso ? tern_admin_admit(admin, request, false, &caller, &why) : 0;
     if (refused != 0) {
-        tern_admin_reply_error(reply, refused, TERN_ERR_UNAUTHORIZED, why);
+        tern_admin_reply_error(reply, refused, refused == 403 ? TERN_ERR_FORBIDDEN : TERN_ERR_HTTP,
+                               why);
         return;
     }
     cJSON *json = cJSON_CreateObject();
@@ -1000,7 +1001,7 @@ static void reply_refused(const struct tern_db_actor *caller, enum tern_role nee
     char why[TERN_ADMIN_WHY_MAX];
     snprintf(why, sizeof why, "This needs the role %s, and %s has the role %s.",
              tern_role_name(needed), caller->who, tern_role_name(caller->role));
-    tern_admin_reply_error(reply, 403, TERN_ERR_UNAUTHORIZED, why);
+    tern_admin_reply_error(reply, 403, TERN_ERR_FORBIDDEN, why);
 }
 
 static enum tern_result record_refusal(struct tern_service *service, struct tern_db *db,

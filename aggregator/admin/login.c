@@ -264,7 +264,7 @@ void tern_admin_login(struct tern_admin *admin, const struct tern_http_request *
         return;
     }
     if (!is_own_origin(request)) {
-        tern_admin_reply_error(reply, 403, TERN_ERR_UNAUTHORIZED,
+        tern_admin_reply_error(reply, 403, TERN_ERR_FORBIDDEN,
                                "Only the page of this listener may log in; programs send "
                                "\"Authorization: Bearer TOKEN\".");
         return;

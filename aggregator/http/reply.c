@@ -25,7 +25,7 @@ static const struct status {
     {304, "Not Modified", TERN_OK, NULL},
     {400, "Bad Request", TERN_ERR_CORRUPT, "The request is not well-formed HTTP/1.1."},
     {401, "Unauthorized", TERN_ERR_UNAUTHORIZED, "The credentials are missing, wrong or revoked."},
-    {403, "Forbidden", TERN_ERR_UNAUTHORIZED, "The credentials do not allow this."},
+    {403, "Forbidden", TERN_ERR_FORBIDDEN, "The credentials do not allow this."},
     {404, "Not Found", TERN_ERR_NOT_FOUND, "The path does not exist."},
     {405, "Method Not Allowed", TERN_ERR_HTTP, "The path does not support this method."},
     {408, "Request Timeout", TERN_ERR_BUSY, "The request did not arrive in time; send it again."},

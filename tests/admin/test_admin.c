@@ -417,12 +417,21 @@ static void expect_role(const struct walked_route *route, enum tern_role role, c
     snprintf(needed, sizeof needed, "This needs the role %s, and %s has the role %s.",
              tern_role_name((uint32_t)route->role), tern_role_name((uint32_t)role),
              tern_role_name((uint32_t)role));
-    const bool is_refused = status == 403 && says(needed);
+    const bool is_refused = status == 403 && says(needed) && says("\"error\":\"forbidden\"");
     const bool may = role >= route->role;
     if (may ? is_refused || status == 401 : !is_refused) {
         fail_msg("%s %s as %s: %d %s", route->method, route->path, tern_role_name((uint32_t)role),
                  status, body_of_reply());
     }
+}
+
+// Expects 401 with the sentence, by the same name for all reasons.
+static void expect_stranger(const struct walked_route *route, const char *token,
+                            const char *sentence)
+{
+    assert_int_equal(ask_route(route, token), 401);
+    assert_true(says(sentence));
+    assert_true(strncmp(route->path, "/api/", 5) != 0 || says("\"error\":\"unauthorized\""));
 }
 
 TEST(test_every_route_with_every_role)
@@ -448,13 +457,11 @@ TEST(test_every_route_with_every_role)
             assert_int_not_equal(ask_route(route, NULL), 401);
             continue;
         }
-        assert_int_equal(ask_route(route, NULL), 401);
-        assert_int_equal(ask_route(route, "a-token-that-nobody-has-made"), 401);
-        assert_true(says("The credentials are missing, wrong or revoked."));
-        assert_int_equal(ask_route(route, revoked), 401);
-        assert_true(says("This token was revoked."));
-        assert_int_equal(ask_route(route, expired), 401);
-        assert_true(says("This token has expired."));
+        static const char unknown[] = "The credentials are missing, wrong or revoked.";
+        expect_stranger(route, NULL, unknown);
+        expect_stranger(route, "a-token-that-nobody-has-made", unknown);
+        expect_stranger(route, revoked, "This token was revoked.");
+        expect_stranger(route, expired, "This token has expired.");
     }
 }
 
@@ -1131,6 +1138,8 @@ TEST(test_proxy_names_the_caller)
         {"GET /api/v1/session", PROXIED USER "ann\r\nX-Groups: staff\r\n", 200,
          "{\"sso\":true,\"name\":\"sso:ann\",\"role\":\"viewer\"}"},
         {"GET /api/v1/session", PROXIED USER "ann\r\n", 403, "viewer=staff, operator=ops"},
+        {"GET /api/v1/session", PROXIED USER "ann\r\n", 403, "\"error\":\"forbidden\""},
+        {"GET /api/v1/session", "Host: localhost\r\n" USER "ann\r\n", 421, "\"error\":\"http\""},
         {"GET /api/v1/session", PROXIED, 200, "{\"sso\":false}"},
         {"GET /api/v1/status", PROXIED USER "ann\r\nX-Groups: other\r\n", 403,
          "viewer=staff, operator=ops"},
@@ -1150,6 +1159,8 @@ TEST(test_proxy_names_the_caller)
          PROXIED USER "ann\r\nX-Groups: ops\r\nOrigin: https://tern.example\r\n", 400,
          "has logged this user in already"},
         {"POST /api/v1/enroll-codes", PROXIED USER "ann\r\nX-Groups: ops\r\n", 403, "Origin"},
+        {"POST /api/v1/enroll-codes", PROXIED USER "ann\r\nX-Groups: ops\r\n", 403,
+         "\"error\":\"forbidden\""},
         {"POST /api/v1/enroll-codes",
          PROXIED USER "ann\r\nX-Groups: staff\r\nOrigin: https://tern.example\r\n", 403,
          "This needs the role operator, and sso:ann has the role viewer."},

@@ -319,8 +319,8 @@ def test_errors_are_json(browser, aggregator):
     del aggregator
     expected = [
         (401, "unauthorized", "GET", "/api/v1/status", None, {"Authorization": None}),
-        (403, "unauthorized", "POST", "/api/v1/enroll-codes", {}, {"Origin": "http://evil.example"}),
-        (403, "unauthorized", "POST", "/api/v1/session", {"token": browser.token}, {"Origin": None}),
+        (403, "forbidden", "POST", "/api/v1/enroll-codes", {}, {"Origin": "http://evil.example"}),
+        (403, "forbidden", "POST", "/api/v1/session", {"token": browser.token}, {"Origin": None}),
         (404, "not-found", "GET", "/api/v1/nothing", None, {}),
         (404, "not-found", "POST", "/api/v1/clients/99/revoke", {}, {}),
         (405, "http", "DELETE", "/api/v1/status", None, {}),

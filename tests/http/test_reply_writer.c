@@ -89,10 +89,15 @@ CASE(test_refusals_name_their_reason)
         int status;
         enum tern_result why;
         const char *name;
-    } cases[] = {{400, TERN_OK, "corrupt"},   {401, TERN_OK, "unauthorized"},
-                 {408, TERN_OK, "busy"},      {413, TERN_OK, "too-large"},
-                 {414, TERN_OK, "too-large"}, {422, TERN_ERR_UNKNOWN_ROUND, "unknown-round"},
-                 {431, TERN_OK, "too-large"}, {503, TERN_OK, "busy"},
+    } cases[] = {{400, TERN_OK, "corrupt"},
+                 {401, TERN_OK, "unauthorized"},
+                 {403, TERN_OK, "forbidden"},
+                 {408, TERN_OK, "busy"},
+                 {413, TERN_OK, "too-large"},
+                 {414, TERN_OK, "too-large"},
+                 {422, TERN_ERR_UNKNOWN_ROUND, "unknown-round"},
+                 {431, TERN_OK, "too-large"},
+                 {503, TERN_OK, "busy"},
                  {418, TERN_OK, "http"}};
     const struct tern_http_handler handler = {.on_refusal = NULL};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
