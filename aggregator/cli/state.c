@@ -379,6 +379,22 @@ int tern_state_fail_for_client(struct tern_cli *cli, struct tern_db *db, uint64_
 
 _Static_assert((int)TERN_DB_TAGS_MAX == (int)TERN_TAGS_MAX, "tags are stored as they are");
 
+int tern_state_check_name(const struct tern_cli *cli, const char *what, const char *name,
+                          size_t size)
+{
+    static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                     "0123456789._-";
+    char text[TERN_TEXT];
+    if (isalpha((unsigned char)name[0]) && name[strspn(name, characters)] == '\0' &&
+        strlen(name) < size) {
+        return TERN_EXIT_OK;
+    }
+    return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                         "'%s' cannot be the name of a %s: begin with a letter; then letters, "
+                         "digits, dots, underscores and hyphens, at most %zu",
+                         tern_text_name(name, text), what, size - 1);
+}
+
 int tern_state_tags(struct tern_cli *cli, const char *text, char tags[TERN_DB_TAGS_MAX])
 {
     char why[TERN_TAG_WHY_MAX] = "";

@@ -89,6 +89,11 @@ int tern_state_client_argument(const struct tern_cli *cli, uint64_t *id);
 int tern_state_fail_for_client(struct tern_cli *cli, struct tern_db *db, uint64_t id,
                                enum tern_result result);
 
+// Checks the name of a new label or token, which must be no number. what: "label" or "token". size: most bytes with the NUL.
+// Returns an exit code.
+int tern_state_check_name(const struct tern_cli *cli, const char *what, const char *name,
+                          size_t size);
+
 // Parses tags of the command line (rounds/tags.h). Returns an exit code.
 int tern_state_tags(struct tern_cli *cli, const char *text, char tags[TERN_DB_TAGS_MAX]);
 

@@ -5,7 +5,6 @@
 #include "hosted/system.h"
 #include "util/bytes.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,24 +15,20 @@
 #define TOKEN_TEXT (TERN_BASE64URL_LENGTH(TOKEN_BYTES) + 1)
 #define DAY_MS UINT64_C(86400000)
 
-static bool is_name(const char *name)
+// Returns the argument NAME; "" without one.
+static const char *name_of(const struct tern_cli *cli)
 {
-    size_t len = 0;
-    while (isalnum((unsigned char)name[len]) ||
-           (len > 0 && strchr("._-", name[len]) != NULL && name[len] != '\0')) {
-        len++;
-    }
-    return name[len] == '\0' && len > 0 && len < TERN_DB_TOKEN_NAME_MAX;
+    return cli->argument_count == 2 ? cli->arguments[1] : "";
 }
 
 static int take_name(const struct tern_cli *cli, char name[TERN_DB_TOKEN_NAME_MAX])
 {
-    const char *text = cli->argument_count == 2 ? cli->arguments[1] : "";
-    if (!is_name(text) || strcmp(text, TERN_STATE_ADMIN_TOKEN) == 0) {
+    const char *text = name_of(cli);
+    TERN_CLI_TRY(tern_state_check_name(cli, "token", text, TERN_DB_TOKEN_NAME_MAX));
+    if (strcmp(text, TERN_STATE_ADMIN_TOKEN) == 0) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "'%s' cannot be the name of a token: use 1 to %d letters, digits, "
-                             "dots, underscores and hyphens; %s is taken",
-                             text, TERN_DB_TOKEN_NAME_MAX - 1, TERN_STATE_ADMIN_TOKEN);
+                             "'%s' cannot be the name of a token: it is the token of that file",
+                             text);
     }
     memcpy(name, text, strlen(text) + 1);
     return TERN_EXIT_OK;
@@ -135,15 +130,16 @@ static enum tern_result revoke(struct tern_db *db, const char *name, struct tern
 static int revoke_token(struct tern_cli *cli)
 {
     struct tern_db_token before = {.revoked = false};
-    char name[TERN_DB_TOKEN_NAME_MAX];
+    const char *name = name_of(cli);
+    char text[TERN_TEXT];
     struct tern_db *db;
-    TERN_CLI_TRY(take_name(cli, name));
     TERN_CLI_TRY(tern_state_open(cli, &db));
     const enum tern_result result = revoke(db, name, &before);
     if (result == TERN_ERR_NOT_FOUND) {
         tern_db_close(db);
         return tern_cli_fail(cli, result,
-                             "there is no token %s; `tern-aggregator token list` lists them", name);
+                             "there is no token '%s'; `tern-aggregator token list` lists them",
+                             tern_text_name(name, text));
     }
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);

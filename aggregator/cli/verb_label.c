@@ -4,7 +4,6 @@
 #include "cli/versions.h"
 #include "tensor/manifest.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -94,22 +93,6 @@ static int list_labels(struct tern_cli *cli)
 
 // --- Making a label
 
-// A label begins with a letter, so that no label is also a number.
-static int check_name(struct tern_cli *cli, const char *name)
-{
-    static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                     "0123456789._-";
-    if (isalpha((unsigned char)name[0]) && name[strspn(name, characters)] == '\0' &&
-        strlen(name) < TERN_DB_NAME_MAX) {
-        return TERN_EXIT_OK;
-    }
-    char text[TERN_TEXT];
-    return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                         "'%s' is no label: begin with a letter; then letters, digits, dots, "
-                         "underscores and hyphens, at most %d",
-                         tern_text_name(name, text), TERN_DB_NAME_MAX - 1);
-}
-
 // Stores the label, unless it names another version.
 static enum tern_result put_label(struct tern_db *db, struct tern_db_label *label)
 {
@@ -153,7 +136,7 @@ static int make_label(struct tern_cli *cli, struct tern_db *db, struct tern_merg
 {
     struct tern_db_label label = {.created_ms = tern_now_ms()};
     const char *name = cli->arguments[1];
-    TERN_CLI_TRY(check_name(cli, name));
+    TERN_CLI_TRY(tern_state_check_name(cli, "label", name, TERN_DB_NAME_MAX));
     memcpy(label.name, name, strlen(name) + 1);
     TERN_CLI_TRY(tern_version_parse(cli, db, cli->arguments[0], &label.version));
     TERN_CLI_TRY(tern_version_load_any(cli, db, merge, label.version));
@@ -185,7 +168,7 @@ static int remove_label(struct tern_cli *cli, struct tern_db *db, const char *na
 {
     struct tern_db_label label = {.version = 0};
     uint32_t unused = 0;
-    TERN_CLI_TRY(check_name(cli, name));
+    TERN_CLI_TRY(tern_state_check_name(cli, "label", name, TERN_DB_NAME_MAX));
     TERN_CLI_TRY(tern_version_parse(cli, db, name, &unused));
     enum tern_result result = tern_db_begin(db);
     if (result == TERN_OK) {

@@ -22,12 +22,13 @@ def tokens_are_printed_once_and_names_are_used_once():
     assert made["token"].encode() not in (state.path / "tern.db").read_bytes()
     assert state.run("token", "add", "ci", "--role", "admin").text.strip() != made["token"]
     state.run("token", "add", "grafana", "--role", "admin", code=REFUSED, says="there is a token grafana already")
-    for name in ("", "a b", "admin.token", ".a", "unix:root", "x" * 33):
+    for name in ("", "a b", "admin.token", ".a", "unix:root", "x" * 33, "1a"):
         state.run("token", "add", name, "--role", "viewer", code=USAGE, says="cannot be the name of a token")
     for role in ([], ["--role", "none"], ["--role", "root"]):
         state.run("token", "add", "b", *role, code=USAGE, says="--role must be viewer, operator or admin")
     state.run("token", "add", "b", "--role", "viewer", "--expires", "0s", code=USAGE, says="--expires")
-    state.run("token", "revoke", "nobody", code=FAILED, says="there is no token nobody")
+    for name in ("nobody", "", "a b", "x" * 300, "admin.token"):
+        state.run("token", "revoke", name, code=FAILED, says=f"there is no token '{name[:180]}")
     state.run("token", "list", "b", code=USAGE, says="token add NAME")
     state.run("token", "revoke", "grafana")
     state.run("token", "revoke", "grafana", code=NOTHING)
