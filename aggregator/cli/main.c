@@ -592,6 +592,7 @@ int main(int argc, char **argv)
         .settings = &tern_aggregator_settings_table,
         .values = &settings,
         .default_config = "/etc/tern/aggregator.ini",
+        .verb_of_files = "list",
     };
     return tern_cli_main(&program, argc, argv);
 }

@@ -134,12 +134,12 @@ bool tern_state_is_served(const struct tern_cli *cli)
 {
     char path[PATH_MAX];
     tern_state_path(cli, TERN_STATE_LOCK, path);
-    FILE *lock = fopen(path, "re");
-    if (lock == NULL) {
+    const int lock = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); // a FIFO would block
+    if (lock < 0) {
         return false;
     }
-    bool held = flock(fileno(lock), LOCK_SH | LOCK_NB) != 0;
-    fclose(lock);
+    const bool held = flock(lock, LOCK_SH | LOCK_NB) != 0;
+    close(lock);
     return held;
 }
 

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define SETTINGS_FOLDER "/etc/tern"
 #define PREFIX "aggregator"
@@ -57,11 +58,24 @@ static enum tern_result load_rows(const struct tern_cli *cli, struct tern_db *db
     return TERN_OK;
 }
 
+// Refuses a FIFO, on which a read would wait for a writer, and a device.
+static int check_regular(const struct tern_cli *cli)
+{
+    struct stat status;
+    if (stat(cli->config, &status) != 0 || S_ISREG(status.st_mode)) {
+        return TERN_EXIT_OK; // what cannot be found, the reader of settings names
+    }
+    return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                         "%s is no regular file: remove or rename it, or make it a settings file",
+                         cli->config);
+}
+
 // Loads one federation. cli: with its settings file; its messages go to federation->why.
 static int load(struct tern_cli *cli, struct federation *federation)
 {
     struct tern_db *db;
     federation->service = "unknown";
+    TERN_CLI_TRY(check_regular(cli));
     TERN_CLI_TRY(tern_cli_load_settings(cli));
     federation->rounds = tern_state_settings(cli)->round_rounds;
     federation->service = service_state(cli);
@@ -177,10 +191,10 @@ int tern_cli_list(struct tern_cli *cli)
     const char *folder = cli->argument_count > 0 ? cli->arguments[0] : SETTINGS_FOLDER;
     char pattern[PATH_MAX];
     glob_t found;
-    if (cli->set_count > 0) {
+    if (cli->set_count > 0 || cli->config != NULL) {
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
                              "list takes each federation's own settings file: give the folder of "
-                             "these files, not --set");
+                             "these files, not --set or --config");
     }
     if (strpbrk(folder, "*?[\\") != NULL ||
         snprintf(pattern, sizeof pattern, "%s/" PREFIX SUFFIX, folder) >= (int)sizeof pattern) {

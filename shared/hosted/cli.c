@@ -366,6 +366,16 @@ static int check_unread_file(const struct tern_cli *cli)
     return 0;
 }
 
+static int load_before_verb(struct tern_cli *cli)
+{
+    const char *verb = cli->program->verb_of_files;
+    if (verb != NULL && strcmp(cli->verb->name, verb) == 0) {
+        return TERN_EXIT_OK;
+    }
+    TERN_CLI_TRY(tern_cli_load_settings(cli));
+    return check_unread_file(cli);
+}
+
 static int check_arguments(const struct tern_cli *cli)
 {
     if (cli->argument_count < cli->verb->least_arguments) {
@@ -414,8 +424,7 @@ static int run(struct parse *parse, int argc, char **argv)
         return usage_error(cli, "a verb is missing");
     }
     TERN_CLI_TRY(check_arguments(cli));
-    TERN_CLI_TRY(tern_cli_load_settings(cli));
-    TERN_CLI_TRY(check_unread_file(cli));
+    TERN_CLI_TRY(load_before_verb(cli));
     int code = cli->verb->run(cli);
     // A full disk or a closed pipe must not look like success to a script that reads our output.
     if (fflush(stdout) != 0 && code == TERN_EXIT_OK) {

@@ -60,6 +60,7 @@ struct tern_cli_program {
     const struct tern_settings *settings; // NULL for a program without settings
     void *values;                         // the settings' struct
     const char *default_config;           // read when it exists and --config is absent; or NULL
+    const char *verb_of_files; // loads settings files itself, so none is read before; or NULL
 };
 
 // The parsed command line, passed to the verb.

@@ -854,6 +854,29 @@ def the_global_models_figure_goes_before_its_replicas():
     assert [row["accuracy_model"] for row in rows] == ["replica", "replica", "replica", "global"], rows
     assert state.run("rounds").text.splitlines()[4].split()[5] == "global"
 
+def list_reads_each_file_and_waits_for_none():
+    """Also in the folder of the files. Without a writer, nothing ever comes out of a FIFO."""
+    state = State()
+    state.run("init", "--model", MODEL)
+    (state.root / "aggregator.ini").write_text(f"[federation]\nstate = {state.path}\n")
+    os.mkfifo(state.root / "aggregator-pipe.ini")
+    for name, file in (("locked", "lock"), ("empty", "tern.db")):
+        (state.root / name).mkdir()
+        os.mkfifo(state.root / name / file)
+        (state.root / f"aggregator-{name}.ini").write_text(f"[federation]\nstate = {state.root / name}\n")
+    def listed(*more, code):
+        done = subprocess.run([BIN / "tern-aggregator", "list", *more], cwd=state.root, capture_output=True, text=True, timeout=20, check=False)
+        assert done.returncode == code, done
+        return done
+    for folder in (".", state.root):
+        rows = {row["name"]: row for row in json.loads(listed(folder, "--json", code=FAILED).stdout)}
+        assert sorted(rows) == ["", "empty", "locked", "pipe"], rows
+        assert (rows[""]["error"], rows[""]["model"], rows[""]["service"]) == ("", MODEL, "stopped"), rows
+        assert "aggregator-pipe.ini is no regular file" in rows["pipe"]["error"], rows
+        assert all(rows[name]["error"] and rows[name]["service"] == "stopped" for name in ("empty", "locked")), rows
+    for more in (["--config", "aggregator.ini"], ["--set", "round.rounds=1"]):
+        assert "give the folder of these files" in listed(".", *more, code=USAGE).stderr
+
 def help_teaches():
     state = State()
     assert "init --data" in state.run("--help", state=False).text
@@ -884,7 +907,7 @@ main(init_makes_a_private_directory, init_never_touches_a_federation,
      every_reason_names_what_to_do, a_federation_that_diverged_says_so, export_refuses_without_writing,
      export_replaces_regular_files_only, a_backup_is_a_state_of_its_own,
      prune_drops_old_updates_only, who_evaluates_later_changes_no_figure_of_the_past,
-     the_global_models_figure_goes_before_its_replicas, help_teaches,
+     the_global_models_figure_goes_before_its_replicas, list_reads_each_file_and_waits_for_none, help_teaches,
      # Each verb once.
      sanitized=(init_makes_a_private_directory, status_answers_the_two_questions_first,
                 clients_are_listed_and_cannot_steer_the_terminal, rounds_are_listed, the_byte_reports_agree,

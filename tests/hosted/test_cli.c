@@ -63,13 +63,15 @@ static const struct tern_cli_verb only_verb[] = {
     {0},
 };
 static const struct tern_cli_program program = {
-    "tern-example", "An example", "Example: tern-example show\n", verbs, &settings, &values, NULL,
+    "tern-example", "An example", "Example: tern-example show\n", verbs, &settings, &values,
+    NULL,           NULL,
 };
 static const struct tern_cli_program single = {
-    "tern-single", "An example", "Example: tern-single\n", only_verb, &settings, &values, NULL,
+    "tern-single", "An example", "Example: tern-single\n", only_verb, &settings, &values,
+    NULL,          NULL,
 };
 static const struct tern_cli_program bare = {
-    "tern-bare", "Without settings", "Example: tern-bare\n", only_verb, NULL, NULL, NULL,
+    "tern-bare", "Without settings", "Example: tern-bare\n", only_verb, NULL, NULL, NULL, NULL,
 };
 
 struct call {
