@@ -37,7 +37,7 @@ static const struct tern_cli_option status_options[] = {
 static const struct tern_cli_option listing_options[] = {TERN_OPTIONS_LISTING, {0}};
 static const struct tern_cli_option probe_options[] = {
     TERN_OPTION_STATE,
-    {"standby", NULL, "closed ports are healthy, too: a standby opens none"},
+    {"standby", NULL, "closed ports are healthy, too, if a standby's heartbeat is fresh"},
     {0}};
 static const struct tern_cli_option serve_options[] = {
     TERN_OPTION_STATE,
@@ -229,7 +229,9 @@ static const char probe_help[] =
     "\n"
     "  tern-aggregator probe ready --config aggregator.ini\n"
     "  podman run --health-cmd '[\"/usr/bin/tern-aggregator\", \"probe\", \"ready\"]' ...\n"
-    "  tern-aggregator probe alive --standby   # also healthy while another aggregator leads\n";
+    "  tern-aggregator probe alive --standby   # also healthy while another aggregator leads\n"
+    "\n"
+    "A standby without a heartbeat for a minute hangs, or no longer watches its leader.\n";
 
 static const char list_help[] =
     "Lists the federations of this machine: one row for each settings file aggregator.ini or\n"

@@ -29,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -542,6 +543,19 @@ static int register_node(struct serving *serving)
     return TERN_EXIT_OK;
 }
 
+// Sets the time of the lock file, by which `probe` finds a service that hangs before it listens.
+static void touch_lock(const struct serving *serving)
+{
+    (void)!futimens(serving->lock, NULL);
+}
+
+static void beat(void *ctx)
+{
+    const struct serving *serving = ctx;
+    tern_notify("WATCHDOG=1\n");
+    touch_lock(serving);
+}
+
 static bool is_upgraded(void *ctx)
 {
     const struct serving *serving = ctx;
@@ -553,7 +567,7 @@ static bool is_upgraded(void *ctx)
 static int stand_by_and_upgrade(struct serving *serving)
 {
     const struct tern_standby_ports ports = {
-        .signals = &serving->signals, .ends = is_upgraded, .ctx = serving};
+        .signals = &serving->signals, .ends = is_upgraded, .beat = beat, .ctx = serving};
     TERN_CLI_TRY(tern_standby_wait(serving->cli, serving->db, &ports, &serving->stopped));
     if (serving->stopped || !tern_db_is_older(serving->db)) {
         return TERN_EXIT_OK;
@@ -566,9 +580,12 @@ static int stand_by_and_upgrade(struct serving *serving)
 // Waits until this node leads.
 static int stand_by(struct serving *serving)
 {
-    const struct tern_standby_ports ports = {
-        .signals = &serving->signals, .reload = reload, .ctx = serving};
     TERN_CLI_TRY(tern_state_is_postgres(serving->cli) ? register_node(serving) : TERN_EXIT_OK);
+    const struct tern_standby_ports ports = {.signals = &serving->signals,
+                                             .reload = reload,
+                                             .watch = serving->watch,
+                                             .beat = beat,
+                                             .ctx = serving};
     return tern_standby_wait(serving->cli, serving->db, &ports, &serving->stopped);
 }
 
@@ -578,6 +595,7 @@ static int open_store(struct serving *serving)
     if (serving->lock < 0) {
         TERN_CLI_TRY(tern_state_lock(serving->cli, &serving->lock));
     }
+    touch_lock(serving);
     TERN_CLI_TRY(tern_state_open_any(serving->cli, TERN_DB_OLDER, &serving->db));
     if (tern_db_is_older(serving->db)) {
         TERN_CLI_TRY(stand_by_and_upgrade(serving));

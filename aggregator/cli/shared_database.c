@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,20 @@ static void stop_ticker(struct ticker *ticker)
 
 // --- The leader
 
+struct tern_leader_watch {
+    char database[PATH_MAX];
+    uint32_t node;
+    struct ticker ticker;
+    atomic_bool has_run; // it has checked the leader, or tried to, since the last heartbeat
+
+    // Used by the ticker's thread alone.
+    struct tern_db *db; // NULL: not connected
+    uint32_t silent; // number of the leader that had sent no heartbeat at the last check; 0: none
+    uint32_t ended;  // number of the leader whose end was last logged
+    bool logged_failure;     // the log says that the leader's sessions could not be ended
+    bool logged_unreachable; // the log says that the database cannot be reached
+};
+
 struct standby {
     struct tern_db *db;
     const struct tern_standby_ports *ports;
@@ -142,7 +157,7 @@ static void report_leader(struct standby *standby, const char *leader)
         tern_log(TERN_LOG_INFO, "store-reached", "leader=%s", TERN_LOG_TEXT(leader));
     }
     standby->reported_lost = false;
-    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=stands by: %s leads\n", leader);
+    tern_notify("READY=1\nSTATUS=stands by: %s leads\n", leader);
     if (strcmp(leader, standby->leader) == 0) {
         return;
     }
@@ -154,7 +169,7 @@ static void report_leader(struct standby *standby, const char *leader)
 
 static void report_lost_database(struct standby *standby)
 {
-    tern_notify("READY=1\nWATCHDOG=1\nSTATUS=the database cannot be reached\n");
+    tern_notify("READY=1\nSTATUS=the database cannot be reached\n");
     if (!standby->reported_lost) {
         tern_log(TERN_LOG_WARN, "store-unreachable", "detail=%s",
                  TERN_LOG_TEXT(tern_db_error(standby->db)));
@@ -174,6 +189,14 @@ static bool stops_within(const struct standby *standby, int seconds)
             "why=\"this aggregator stands by, and reads its settings at the start: restart it\"");
     }
     return number == SIGTERM || number == SIGINT;
+}
+
+// Sends a heartbeat, unless the watch has not run since the last one.
+static void beat(const struct tern_standby_ports *ports)
+{
+    if (ports->watch == NULL || atomic_exchange(&ports->watch->has_run, false)) {
+        ports->beat(ports->ctx);
+    }
 }
 
 int tern_standby_wait(struct tern_cli *cli, struct tern_db *db,
@@ -198,6 +221,7 @@ int tern_standby_wait(struct tern_cli *cli, struct tern_db *db,
         } else {
             report_lost_database(&standby);
         }
+        beat(ports);
         *stopped = stops_within(&standby, result == TERN_ERR_STATE ? 0 : 1);
         if (*stopped) {
             return TERN_EXIT_OK;
@@ -213,19 +237,6 @@ int tern_standby_wait(struct tern_cli *cli, struct tern_db *db,
 // --- The watch of the leader
 
 #define WATCH_INTERVAL_S 1
-
-struct tern_leader_watch {
-    char database[PATH_MAX];
-    uint32_t node;
-    struct ticker ticker;
-
-    // Used by the ticker's thread alone.
-    struct tern_db *db; // NULL: not connected
-    uint32_t silent; // number of the leader that had sent no heartbeat at the last check; 0: none
-    uint32_t ended;  // number of the leader whose end was last logged
-    bool logged_failure;     // the log says that the leader's sessions could not be ended
-    bool logged_unreachable; // the log says that the database cannot be reached
-};
 
 static enum tern_result connect_watch(struct tern_leader_watch *watch)
 {
@@ -306,6 +317,7 @@ static void *run_watch(void *arg)
     struct tern_leader_watch *watch = arg;
     do {
         watch_once(watch);
+        atomic_store(&watch->has_run, true);
     } while (wait_for_tick(&watch->ticker, WATCH_INTERVAL_S));
     return NULL;
 }

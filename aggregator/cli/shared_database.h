@@ -16,10 +16,16 @@
 
 #define TERN_STANDBY_NODES 128 // most nodes in a list
 
+// A thread that checks the leader once a second. If the leader hangs, the thread ends the leader's sessions, so that
+// another node replaces it. The thread's connection is also this node's heartbeat.
+struct tern_leader_watch;
+
 struct tern_standby_ports {
-    const sigset_t *signals;   // signals to wait for; the caller has blocked them
-    void (*reload)(void *ctx); // called at SIGHUP; NULL: SIGHUP is refused
-    bool (*ends)(void *ctx);   // returns whether to stop waiting; NULL: never
+    const sigset_t *signals;         // signals to wait for; the caller has blocked them
+    void (*reload)(void *ctx);       // called at SIGHUP; NULL: SIGHUP is refused
+    bool (*ends)(void *ctx);         // returns whether to stop waiting; NULL: never
+    struct tern_leader_watch *watch; // this node's watch of the leader; NULL: none
+    void (*beat)(void *ctx); // called every few seconds while it waits, and while the watch runs
     void *ctx;
 };
 
@@ -45,10 +51,6 @@ bool tern_standby_complaint(const struct tern_db_node *leader, char sentence[256
 #define TERN_STANDBY_ADVICE                                                                        \
     "restart it there (systemctl restart tern-aggregator, or kill -9); systemd's WatchdogSec "     \
     "does so by itself"
-
-// A thread that checks the leader once a second. If the leader hangs, the thread ends the leader's sessions, so that
-// another node replaces it. The thread's connection is also this node's heartbeat.
-struct tern_leader_watch;
 
 // Starts the thread. database: a URL. node: this aggregator's number in the node table. TERN_ERR_NO_MEMORY
 TERN_MUST_USE enum tern_result tern_leader_watch_start(const char *database, uint32_t node,

@@ -5,13 +5,51 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#define SILENT_MS                                                                                  \
+    60000u // longest time of a healthy service without listener from heartbeat to heartbeat
+
+// Returns the time since the last heartbeat, which is the time of the lock file; as long for a time in the future, which a
+// clock that was set back leaves. UINT64_MAX: there is no file.
+static uint64_t find_silent_ms(const struct tern_cli *cli)
+{
+    char path[PATH_MAX];
+    struct stat status;
+    tern_state_path(cli, TERN_STATE_LOCK, path);
+    if (stat(path, &status) != 0) {
+        return UINT64_MAX;
+    }
+    const int64_t beat_ms =
+        (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
+    const int64_t now_ms = (int64_t)tern_now_ms();
+    return (uint64_t)(now_ms > beat_ms ? now_ms - beat_ms : beat_ms - now_ms);
+}
+
+// Judges a standby, or a service that is starting, by its heartbeat.
+static int judge_standby(const struct tern_cli *cli)
+{
+    const char *state = tern_state_settings(cli)->federation_state;
+    char ago[TERN_TEXT];
+    if (!tern_state_is_served(cli)) {
+        return tern_cli_fail(cli, TERN_ERR_IO, "no service runs on %s, not even a standby", state);
+    }
+    const uint64_t silent_ms = find_silent_ms(cli);
+    if (silent_ms > SILENT_MS) {
+        return tern_cli_fail(cli, TERN_ERR_IO,
+                             "the service on %s has no listener and has sent no heartbeat for %s: "
+                             "it hangs, or no longer watches its leader; restart it",
+                             state, tern_text_duration(silent_ms, ago));
+    }
+    printf("closed\n");
+    return TERN_EXIT_OK;
+}
 
 // Nothing listens: a standby or a service that is starting, or no service at all.
 static int judge_closed(const struct tern_cli *cli, const char *address)
 {
     if (tern_cli_flag(cli, "standby")) {
-        printf("closed\n");
-        return TERN_EXIT_OK;
+        return judge_standby(cli);
     }
     return tern_cli_fail(cli, TERN_ERR_IO,
                          "no service answers at admin.address = %s: it is starting, stands by "

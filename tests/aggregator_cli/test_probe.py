@@ -1,10 +1,13 @@
 """probe asks the running service for its health, and `init --if-missing` leaves a federation as it is: what containers need."""
+import fcntl
 import hashlib
+import os
 import pathlib
 import signal
 import socket
 import sys
 import threading
+import time
 
 from cli import FAILED, USAGE, State, main
 
@@ -33,7 +36,28 @@ def asks_a_service():
         aggregator.process.wait()
         for what in ("alive", "ready"):
             probe(state, what, address, code=FAILED, says=f"no service answers at admin.address = {address}")
+            probe(state, what, address, "--standby", code=FAILED, says="no service runs")
+
+
+def a_standby_has_a_fresh_heartbeat():
+    """A service without a listener holds the lock and sets its time; here the test does both."""
+    state = State()
+    state.run("init", "--model", "softmax:8-2")
+    address = f"unix:{state.path}/admin.sock"
+    lock = state.path / "lock"
+    hour = 3600
+    with lock.open("w") as held:
+        probe(state, "alive", address, "--standby", code=FAILED, says="no service runs")
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for what in ("alive", "ready"):
             assert probe(state, what, address, "--standby").text == "closed\n"
+            probe(state, what, address, code=FAILED, says="no service answers")
+        for beat in (time.time() - hour, time.time() + hour):  # the second after the clock was set back
+            os.utime(lock, (beat, beat))
+            for what in ("alive", "ready"):
+                probe(state, what, address, "--standby", code=FAILED, says="has sent no heartbeat for ")
+        os.utime(lock)
+        assert probe(state, "alive", address, "--standby").text == "closed\n"
 
 
 def answer_once(listener, text):
@@ -75,4 +99,4 @@ def init_leaves_a_federation():
 
 
 if __name__ == "__main__":
-    main(asks_a_service, tells_what_cannot_be_stored, refuses_what_it_cannot_ask, init_leaves_a_federation)
+    main(asks_a_service, a_standby_has_a_fresh_heartbeat, tells_what_cannot_be_stored, refuses_what_it_cannot_ask, init_leaves_a_federation)

@@ -5,6 +5,7 @@ import http.client
 import os
 import pathlib
 import re
+import signal
 import ssl
 import subprocess
 import sys
@@ -54,7 +55,10 @@ class Pod:
         return self
 
     def says(self, words):
-        return words in (self.workspace.path / f"{self.name}.log").read_text()
+        return self.times(words) > 0
+
+    def times(self, words):
+        return (self.workspace.path / f"{self.name}.log").read_text().count(words)
 
     def probe(self, name):
         """As the kubelet does, which checks no certificate. Whether it succeeds."""
@@ -130,6 +134,41 @@ def one_with_sqlite():
         wait_until("it does not get ready again", lambda: all(pod.probes().values()))
 
 
+def age(pod):
+    """Sets the heartbeat back, instead of waiting for a minute."""
+    (lock,) = pod.folder.glob("**/lock")
+    os.utime(lock, (0, 0))
+
+
+def reload(pod):
+    """Returns after the end of a turn of its loop."""
+    before = pod.times("event=reloaded")
+    pod.process.send_signal(signal.SIGHUP)
+    wait_until("it does not read its settings", lambda: pod.times("event=reloaded") > before)
+
+
+def hangs_as_standby(pod, postgres):
+    """The whole process, and then its watch of the leader alone, since the server does not answer that."""
+    pod.process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, pod.process.pid, os.WSTOPPED | os.WNOWAIT)
+    age(pod)
+    check(not any(pod.probes().values()), f"a standby that hangs is healthy: {pod.probes()}")
+    pod.process.send_signal(signal.SIGCONT)
+    wait_until("it does not get healthy again", lambda: all(pod.probes().values()))
+    sessions = postgres.sql(f"SELECT pid FROM pg_stat_activity WHERE application_name = '{pod.name}' ORDER BY backend_start").split()
+    check(len(sessions) == 2, f"a standby has {len(sessions)} sessions")
+    watch = int(sessions[1])
+    os.kill(watch, signal.SIGSTOP)
+    try:
+        reload(pod)
+        age(pod)
+        reload(pod)
+        check(not any(pod.probes().values()), f"a standby that watches no leader is healthy: {pod.probes()}")
+    finally:
+        os.kill(watch, signal.SIGCONT)
+    wait_until("it does not get healthy again", lambda: all(pod.probes().values()))
+
+
 def two_with_postgresql():
     if cluster.folder_of_programs() is None:
         skip("there is no PostgreSQL here")
@@ -153,6 +192,7 @@ def two_with_postgresql():
         check(not one.says("loose-permissions"), "others can read a secret")
         wait_until("HAProxy finds no leader", lambda: get(health, "/readyz") == 200)
         check(get(front, "/readyz", tls=True) == 200, "devices reach nobody")
+        hangs_as_standby(two, postgres)
         one.process.kill()
         one.process.wait()
         wait_until("the standby does not lead", lambda: get(two.admin, "/readyz") == 200)
