@@ -244,6 +244,9 @@ enum tern_result tern_client_end(struct tern_client *client)
     const struct tern_transport *transport = &client->config.ports.transport;
     transport->close(transport->ctx);
     tern_budget_collect(client);
+    if (!TERN_SMALL) {
+        client->returns = client->config.leaves;
+    }
     return tern_client_save_meter(client);
 }
 

@@ -131,8 +131,10 @@ struct tern_client_config {
     const char *name;     // name that `tern-aggregator clients` shows; at most 63 bytes; NULL: ""
     const char *platform; // e.g. "linux-arm64 tern-client/0.1.0"; at most 63 bytes; NULL: ""
     bool evaluator;       // enrol as an evaluator, which evaluates every version and never trains
-    // The program ends after one round: the answer to an update or an evaluation then brings no task, which nobody would do
-    // before the program runs again. Small builds ignore it.
+    // The program ends after one round, or rests after tern_client_end() and continues later. The answer to an update or an
+    // evaluation brings no task, which nobody would do before the program runs again. tern_client_step() repeats a failed
+    // request once, within two seconds. It returns the result of a second failure in a row, of one with a longer wait, and of
+    // TERN_ERR_TLS; tern_client_next_ms() then is the time after which the program should run again. Small builds ignore it.
     bool leaves;
 
     // Durations in milliseconds. Except for wait_ms, 0 means the default in defaults.h.
@@ -326,6 +328,7 @@ struct tern_client {
     enum tern_client_phase phase;
     bool identified;   // `identity` is valid
     bool in_flight;    // an exchange is incomplete
+    bool returns;      // the next step begins at once
     uint32_t version;  // of the replica
     uint32_t failures; // failed attempts in a row
     uint64_t due_ms;   // monotonic time of the next step
@@ -402,7 +405,7 @@ struct tern_client {
     uint64_t month_ms_saved; // value of budget.month_ms in the store
     struct tern_client_budget budget;
     struct tern_conditions conditions;
-    enum tern_result stopped_by; // in TERN_PHASE_STOPPED
+    enum tern_result stopped_by; // in TERN_PHASE_STOPPED, or why a client that leaves has given up
     struct tern_client_watch watch;
     struct tern_prng jitter;
 
@@ -517,7 +520,8 @@ TERN_MUST_USE enum tern_result tern_client_restore(struct tern_client *client,
 // TERN_ERR_NOT_FOUND                an evaluator has no evaluation data
 // TERN_ERR_CONFIG                   the column port refuses the federation's scaling
 // TERN_ERR_STATE                    tern_client_restore() was not called, or the aggregator has lost a scaling
-// TERN_ERR_CANCELLED does not stop the client: the next call continues the work.
+// TERN_ERR_CANCELLED and failures with which a client gives up (tern_client_config.leaves) do not stop it: the next call
+// continues the work, and the phase is not TERN_PHASE_STOPPED.
 TERN_MUST_USE enum tern_result tern_client_step(struct tern_client *client);
 
 // Cancels the call of tern_client_step(), tern_client_enroll() or tern_client_manifest() in progress or, if there is none, the
@@ -534,7 +538,8 @@ uint32_t tern_client_next_ms(const struct tern_client *client);
 // Saves the meter at once; the client itself saves it once a round.
 TERN_MUST_USE enum tern_result tern_client_save_meter(struct tern_client *client);
 
-// Ends as planned: closes the connection, counts its last bytes, and saves the meter.
+// Ends as planned: closes the connection, counts its last bytes, and saves the meter. With `leaves`, a later step begins at
+// once, whatever tern_client_next_ms() is.
 TERN_MUST_USE enum tern_result tern_client_end(struct tern_client *client);
 
 // Loads the meter and the budget counters without a workspace, for programs that only show them.

@@ -163,6 +163,10 @@ enum tern_result tern_client_restore(struct tern_client *client,
     client->month_exhausted = false;
     client->due_ms = 0;
     client->failures = 0;
+    if (!TERN_SMALL) {
+        client->returns = false;
+        client->stopped_by = TERN_OK;
+    }
     client->unsent_round = 0;
     client->final = false;
     client->final_mismatch = false;

@@ -95,6 +95,10 @@ enum tern_result tern_client_step(struct tern_client *client)
     if (!client->in_flight && tern_watch_take_cancel(client)) {
         return TERN_ERR_CANCELLED;
     }
+    if (!TERN_SMALL && client->returns) {
+        client->returns = false;
+        client->due_ms = 0;
+    }
     if (works && tern_client_next_ms(client) > 0) {
         return TERN_AGAIN;
     }
@@ -102,6 +106,11 @@ enum tern_result tern_client_step(struct tern_client *client)
         TERN_TRY(tern_client_check_conditions(client));
     }
     enum tern_result result = run_phase(client);
+    if (!TERN_SMALL && client->config.leaves && result == TERN_AGAIN) {
+        result = client->stopped_by != TERN_OK ? client->stopped_by : TERN_AGAIN;
+        client->stopped_by = TERN_OK;
+        return result;
+    }
     if (works && result != TERN_OK && result != TERN_AGAIN && result != TERN_ERR_CANCELLED) {
         client->stopped_by = result;
         client->phase = TERN_PHASE_STOPPED;

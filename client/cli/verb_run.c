@@ -118,7 +118,6 @@ static void progress_end(struct progress *progress)
 
 struct event_logger {
     bool once;                               // `once`: stop after one round
-    uint32_t failure_limit;                  // `once`: stop after this many failures in a row
     int exit_code;                           // `once`: exit code that the round's result determines
     bool ended;                              // `once`: the round is over
     const struct tern_curl *curl;            // explains network errors; may be NULL
@@ -127,11 +126,10 @@ struct event_logger {
     const char *state_dir;                   // receives the saved training failure
     uint64_t expiry_warned_s; // time of the last warning about a certificate; 0 = none
     struct progress *progress;
-    uint32_t failures;
     // the device started with this version's global model; 0 = with a replica
     uint32_t global_version;
     bool evaluated;
-    // `once`: the event that ended the round; its `why` is copied below
+    // `once`: the event that ended the round, or the last failure; its `why` is copied below
     struct tern_client_event last;
     char why[256];
 };
@@ -358,16 +356,22 @@ static void log_finished(const struct tern_client_event *event)
 
 // --- One round
 
+static void keep_last(struct event_logger *logger, const struct tern_client_event *event)
+{
+    if (!logger->ended) {
+        logger->last = *event;
+        snprintf(logger->why, sizeof logger->why, "%s", event->why != NULL ? event->why : "");
+    }
+}
+
 static void end_round(struct event_logger *logger, const struct tern_client_event *event,
                       int exit_code)
 {
-    if (logger->ended) {
-        return;
+    if (!logger->ended) {
+        keep_last(logger, event);
+        logger->ended = true;
+        logger->exit_code = exit_code;
     }
-    logger->ended = true;
-    logger->exit_code = exit_code;
-    logger->last = *event;
-    snprintf(logger->why, sizeof logger->why, "%s", event->why != NULL ? event->why : "");
 }
 
 static int code_of_answer(enum tern_result answer)
@@ -385,8 +389,6 @@ static bool may_end_while_paused(const struct tern_client_event *paused)
 // that reports the evaluation.
 static void detect_end(struct event_logger *logger, const struct tern_client_event *event)
 {
-    const bool failure = event->kind == TERN_EVENT_FAILURE;
-    logger->failures = failure ? logger->failures + 1 : logger->failures;
     switch ((int)event->kind) {
     case TERN_EVENT_UPLOADED:
         end_round(logger, event, code_of_answer(event->result));
@@ -412,9 +414,7 @@ static void detect_end(struct event_logger *logger, const struct tern_client_eve
         end_round(logger, event, TERN_EXIT_NOTHING);
         break;
     case TERN_EVENT_FAILURE:
-        if (event->result == TERN_ERR_TLS || logger->failures >= logger->failure_limit) {
-            end_round(logger, event, TERN_EXIT_FAILED);
-        }
+        keep_last(logger, event);
         break;
     default:
         break;
@@ -484,7 +484,6 @@ static void on_event(void *ctx, const struct tern_client_event *event)
 // --- Run
 
 #define COUNT_DOWN_MS 1000
-#define FAILURE_LIMIT 5 // failures in a row that end `once`
 
 // --- Starting
 
@@ -585,7 +584,7 @@ static uint32_t pause_ms(const struct tern_client *client, const struct progress
 }
 
 // Steps the client until the round or the federation ends, an error occurs, or a signal arrives.
-static enum tern_result run_loop(struct session *session, const struct event_logger *logger)
+static enum tern_result run_loop(struct session *session, struct event_logger *logger)
 {
     struct tern_client *client = &session->client;
     progress_step(logger->progress, client, TERN_OK);
@@ -594,7 +593,10 @@ static enum tern_result run_loop(struct session *session, const struct event_log
         const enum tern_result result = tern_client_step(client);
         progress_step(logger->progress, client, result);
         if (result != TERN_OK && result != TERN_AGAIN && result != TERN_ERR_CANCELLED) {
-            return result;
+            if (tern_client_phase(client) == TERN_PHASE_STOPPED) {
+                return result;
+            }
+            end_round(logger, &logger->last, TERN_EXIT_FAILED);
         }
         if (result == TERN_AGAIN && !logger->ended) {
             tern_interrupts_sleep(pause_ms(client, logger->progress));
@@ -668,9 +670,6 @@ int tern_verb_run(struct tern_cli *cli)
 int tern_verb_once(struct tern_cli *cli)
 {
     struct progress none = {.shown = false};
-    struct event_logger logger = {.once = true,
-                                  .progress = &none,
-                                  .failure_limit = FAILURE_LIMIT,
-                                  .exit_code = TERN_EXIT_NOTHING};
+    struct event_logger logger = {.once = true, .progress = &none, .exit_code = TERN_EXIT_NOTHING};
     return run_client(cli, &logger);
 }

@@ -5,6 +5,7 @@
 #define WAIT_MIN_MS 100
 #define WAIT_MAX_MS 86400000
 #define RETRY_AFTER_MAX_S 86400
+#define PATIENCE_MS 2000 // longest time after which a client that leaves repeats a request
 
 static void sleep_until(struct tern_client *client, uint32_t ms)
 {
@@ -89,6 +90,14 @@ static enum tern_result end_request(struct tern_client *client)
     return TERN_AGAIN;
 }
 
+// Returns whether the program of a client that leaves should run again later, instead of the client trying again. An untrusted
+// server stays so.
+static bool gives_up(const struct tern_client *client, enum tern_result result, uint32_t wait_ms)
+{
+    return !TERN_SMALL && client->config.leaves &&
+           (result == TERN_ERR_TLS || client->failures > 1 || wait_ms > PATIENCE_MS);
+}
+
 enum tern_result tern_client_retry_later(struct tern_client *client, enum tern_result result,
                                          const char *why)
 {
@@ -111,6 +120,9 @@ enum tern_result tern_client_retry_later(struct tern_client *client, enum tern_r
         .why = why,
     };
     tern_client_emit(client, &event);
+    if (gives_up(client, result, ms)) {
+        client->stopped_by = result;
+    }
     return TERN_AGAIN;
 }
 

@@ -108,9 +108,11 @@ def test():
         device.run(plain, "enroll", code)
         for portal, why in ((plain, "speaks no TLS"), (foreign, "another CA has issued its certificate")):
             device.run(portal, "once")  # has met the aggregator at this address
-            said = device.run(portal, "once", blocks=3)
+            said = device.run(portal, "once", blocks=1)
             expect_named(said, why)
-            check(said.count("event=failure result=network") == 3 and "answer=accepted" in said, f"it did not wait: {said}")
+            check(said.count("event=failure result=network") == 1 and "answer=accepted" in said, f"it did not try again: {said}")
+            said = device.run(portal, "once", code=1, blocks=99)
+            check(portal.seen == 2, f"{portal.seen} connections of a device that should come back later: {said}")
 
 
 main(test)

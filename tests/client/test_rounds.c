@@ -420,6 +420,47 @@ TEST(client_that_leaves_reports_so)
     assert_int_equal(world.server.last_checkin.abilities & TERN_WIRE_LEAVES, TERN_WIRE_LEAVES);
 }
 
+TEST(client_that_leaves_repeats_a_request_once)
+{
+    world.config.leaves = true;
+    boot();
+    const size_t before = world.exchanges;
+    world.down = true;
+    assert_int_equal(tern_client_step(&world.client), TERN_AGAIN);
+    assert_in_range(tern_client_next_ms(&world.client), 1, 1000);
+    world.now_ms += tern_client_next_ms(&world.client);
+    assert_int_equal(tern_client_step(&world.client), TERN_ERR_NETWORK);
+    assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_CHECKIN);
+    const uint32_t wait_ms = tern_client_next_ms(&world.client);
+    assert_int_equal(tern_client_step(&world.client), TERN_AGAIN); // it has not ended yet
+    assert_int_equal(world.exchanges - before, 2);
+    for (int i = 0; i < 4; i++) { // further calls make one attempt each
+        assert_int_equal(tern_client_end(&world.client), TERN_OK);
+        assert_int_equal(tern_client_step(&world.client), TERN_ERR_NETWORK);
+    }
+    assert_int_equal(world.exchanges - before, 6);
+    assert_true(tern_client_next_ms(&world.client) > wait_ms);
+    world.down = false;
+    const uint64_t now_ms = world.now_ms;
+    assert_int_equal(tern_client_end(&world.client), TERN_OK);
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    assert_true(world.now_ms - now_ms < 1000);
+}
+
+TEST(client_that_leaves_does_not_sit_out_a_longer_wait)
+{
+    world.config.leaves = true;
+    world.server.checkin_status = 422;
+    for (uint32_t wait_s = 1; wait_s <= 4; wait_s += 3) {
+        world.server.refused_wait_s = wait_s;
+        boot();
+        const enum tern_result result = tern_client_step(&world.client);
+        assert_true((result == TERN_AGAIN) == (wait_s == 1) && result != TERN_OK);
+        assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_CHECKIN);
+        assert_in_range(tern_client_next_ms(&world.client), 1000 * wait_s, 1500 * wait_s);
+    }
+}
+
 TEST(enrolment_tells_what_failed)
 {
     assert_int_equal(tern_client_init(&world.client, &world.config), TERN_OK);

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 static unsigned uploads;
+static unsigned failures;
 static const char *last_event = "";
 
 static void on_event(void *ctx, const char *name, uint32_t round, uint64_t bytes)
 {
     last_event = name;
+    failures += strcmp(name, "failure") == 0;
     *(unsigned *)ctx += strcmp(name, "uploaded") == 0 && round > 0 && bytes > 0;
 }
 
@@ -43,7 +45,7 @@ int main(int argc, char **argv)
         return fail("a round before the enrolment", tern_app_why(app));
     }
     if (tern_app_enroll(app, "aaaa-bbbb-cccc-dddd") != TERN_APP_FAILED ||
-        strstr(tern_app_why(app), "HTTP 4") == NULL) {
+        strstr(tern_app_why(app), "HTTP 4") == NULL || tern_app_wait_ms(app) != UINT32_MAX) {
         return fail("a wrong code", tern_app_why(app));
     }
     if (tern_app_enroll(app, argv[4]) != TERN_APP_DONE || !tern_app_is_enrolled(app)) {
@@ -67,8 +69,23 @@ int main(int argc, char **argv)
         }
         (void)usleep(outcome == TERN_APP_WAITING ? 10000 : 0);
     }
+    if (tern_app_wait_ms(app) != UINT32_MAX || strcmp(tern_app_result(app), "ok") != 0) {
+        return fail("the end", tern_app_result(app));
+    }
     printf("outcome=%d uploads=%u wire=%u\n", (int)outcome, uploads,
            (unsigned)tern_app_wire_bytes(app));
+    tern_app_close(app);
+    // The same client without a network: it repeats its request once, and later calls do not.
+    app = tern_app_open("https://127.0.0.1:1", argv[2], argv[3], rows, labels, 4, 2, 2, on_event,
+                        &uploads, why, sizeof why);
+    for (int i = 0; i < 3; i++) {
+        failures = 0;
+        if (app == NULL || tern_app_run_round(app) != TERN_APP_FAILED ||
+            strcmp(tern_app_result(app), "network") != 0 || failures != (i == 0 ? 2 : 1) ||
+            tern_app_wait_ms(app) == 0 || tern_app_wait_ms(app) == UINT32_MAX) {
+            return fail("no network", app == NULL ? why : tern_app_why(app));
+        }
+    }
     tern_app_close(app);
     return 0;
 }

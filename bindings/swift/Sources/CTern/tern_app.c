@@ -11,8 +11,9 @@
 #include <tern/trainer/trainer.h>
 
 #define WHY_MAX 512
-#define FAILURES_MAX 5 // in a row, that end a round
-#define SLICE_MS 200   // a cancelled wait ends within this time
+#define SLICE_MS 200 // a cancelled wait ends within this time
+#define RETRY_MS 1000
+#define NEVER_MS UINT32_MAX
 
 struct tern_app {
     struct tern_client client;
@@ -31,8 +32,10 @@ struct tern_app {
     tern_app_conditions conditions; // NULL: the client may always work
     void *conditions_ctx;
     enum tern_app_outcome outcome;
-    bool ended; // the round is over
-    uint32_t failures;
+    bool ended;              // the round is over
+    bool waits;              // the aggregator or a budget has given a time to wait
+    enum tern_result result; // of the last call
+    uint32_t wait_ms;        // from the last call to the next one
     char why[WHY_MAX];
 };
 
@@ -51,17 +54,6 @@ static enum tern_app_outcome answer_of(enum tern_result result)
                                      : TERN_APP_REFUSED;
 }
 
-static void on_failure(struct tern_app *app, const struct tern_client_event *event)
-{
-    char text[TERN_FAILURE_MAX];
-    app->failures++;
-    if (event->result == TERN_ERR_TLS || app->failures >= FAILURES_MAX) {
-        snprintf(app->why, sizeof app->why, "%s",
-                 tern_failure_text(&app->client, app->curl, event->result, text));
-        end_round(app, TERN_APP_FAILED);
-    }
-}
-
 static void on_event(void *ctx, const struct tern_client_event *event)
 {
     struct tern_app *app = ctx;
@@ -71,14 +63,14 @@ static void on_event(void *ctx, const struct tern_client_event *event)
         break;
     case TERN_EVENT_WAITING:
     case TERN_EVENT_BUDGET:
+        app->waits = !app->ended;
+        end_round(app, TERN_APP_WAITING);
+        break;
     case TERN_EVENT_PAUSED:
         end_round(app, TERN_APP_WAITING);
         break;
     case TERN_EVENT_FINISHED:
         end_round(app, TERN_APP_FINISHED);
-        break;
-    case TERN_EVENT_FAILURE:
-        on_failure(app, event);
         break;
     default:
         break;
@@ -163,11 +155,15 @@ bool tern_app_is_enrolled(const tern_app *app)
     return tern_client_identity(&app->client) != NULL;
 }
 
-static enum tern_app_outcome fail(struct tern_app *app, enum tern_result result)
+// Returns the outcome of a call that has ended with this result.
+static enum tern_app_outcome finish(struct tern_app *app, enum tern_result result,
+                                    enum tern_app_outcome outcome, uint32_t wait_ms)
 {
     char text[TERN_FAILURE_MAX];
-    if (result == TERN_ERR_CANCELLED) {
-        return TERN_APP_CANCELLED;
+    app->result = result;
+    app->wait_ms = wait_ms;
+    if (result == TERN_OK || result == TERN_ERR_CANCELLED) {
+        return result == TERN_OK ? outcome : TERN_APP_CANCELLED;
     }
     if (app->why[0] == '\0') {
         snprintf(app->why, sizeof app->why, "%s",
@@ -176,12 +172,19 @@ static enum tern_app_outcome fail(struct tern_app *app, enum tern_result result)
     return TERN_APP_FAILED;
 }
 
+static bool passes(enum tern_result result)
+{
+    return result == TERN_ERR_NETWORK || result == TERN_ERR_TLS || result == TERN_ERR_BUSY ||
+           result == TERN_ERR_HTTP;
+}
+
 enum tern_app_outcome tern_app_enroll(tern_app *app, const char *code)
 {
     app->why[0] = '\0';
     app->restored = false;
     const enum tern_result result = tern_client_enroll(&app->client, code);
-    return result == TERN_OK ? TERN_APP_DONE : fail(app, result);
+    const bool at_once = result == TERN_OK || result == TERN_ERR_CANCELLED;
+    return finish(app, result, TERN_APP_DONE, at_once ? 0 : passes(result) ? RETRY_MS : NEVER_MS);
 }
 
 static void free_memory(struct tern_app *app)
@@ -227,38 +230,39 @@ static enum tern_result restore(struct tern_app *app)
 
 static enum tern_result run(struct tern_app *app)
 {
-    while (!app->ended) {
-        const enum tern_result result = tern_client_step(&app->client);
-        if (result != TERN_OK && result != TERN_AGAIN) {
-            app->restored = result == TERN_ERR_CANCELLED;
-            return result;
-        }
+    enum tern_result result = TERN_OK;
+    while (!app->ended && (result == TERN_OK || result == TERN_AGAIN)) {
+        result = tern_client_step(&app->client);
         const uint32_t ms = tern_client_next_ms(&app->client);
         if (tern_client_phase(&app->client) == TERN_PHASE_FINISHED) {
             end_round(app, TERN_APP_FINISHED);
-        } else if (!app->ended && ms > 0) {
+        } else if (!app->ended && result == TERN_AGAIN && ms > 0) {
             (void)poll(NULL, 0, ms < SLICE_MS ? (int)ms : SLICE_MS);
         }
     }
-    // The last answer has no task, but a time to wait. The next call restores the state and asks at once.
-    app->restored = app->outcome == TERN_APP_WAITING || tern_client_next_ms(&app->client) == 0;
-    return tern_client_end(&app->client);
+    const enum tern_result saved = tern_client_end(&app->client);
+    return app->ended ? saved : result;
 }
 
 enum tern_app_outcome tern_app_run_round(tern_app *app)
 {
     enum tern_result result = TERN_OK;
+    const uint32_t left = tern_client_next_ms(&app->client);
+    if (app->restored && app->waits && left > 0) {
+        return finish(app, TERN_OK, TERN_APP_WAITING, left);
+    }
     app->why[0] = '\0';
-    app->ended = false;
-    app->failures = 0;
+    app->ended = app->waits = false;
     if (!app->restored) {
         result = restore(app);
         app->restored = result == TERN_OK;
     }
     if (result == TERN_OK) {
         result = run(app);
+        app->restored = tern_client_phase(&app->client) != TERN_PHASE_STOPPED;
     }
-    return result == TERN_OK ? app->outcome : fail(app, result);
+    return finish(app, result, app->outcome,
+                  app->restored ? tern_client_next_ms(&app->client) : NEVER_MS);
 }
 
 void tern_app_cancel(tern_app *app)
@@ -269,6 +273,16 @@ void tern_app_cancel(tern_app *app)
 const char *tern_app_why(const tern_app *app)
 {
     return app->why;
+}
+
+const char *tern_app_result(const tern_app *app)
+{
+    return tern_result_name(app->result);
+}
+
+uint32_t tern_app_wait_ms(const tern_app *app)
+{
+    return app->wait_ms;
 }
 
 uint64_t tern_app_wire_bytes(const tern_app *app)

@@ -4,6 +4,10 @@ import Foundation
 
 public struct TernError: Error {
     public let sentence: String
+    // The result's name in Tern's logs, for example "network"; "config": the arguments of init.
+    public let result: String
+    // After this time the same call may succeed; nil: only after a change, such as another join code.
+    public let retryAfter: TimeInterval?
 }
 
 // One event of a client: its name in logs, such as "trained", "uploaded" or "progress", whose bytes have moved.
@@ -57,7 +61,7 @@ public actor TernClient {
             }, context, &why, 512) else {
                 self.rows.deallocate()
                 self.labels.deallocate()
-                throw TernError(sentence: String(cString: why))
+                throw TernError(sentence: String(cString: why), result: "config", retryAfter: nil)
             }
             app = made
             if callbacks.conditions != nil {
@@ -115,7 +119,11 @@ public actor TernClient {
         case TERN_APP_WAITING: return .waiting
         case TERN_APP_CANCELLED: return .cancelled
         case TERN_APP_FINISHED: return .finished
-        default: throw TernError(sentence: String(cString: tern_app_why(handle.app)))
+        default:
+            let wait = tern_app_wait_ms(handle.app)
+            throw TernError(sentence: String(cString: tern_app_why(handle.app)),
+                            result: String(cString: tern_app_result(handle.app)),
+                            retryAfter: wait == UInt32.max ? nil : TimeInterval(wait) / 1000)
         }
     }
 }

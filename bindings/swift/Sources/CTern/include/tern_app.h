@@ -77,6 +77,13 @@ void tern_app_cancel(tern_app *app);
 // Returns why the last call has failed; valid until the next call.
 const char *tern_app_why(const tern_app *app);
 
+// Returns the name of the last call's result: "ok", "network", "unauthorized" and so on.
+const char *tern_app_result(const tern_app *app);
+
+// Returns the milliseconds after which another call like the last one may get further; UINT32_MAX: never, or only after a change,
+// such as another join code.
+uint32_t tern_app_wait_ms(const tern_app *app);
+
 // Returns all bytes on the wire since enrolment, both directions.
 uint64_t tern_app_wire_bytes(const tern_app *app);
 
