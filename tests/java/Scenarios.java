@@ -2,7 +2,9 @@ import com.example.app.HttpsTransport;
 import io.tern.Conditions;
 import io.tern.Dataset;
 import io.tern.Event;
+import io.tern.Listener;
 import io.tern.Model;
+import io.tern.Nullable;
 import io.tern.Prediction;
 import io.tern.Round;
 import io.tern.Task;
@@ -10,9 +12,16 @@ import io.tern.TernClient;
 import io.tern.TernException;
 import io.tern.Trainer;
 import io.tern.Transport;
+import java.io.ByteArrayInputStream;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Executable;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.lang.reflect.Parameter;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
@@ -20,6 +29,7 @@ import java.net.SocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Paths;
@@ -222,6 +232,8 @@ public final class Scenarios {
         private float loss;
         private String fails = "";
         private int opened;
+        private int begun;
+        private final Semaphore steps = new Semaphore(0);
 
         Softmax(String file) throws IOException {
             List<String> lines = Files.readAllLines(Paths.get(file));
@@ -250,6 +262,7 @@ public final class Scenarios {
             if (fails.equals("begin")) {
                 throw new IOException("the training data is locked");
             }
+            begun++;
             check(given.localSteps == 5 && given.batchSize == 48 && given.learningRate > 0 && given.momentum == 0.5f
                     && given.round > 0 && given.client == 1, "task");
             check(from.isReadOnly() && from.isDirect() && to.isDirect() && to.capacity() == 27, "buffers");
@@ -262,9 +275,20 @@ public final class Scenarios {
         }
 
         @Override
-        public Result step() {
+        public Result step() throws Exception {
             if (fails.equals("step")) {
                 throw new StackOverflowError("deep");
+            }
+            if (fails.equals("sleep")) {
+                steps.release();
+                Thread.sleep(20000);
+            }
+            if (fails.equals("file")) {
+                steps.release();
+                while (!Thread.currentThread().isInterrupted()) {
+                    Thread.onSpinWait();
+                }
+                throw new ClosedByInterruptException();
             }
             if (fails.equals("nan")) {
                 fails = ""; // the client waits longer after each failure in a row
@@ -518,6 +542,7 @@ public final class Scenarios {
             check(events.stream().anyMatch(event -> event.kind == Event.Kind.ENROLLED), events);
             failing(client, trainer, carrier, events);
             unanswered(client, carrier);
+            interrupted(client, trainer, events);
             float first = accepted(client).loss;
             float last = accepted(client).loss;
             check(events.get(events.size() - 1).kind != Event.Kind.TASK, "the last call has taken a task that it did not train");
@@ -593,20 +618,75 @@ public final class Scenarios {
         fails(StackOverflowError.class, "deep", client);
         trainer.fails = "nan";
         while (events.stream().noneMatch(event -> event.kind == Event.Kind.FAILURE && event.result.equals("non-finite"))) {
-            client.runRound();
+            try {
+                client.runRound();
+            } catch (TernException second) { // in a row, with the failures above
+                check(second.result().equals("non-finite") && second.isRetryable(), second);
+            }
             Thread.sleep(10);
         }
         trainer.fails = "";
         accepted(client);
-        carrier.fails = "io";
-        expect(TernException.class, "airplane", () -> {
-            client.enroll("aaaa-bbbb-cccc-dddd"); // one attempt; runRound() makes five
-            return null;
-        });
+        offline(client, carrier);
         carrier.fails = "bug";
         fails(NullPointerException.class, "a bug of the app", client);
         carrier.fails = "";
         accepted(client);
+    }
+
+    // Without a network the first call repeats its request once, later calls do not, and the time to come back grows. With a
+    // network again, a call works at once.
+    private static void offline(TernClient client, Carrier carrier) throws Exception {
+        carrier.fails = "io";
+        TernException failure = expect(TernException.class, "airplane", () -> {
+            client.enroll("aaaa-bbbb-cccc-dddd");
+            return null;
+        });
+        check(failure.isRetryable() && failure.waitMs() > 0, failure);
+        long wait = 0;
+        for (int call = 0; call < 6; call++) {
+            int before = carrier.exchanges;
+            long started = System.nanoTime();
+            failure = fails(TernException.class, "airplane", client);
+            long ms = (System.nanoTime() - started) / 1_000_000;
+            check(failure.result().equals("network") && failure.isRetryable(), failure);
+            check(carrier.exchanges - before == (call == 0 ? 2 : 1), "call " + call + " made " + (carrier.exchanges - before));
+            check(ms < (call == 0 ? 2000 : 500), "call " + call + " took " + ms + " ms");
+            wait = Math.max(wait, failure.waitMs());
+        }
+        check(wait > 8000, "after six failures in a row the time to come back is " + wait + " ms");
+        carrier.fails = "";
+        long started = System.nanoTime();
+        accepted(client);
+        check(System.nanoTime() - started < 5_000_000_000L, "the call waited for the time that the last failure gave");
+    }
+
+    // An interrupt while the trainer works cancels the call, reports no failure, and the task begins again.
+    private static void interrupted(TernClient client, Softmax trainer, List<Event> events) throws Exception {
+        for (String how : new String[] {"sleep", "file"}) {
+            trainer.fails = how;
+            trainer.steps.drainPermits();
+            events.clear();
+            Thread caller = Thread.currentThread();
+            Thread other = new Thread(() -> {
+                trainer.steps.acquireUninterruptibly();
+                caller.interrupt();
+            });
+            other.start();
+            Round round = client.runRound();
+            for (int i = 0; i < 500 && round.outcome == Round.Outcome.WAITING; i++) {
+                Thread.sleep(10);
+                round = client.runRound();
+            }
+            check(Thread.interrupted(), "the interrupt is lost");
+            other.join();
+            check(round.outcome == Round.Outcome.CANCELLED, round);
+            check(events.stream().noneMatch(event -> event.kind == Event.Kind.FAILURE), events);
+            trainer.fails = "";
+            int begun = trainer.begun;
+            accepted(client);
+            check(trainer.begun > begun, "the task did not begin again");
+        }
     }
 
     // --- Predictions of models of numbers, computed a second time here from the client's weights
@@ -717,6 +797,76 @@ public final class Scenarios {
         expect(IllegalArgumentException.class, "whole rows", () -> Dataset.rows(FloatBuffer.allocate(7), 3));
         expect(IllegalArgumentException.class, "labels[1] is 2",
                 () -> Dataset.classes(FloatBuffer.allocate(6), 3, 2, new int[] {0, 2}));
+        expect(IllegalArgumentException.class, "perMonth is -1", () -> builder("other").budget(0, -1));
+        expect(IllegalArgumentException.class, "value is -1", () -> builder("other").maxLocalSteps(-1));
+        arguments(data);
         System.gc();
+    }
+
+    // Every public method and constructor names the argument that is null or an empty text.
+    private void arguments(Dataset data) throws Throwable {
+        TernClient.Builder builder = builder("arguments");
+        int seen = 0;
+        try (TernClient client = builder("arguments").data(data, null).build()) {
+            Object[] samples = {client, builder, data, "text", folder, FloatBuffer.allocate(1), new int[1], new float[1],
+                new HttpsTransport(null), new Softmax(arguments[0]), (Listener) event -> { }, (Conditions) () -> IDEAL,
+                new ByteArrayInputStream(new byte[1])};
+            for (String name : arguments[1].split(",")) {
+                Class<?> type = Class.forName(name);
+                if (type.isInterface() || !Modifier.isPublic(type.getModifiers())) {
+                    continue; // the app implements the interfaces
+                }
+                List<Executable> all = new ArrayList<>(List.of(type.getConstructors()));
+                all.addAll(List.of(type.getDeclaredMethods()));
+                for (Executable one : all) {
+                    seen += Modifier.isPublic(one.getModifiers()) && !type.isEnum() ? arguments(one, samples) : 0;
+                }
+            }
+        }
+        check(seen >= 23, seen + " arguments were tried");
+    }
+
+    private static Object sample(Class<?> type, Object[] samples) {
+        for (Object sample : samples) {
+            if (type.isInstance(sample)) {
+                return sample;
+            }
+        }
+        return type == boolean.class ? false : type == long.class ? (Object) 1L : type == float.class ? (Object) 1f : (Object) 1;
+    }
+
+    private static int arguments(Executable call, Object[] samples) throws Exception {
+        Parameter[] parameters = call.getParameters();
+        List<String> names = new ArrayList<>();
+        for (int i = 0; i < parameters.length; i++) {
+            if (parameters[i].getType().isPrimitive() || parameters[i].isAnnotationPresent(Nullable.class)) {
+                continue;
+            }
+            Object[] given = new Object[parameters.length];
+            for (int j = 0; j < given.length; j++) {
+                given[j] = j == i ? null : sample(parameters[j].getType(), samples);
+            }
+            String sentence = refusal(call, given, samples, NullPointerException.class);
+            check(sentence.matches("[a-zA-Z]+ is null") && !names.contains(sentence), call + " said " + sentence);
+            names.add(sentence);
+            if (parameters[i].getType() == String.class && !call.getName().equals("name")) {
+                given[i] = "";
+                String empty = refusal(call, given, samples, IllegalArgumentException.class);
+                check(empty.startsWith(sentence.replace("null", "empty: give ")), call + " said " + empty);
+            }
+        }
+        return names.size();
+    }
+
+    private static String refusal(Executable call, Object[] given, Object[] samples, Class<?> kind) throws Exception {
+        try {
+            Object made = call instanceof Method
+                    ? ((Method) call).invoke(sample(call.getDeclaringClass(), samples), given)
+                    : ((Constructor<?>) call).newInstance(given);
+            throw new AssertionError(call + " took null or \"\" and returned " + made);
+        } catch (InvocationTargetException thrown) {
+            check(kind.isInstance(thrown.getCause()), call + " threw " + thrown.getCause());
+            return thrown.getCause().getMessage();
+        }
     }
 }

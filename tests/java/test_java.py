@@ -10,6 +10,7 @@ import re
 import struct
 import subprocess
 import sys
+import zipfile
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "end_to_end"))
@@ -150,7 +151,10 @@ def predict():
 def misuse():
     with Workspace() as workspace:
         aggregator = Aggregator(workspace, settings("softmax:8-3", 30, round={"come_back_max": "1h"})).start()
-        java("misuse", aggregator, write_table(workspace.path / "table", 90, 5) / "table.csv")
+        # Every class of tern.jar, so that a new one is tried, too.
+        with zipfile.ZipFile(CLASSES.rsplit(":", 1)[1]) as jar:
+            names = [name[:-len(".class")].replace("/", ".") for name in jar.namelist() if name.endswith(".class")]
+        java("misuse", aggregator, write_table(workspace.path / "table", 90, 5) / "table.csv", ",".join(names))
 
 
 def android():

@@ -563,6 +563,14 @@ static jlong JNICALL native_next_ms(JNIEnv *env, jclass class, jlong handle)
     return (jlong)tern_client_next_ms(&((struct java_client *)(uintptr_t)handle)->client);
 }
 
+static jboolean JNICALL native_is_stopped(JNIEnv *env, jclass class, jlong handle)
+{
+    (void)env;
+    (void)class;
+    return tern_client_phase(&((struct java_client *)(uintptr_t)handle)->client) ==
+           TERN_PHASE_STOPPED;
+}
+
 static jlong JNICALL native_wire_bytes(JNIEnv *env, jclass class, jlong handle)
 {
     (void)env;
@@ -645,6 +653,7 @@ static const struct native {
     {"predict", "(JLio/tern/Dataset;[I[F[F)I", (void *)native_predict},
     {"step", "(J)I", (void *)native_step},
     {"end", "(J)I", (void *)native_end},
+    {"isStopped", "(J)Z", (void *)native_is_stopped},
     {"nextMs", "(J)J", (void *)native_next_ms},
     {"wireBytes", "(J)J", (void *)native_wire_bytes},
     {"receive", "(JII[BI)I", (void *)native_receive},

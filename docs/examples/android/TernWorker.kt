@@ -24,8 +24,8 @@ class TernWorker(context: Context, parameters: WorkerParameters) : Worker(contex
             if (round.outcome == Round.Outcome.CANCELLED) Result.retry() else Result.success()
         }
     } catch (failure: TernException) {
-        // "unauthorized": the code is used up, or the client was revoked. Others pass.
-        if (failure.result() == "unauthorized") Result.failure() else Result.retry()
+        // No network, a busy aggregator: WorkManager comes back by its own backoff. Others, such as a used-up code, do not pass.
+        if (failure.isRetryable) Result.retry() else Result.failure()
     } finally {
         client = null
     }

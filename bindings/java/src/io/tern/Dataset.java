@@ -4,6 +4,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
 import java.nio.ShortBuffer;
+import java.util.Objects;
 
 /**
  * Examples for the built-in models: rows of float32 features, with labels or with numbers to predict. A direct FloatBuffer in
@@ -18,6 +19,7 @@ public final class Dataset {
 
     private Dataset(FloatBuffer rows, int classes, int height, int width, int channels, @Nullable int[] labels,
             @Nullable float[] targets) {
+        Objects.requireNonNull(rows, "rows is null");
         long columns = (long) height * width * channels;
         if (height < 1 || width < 1 || channels < 1 || rows.remaining() == 0 || rows.remaining() % columns != 0) {
             throw new IllegalArgumentException("rows has " + rows.remaining() + " values, which is no multiple of " + height
@@ -32,16 +34,19 @@ public final class Dataset {
 
     /** Rows of a table; labels[i] is the class of row i, from 0 to classes - 1. */
     public static Dataset classes(FloatBuffer rows, int columns, int classes, int[] labels) {
+        Objects.requireNonNull(labels, "labels is null");
         return new Dataset(rows, classes, 1, columns, 1, labels, null);
     }
 
     /** Images, channels last. */
     public static Dataset images(FloatBuffer rows, int height, int width, int channels, int classes, int[] labels) {
+        Objects.requireNonNull(labels, "labels is null");
         return new Dataset(rows, classes, height, width, channels, labels, null);
     }
 
     /** Rows of a table with one number to predict for each. */
     public static Dataset numbers(FloatBuffer rows, int columns, float[] targets) {
+        Objects.requireNonNull(targets, "targets is null");
         return new Dataset(rows, 1, 1, columns, 1, null, targets);
     }
 

@@ -8,7 +8,7 @@ import java.lang.annotation.Target;
 
 /** The value may be null. Every other reference in this package is never null. */
 @Documented
-@Retention(RetentionPolicy.CLASS)
+@Retention(RetentionPolicy.RUNTIME)
 @Target({ElementType.FIELD, ElementType.METHOD, ElementType.PARAMETER})
 public @interface Nullable {
 }

@@ -4,6 +4,8 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.FloatBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.locks.ReentrantLock;
 import javax.net.ssl.SSLHandshakeException;
 import javax.net.ssl.SSLPeerUnverifiedException;
@@ -24,7 +26,8 @@ import javax.net.ssl.SSLPeerUnverifiedException;
 public final class TernClient implements AutoCloseable {
     private static final int OK = 0;
     private static final int AGAIN = 1;
-    private static final int FAILURES_MAX = 5; // in a row, that end runRound()
+    private static final long RETRY_MS = 1000; // after a failed enroll() or model()
+    private static final Set<String> PASSING = Set.of("network", "tls", "busy", "http"); // results of requests, not of the state
     private static final long CONDITIONS_FRESH_NS = 1_000_000_000L;
     private static final long FINISHED_MS = 0xFFFFFFFFL; // nextMs() of a federation that has completed its rounds
     private static final int BLOCK = 16384;
@@ -63,7 +66,7 @@ public final class TernClient implements AutoCloseable {
     // The round in progress.
     private Round.Outcome outcome;
     private @Nullable Round.Outcome waiting; // of the call before
-    private int failures;
+    private String failedWhy = ""; // of the last failed request or training
     private float loss;
     private boolean evaluated;
     private @Nullable Event last;
@@ -93,6 +96,8 @@ public final class TernClient implements AutoCloseable {
 
     /** server: "https://host:port". state: the client's own folder, which is made where it is missing. */
     public static Builder builder(String server, File state) {
+        given(server, "server", "https://host:port");
+        Objects.requireNonNull(state, "state is null");
         return new Builder(server, state);
     }
 
@@ -110,6 +115,7 @@ public final class TernClient implements AutoCloseable {
 
     /** Enrols with a join code. A new identity replaces an earlier one. */
     public void enroll(String code) throws TernException {
+        given(code, "code", "a join code of tern-aggregator enroll-code");
         enter();
         try {
             int result = enroll(handle, bytes(code));
@@ -117,7 +123,7 @@ public final class TernClient implements AutoCloseable {
             if (result != OK) {
                 if (isCancel(result)) {
                     throw new TernException("cancelled", "enroll() was cancelled; whether the code is used up is unknown"
-                            + (abandoned ? ". " + Exchange.ABANDONED : ""), null);
+                            + (abandoned ? ". " + Exchange.ABANDONED : ""), null, 0);
                 }
                 throw failure(result);
             }
@@ -141,7 +147,8 @@ public final class TernClient implements AutoCloseable {
 
     /**
      * Takes part in one round: fetches what is missing of the model, trains and sends the update. Returns when the aggregator
-     * has answered, has no task, or the client may not work. Retries after network failures, five in a row at most.
+     * has answered, has no task, or the client may not work. Repeats a failed request once, after about a second; a second failure
+     * in a row, or one for which the aggregator wants a longer wait, is thrown, and the next call tries at once.
      */
     public Round runRound() throws TernException {
         enter();
@@ -150,7 +157,6 @@ public final class TernClient implements AutoCloseable {
                 return new Round(Round.Outcome.CANCELLED, 0, Float.NaN, 0, 0, 0, null);
             }
             outcome = null;
-            failures = 0;
             loss = Float.NaN;
             evaluated = false;
             last = null;
@@ -159,8 +165,14 @@ public final class TernClient implements AutoCloseable {
             if (early != null) {
                 return early;
             }
-            advance();
-            check(end(handle));
+            int ended = OK;
+            try {
+                advance();
+            } finally {
+                prepared = prepared && !isStopped(handle); // a client that has stopped restores its state at the next call
+                ended = end(handle);
+            }
+            check(ended);
             return result();
         } finally {
             work.unlock();
@@ -198,6 +210,7 @@ public final class TernClient implements AutoCloseable {
 
     /** Returns what the client's model predicts for rows of the federation's shape. The model must be a built-in one. */
     public Prediction predict(Dataset rows) throws TernException {
+        Objects.requireNonNull(rows, "rows is null");
         enter();
         try {
             prepare();
@@ -246,33 +259,46 @@ public final class TernClient implements AutoCloseable {
 
     // --- Calls
 
-    // Advances the client until the call has an outcome. After cancel() or an exception of the app, the next call does not wait for
-    // what this one waited for.
+    // Advances the client until the call has an outcome.
     private void advance() throws TernException {
-        boolean ended = false;
-        try {
-            while (outcome == null) {
-                int result = step(handle);
-                throwPending();
-                if (isCancel(result)) {
-                    outcome = Round.Outcome.CANCELLED;
-                } else if (result != OK && result != AGAIN) {
-                    prepared = false; // the client has stopped, and restores its state at the next call
-                    throw failure(result);
-                } else if (result == AGAIN && outcome == null) {
-                    long ms = nextMs(handle);
-                    if (ms == FINISHED_MS) {
-                        outcome = Round.Outcome.FINISHED;
-                    } else {
-                        pause(ms);
-                    }
+        while (outcome == null) {
+            if (Thread.currentThread().isInterrupted()) {
+                outcome = Round.Outcome.CANCELLED;
+                return;
+            }
+            int result = step(handle);
+            throwPending();
+            if (isCancel(result)) {
+                outcome = Round.Outcome.CANCELLED;
+            } else if (outcome != null) {
+                return;
+            } else if (result != OK && result != AGAIN) {
+                throw isStopped(handle) ? failure(result) : gaveUp(result);
+            } else if (result == AGAIN) {
+                long ms = nextMs(handle);
+                if (ms == FINISHED_MS) {
+                    outcome = Round.Outcome.FINISHED;
+                } else {
+                    pause(ms);
                 }
             }
-            ended = outcome != Round.Outcome.CANCELLED;
-        } finally {
-            if (!ended) {
-                leave();
-            }
+        }
+    }
+
+    private TernException gaveUp(int result) {
+        return new TernException(text(resultName(result)), failedWhy + ": " + failure(result).getMessage(), null, nextMs(handle));
+    }
+
+    private static void atLeastZero(long value, String name) {
+        if (value < 0) {
+            throw new IllegalArgumentException(name + " is " + value + ": give 0, which means no limit, or more");
+        }
+    }
+
+    private static void given(String value, String name, String remedy) {
+        Objects.requireNonNull(value, name + " is null");
+        if (value.isEmpty()) {
+            throw new IllegalArgumentException(name + " is empty: give " + remedy);
         }
     }
 
@@ -332,20 +358,8 @@ public final class TernClient implements AutoCloseable {
             return new Round(outcome, 0, loss, 0, 0, 0, Exchange.ABANDONED);
         }
         boolean uploaded = last != null && last.kind == Event.Kind.UPLOADED;
-        if (uploaded || outcome == Round.Outcome.EVALUATED) {
-            leave();
-        }
         return new Round(outcome, uploaded ? last.round : 0, loss, uploaded ? last.bytes : 0,
                 uploaded ? last.roundBytes : 0, last != null ? last.waitMs : 0, last != null ? last.why : null);
-    }
-
-    // The last answer has no task, because the client may never be called again, but a time to wait. A client that is called again
-    // restores its state and asks at once, as a new process does.
-    private void leave() {
-        long ms = nextMs(handle);
-        if (ms > 0 && ms != FINISHED_MS) {
-            prepared = false;
-        }
     }
 
     private Model build() throws TernException {
@@ -406,7 +420,7 @@ public final class TernClient implements AutoCloseable {
         String name = text(resultName(result));
         boolean unreached = name.equals("network") || name.equals("tls");
         return new TernException(name, unreached && !transportWhy.isEmpty() ? transportWhy : text(why(handle, result)),
-                null);
+                null, PASSING.contains(name) ? RETRY_MS : -1);
     }
 
     // Throws what the app has thrown in a callback.
@@ -426,7 +440,7 @@ public final class TernClient implements AutoCloseable {
             throw (TernException) pending;
         }
         throw new TernException("trainer", "the trainer failed; the aggregator gets the reason with the next request: " + pending,
-                pending);
+                pending, nextMs(handle));
     }
 
     private void keep(Throwable failure) {
@@ -467,7 +481,6 @@ public final class TernClient implements AutoCloseable {
         switch (event.kind) {
         case TRAINED:
             loss = event.loss;
-            failures = 0;
             break;
         case UPLOADED:
             end(event, event.result.equals("ok") ? Round.Outcome.ACCEPTED
@@ -494,10 +507,7 @@ public final class TernClient implements AutoCloseable {
             end(event, Round.Outcome.PAUSED);
             break;
         case FAILURE:
-            failures++;
-            if (outcome == null && (event.result.equals("tls") || failures >= FAILURES_MAX)) {
-                keep(new TernException(event.result, event.why + ": " + failure(result).getMessage(), null));
-            }
+            failedWhy = event.why;
             break;
         default:
             break;
@@ -534,14 +544,27 @@ public final class TernClient implements AutoCloseable {
         return bytes(blocked);
     }
 
+    // Returns whether an interrupt has ended the trainer's method. The round is then cancelled; the trainer may have changed a part
+    // of the weights, so the next call begins the task again. Keeps any other failure.
+    private boolean isInterrupt(Throwable failure) {
+        boolean flagged = Thread.currentThread().isInterrupted() && failure instanceof Exception;
+        if (!flagged && !(failure instanceof InterruptedException)) {
+            keep(failure);
+            return false;
+        }
+        Thread.currentThread().interrupt();
+        outcome = Round.Outcome.CANCELLED;
+        prepared = false;
+        return true;
+    }
+
     private boolean beginTraining(int[] numbers, float[] rates, long seed) {
         try {
             Task task = new Task(numbers[0], numbers[1], numbers[2], rates[0], rates[1], rates[2], rates[3], seed, numbers[3]);
             made.trainer.begin(task, weights.asReadOnlyBuffer(), trained.duplicate());
             return true;
         } catch (Throwable failure) {
-            keep(failure);
-            return false;
+            return isInterrupt(failure);
         }
     }
 
@@ -557,8 +580,7 @@ public final class TernClient implements AutoCloseable {
             meanLoss[0] = done.loss;
             return OK;
         } catch (Throwable failure) {
-            keep(failure);
-            return -1;
+            return isInterrupt(failure) ? AGAIN : -1;
         }
     }
 
@@ -574,8 +596,7 @@ public final class TernClient implements AutoCloseable {
             figures[1] = done.accuracy;
             return OK;
         } catch (Throwable failure) {
-            keep(failure);
-            return -1;
+            return isInterrupt(failure) ? AGAIN : -1;
         }
     }
 
@@ -647,6 +668,8 @@ public final class TernClient implements AutoCloseable {
 
     private native int end(long handle);
 
+    private static native boolean isStopped(long handle);
+
     private native int receive(long handle, int status, int retryAfterSeconds, byte[] block, int len);
 
     private native void cancel(long handle);
@@ -709,18 +732,22 @@ public final class TernClient implements AutoCloseable {
 
         /** Name that the operator sees, at most 63 bytes. */
         public Builder name(String value) {
+            Objects.requireNonNull(value, "value is null");
             name = value;
             return this;
         }
 
         /** File of the trusted CAs in PEM, for the built-in transport. Android needs it; Linux has its own. */
         public Builder ca(File value) {
+            Objects.requireNonNull(value, "value is null");
             ca = value.getPath();
             return this;
         }
 
         /** Certificate of this client and its key in PEM, for the built-in transport. */
         public Builder certificate(File value, File privateKey) {
+            Objects.requireNonNull(value, "value is null");
+            Objects.requireNonNull(privateKey, "privateKey is null");
             certificate = value.getPath();
             key = privateKey.getPath();
             return this;
@@ -728,6 +755,8 @@ public final class TernClient implements AutoCloseable {
 
         /** Masks all updates: the key that `tern-helper status` prints, and a join code of the helper. */
         public Builder secure(String key, String code) {
+            given(key, "key", "the key that tern-helper status prints");
+            given(code, "code", "a join code of the helper");
             helperKey = key;
             helperCode = code;
             return this;
@@ -735,6 +764,8 @@ public final class TernClient implements AutoCloseable {
 
         /** Bytes on the wire, both directions; 0: no limit. */
         public Builder budget(long perRound, long perMonth) {
+            atLeastZero(perRound, "perRound");
+            atLeastZero(perMonth, "perMonth");
             budgetPerRound = perRound;
             budgetPerMonth = perMonth;
             return this;
@@ -742,6 +773,7 @@ public final class TernClient implements AutoCloseable {
 
         /** Trains a built-in model on these examples; test: not trained on, may be null. */
         public Builder data(Dataset trainOn, @Nullable Dataset testOn) {
+            Objects.requireNonNull(trainOn, "trainOn is null");
             train = trainOn;
             test = testOn;
             return this;
@@ -749,12 +781,14 @@ public final class TernClient implements AutoCloseable {
 
         /** Trains by the app's own framework in place of data(). */
         public Builder trainer(Trainer value) {
+            Objects.requireNonNull(value, "value is null");
             trainer = value;
             return this;
         }
 
         /** Most local steps of a round; 0: as many as the aggregator asks for. */
         public Builder maxLocalSteps(int value) {
+            atLeastZero(value, "value");
             maxLocalSteps = value;
             return this;
         }
@@ -767,17 +801,20 @@ public final class TernClient implements AutoCloseable {
 
         /** Carries requests by the app's HTTP stack in place of the built-in one. */
         public Builder transport(Transport value) {
+            Objects.requireNonNull(value, "value is null");
             transport = value;
             return this;
         }
 
         public Builder listener(Listener value) {
+            Objects.requireNonNull(value, "value is null");
             listener = value;
             return this;
         }
 
         /** Source of the device's state, which the methods below need. */
         public Builder conditions(Conditions value) {
+            Objects.requireNonNull(value, "value is null");
             conditions = value;
             return this;
         }

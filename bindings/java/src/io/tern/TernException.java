@@ -6,11 +6,19 @@ import java.nio.charset.StandardCharsets;
 public final class TernException extends Exception {
     private static final long serialVersionUID = 1L;
 
-    private final String result;
+    private static final long NEVER = -1;
 
-    TernException(String result, String sentence, @Nullable Throwable cause) {
+    private final String result;
+    private final long waitMs;
+
+    TernException(String result, String sentence, @Nullable Throwable cause, long waitMs) {
         super(sentence, cause);
         this.result = result;
+        this.waitMs = waitMs;
+    }
+
+    TernException(String result, String sentence, @Nullable Throwable cause) {
+        this(result, sentence, cause, NEVER);
     }
 
     // For libternjni, whose texts are UTF-8.
@@ -21,5 +29,15 @@ public final class TernException extends Exception {
     /** Returns the name of the result in Tern's logs and on the wire, for example "unauthorized" or "tls". */
     public String result() {
         return result;
+    }
+
+    /** Returns whether the same call may succeed later: the network was down, or the aggregator busy. Others need a change. */
+    public boolean isRetryable() {
+        return waitMs != NEVER;
+    }
+
+    /** Returns the milliseconds after which to call again, if isRetryable(): longer after each failure in a row. */
+    public long waitMs() {
+        return Math.max(0, waitMs);
     }
 }

@@ -6,6 +6,7 @@ import java.io.InputStream;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * Carries the client's requests by the app's HTTP stack, for example Cronet or OkHttp. TLS and its trust are the stack's. The
@@ -69,7 +70,7 @@ public interface Transport {
         public Response(int status, @Nullable String retryAfter, InputStream body) {
             this.status = status;
             this.retryAfter = retryAfter;
-            this.body = body;
+            this.body = Objects.requireNonNull(body, "body is null");
         }
 
         @Override
