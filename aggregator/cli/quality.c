@@ -192,45 +192,6 @@ static double value_of(const struct tern_accuracy *accuracy)
 
 // --- Evaluators
 
-typedef void (*take_metrics)(void *ctx, const struct tern_accuracy *metrics);
-
-static enum tern_result read_evaluations(struct tern_db_rows *rows,
-                                         struct tern_reported_versions *versions,
-                                         struct tern_votes *votes, take_metrics take, void *ctx)
-{
-    struct tern_accuracy at = {.num_examples = 0};
-    struct tern_db_evaluation row;
-    while (tern_reported_versions_next(versions, rows, &row)) {
-        if (row.version != at.version || row.model != at.model) {
-            tern_votes_take_medians(votes, &at);
-            take(ctx, &at);
-            at = (struct tern_accuracy){.version = row.version, .model = row.model};
-        }
-        tern_db_check_row(rows, tern_votes_add(votes, &at, &row));
-    }
-    tern_votes_take_medians(votes, &at);
-    take(ctx, &at);
-    return tern_db_end(rows);
-}
-
-// Passes the metrics of both models of all versions from `first` to `last`, which is `first` or UINT32_MAX. num_examples
-// is 0 where too few evaluators reported.
-static enum tern_result each_evaluated(struct tern_db *db, uint32_t first, uint32_t last,
-                                       take_metrics take, void *ctx)
-{
-    struct tern_votes votes = {NULL, 0, 0};
-    struct tern_reported_versions versions;
-    enum tern_result result = tern_reported_versions_load(db, first, last, &versions);
-    if (result == TERN_OK) {
-        struct tern_db_rows *rows =
-            first == last ? tern_db_evaluations_of(db, first) : tern_db_evaluations_from(db, first);
-        result = read_evaluations(rows, &versions, &votes, take, ctx);
-    }
-    tern_votes_free(&votes);
-    tern_reported_versions_free(&versions);
-    return result;
-}
-
 // Returns the first version of the two windows that end with `version`.
 static uint32_t first_trend_version(uint32_t version)
 {
@@ -263,8 +224,8 @@ static void take_for_trend(void *ctx, const struct tern_accuracy *metrics)
 static enum tern_result load_evaluations(struct tern_db *db, struct tern_quality *quality)
 {
     struct evaluated evaluated = {.series = {.count = 0}};
-    TERN_TRY(each_evaluated(db, first_trend_version(quality->newest.version), UINT32_MAX,
-                            take_for_trend, &evaluated));
+    TERN_TRY(tern_accuracy_each(db, first_trend_version(quality->newest.version), UINT32_MAX,
+                                take_for_trend, &evaluated));
     add_last_version(&evaluated);
     judge_trend(&evaluated.series, quality);
     return TERN_OK;
@@ -408,41 +369,6 @@ enum tern_result tern_quality_load(struct tern_db *db, const struct tern_db_fede
 #define POINTS_AHEAD 0.002
 #define LOSS_AHEAD 0.01 // share of the global model's loss
 
-// The best metrics of replicas and of global models.
-struct found {
-    struct tern_best best[TERN_BEST_MODELS];
-    uint32_t versions[TERN_BEST_MODELS]; // versions with a metric of this model
-    uint32_t evaluated;                  // versions with a metric of either model
-    uint32_t last;                       // newest version with a metric of either model
-};
-
-static void take_best(void *ctx, const struct tern_accuracy *metrics)
-{
-    struct found *found = ctx;
-    struct tern_best *best = &found->best[metrics->model];
-    const enum tern_best_by by =
-        metrics->no_accuracy ? TERN_BEST_BY_HELD_OUT_LOSS : TERN_BEST_BY_ACCURACY;
-    const double value = metrics->no_accuracy ? metrics->loss_most : metrics->accuracy_least;
-    const bool better = metrics->no_accuracy ? value <= best->value : value >= best->value;
-    if (metrics->num_examples == 0) {
-        return;
-    }
-    if (best->by != by || better) {
-        *best =
-            (struct tern_best){by, metrics->version, value, metrics->model, .by_clients = false};
-    }
-    found->versions[metrics->model]++;
-    found->evaluated += found->evaluated == 0 || found->last != metrics->version;
-    found->last = metrics->version;
-}
-
-static enum tern_result find_best(struct tern_db *db, uint32_t first, uint32_t last,
-                                  struct found *found)
-{
-    *found = (struct found){.evaluated = 0};
-    return each_evaluated(db, first, last, take_best, found);
-}
-
 // Finds the version with the best metric on the held-out rows of training clients. Only the clients of one round measure a
 // version.
 static enum tern_result best_by_clients(struct tern_db *db, struct tern_best *best)
@@ -465,18 +391,6 @@ static enum tern_result best_by_clients(struct tern_db *db, struct tern_best *be
     }
     tern_held_outs_free(&all);
     return TERN_OK;
-}
-
-// Returns whether `one` is better than `other` by more than `points` of accuracy, or by more than the share `loss` of the
-// other's loss.
-static bool is_ahead(const struct tern_best *one, const struct tern_best *other, double points,
-                     double loss)
-{
-    if (one->by != other->by) {
-        return one->by != TERN_BEST_NONE && other->by == TERN_BEST_NONE;
-    }
-    return one->by == TERN_BEST_BY_ACCURACY ? one->value > other->value + points
-                                            : one->value < other->value - loss * other->value;
 }
 
 // Finds the best version without evaluators: by the metrics of training clients, else by training losses.
@@ -508,8 +422,8 @@ static enum tern_result best_without_evaluators(struct tern_db *db, struct tern_
 enum tern_result tern_best_find(struct tern_db *db, enum tern_db_evaluated wanted,
                                 struct tern_best *best)
 {
-    struct found found;
-    TERN_TRY(find_best(db, 0, UINT32_MAX, &found));
+    struct tern_best_found found;
+    TERN_TRY(tern_best_by_evaluators(db, 0, UINT32_MAX, &found));
     const enum tern_db_evaluated other =
         wanted == TERN_EVALUATED_GLOBAL ? TERN_EVALUATED_REPLICA : TERN_EVALUATED_GLOBAL;
     const bool has_all = found.versions[wanted] == found.evaluated;
@@ -519,19 +433,17 @@ enum tern_result tern_best_find(struct tern_db *db, enum tern_db_evaluated wante
 
 enum tern_result tern_best_find_any(struct tern_db *db, struct tern_best *best)
 {
-    struct found found;
-    TERN_TRY(find_best(db, 0, UINT32_MAX, &found));
-    const struct tern_best *replica = &found.best[TERN_EVALUATED_REPLICA];
-    const struct tern_best *global = &found.best[TERN_EVALUATED_GLOBAL];
-    *best = is_ahead(replica, global, 0, 0) ? *replica : *global;
+    struct tern_best_found found;
+    TERN_TRY(tern_best_by_evaluators(db, 0, UINT32_MAX, &found));
+    *best = found.any;
     return best->by == TERN_BEST_NONE ? best_without_evaluators(db, best) : TERN_OK;
 }
 
 enum tern_result tern_best_models(struct tern_db *db, uint32_t version,
                                   struct tern_best best[TERN_BEST_MODELS])
 {
-    struct found found;
-    TERN_TRY(find_best(db, version, version, &found));
+    struct tern_best_found found;
+    TERN_TRY(tern_best_by_evaluators(db, version, version, &found));
     memcpy(best, found.best, sizeof found.best);
     return TERN_OK;
 }
@@ -540,5 +452,5 @@ bool tern_best_prefers_replica(const struct tern_best best[TERN_BEST_MODELS])
 {
     const struct tern_best *global = &best[TERN_EVALUATED_GLOBAL];
     return global->by != TERN_BEST_NONE &&
-           is_ahead(&best[TERN_EVALUATED_REPLICA], global, POINTS_AHEAD, LOSS_AHEAD);
+           tern_best_is_ahead(&best[TERN_EVALUATED_REPLICA], global, POINTS_AHEAD, LOSS_AHEAD);
 }

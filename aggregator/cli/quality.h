@@ -5,6 +5,7 @@
 #define TERN_CLI_QUALITY_H
 
 #include "federation/accuracy.h"
+#include "federation/best.h"
 #include "store/store.h"
 
 #include <cjson/cJSON.h>
@@ -49,22 +50,6 @@ tern_quality_load(struct tern_db *db, const struct tern_db_federation *federatio
 
 void tern_quality_free(struct tern_quality *quality);
 
-// The metric by which a version is the best.
-enum tern_best_by {
-    TERN_BEST_NONE,
-    TERN_BEST_BY_ACCURACY,
-    TERN_BEST_BY_HELD_OUT_LOSS, // of models without classes
-    TERN_BEST_BY_TRAINING_LOSS
-};
-
-struct tern_best {
-    enum tern_best_by by;
-    uint32_t version;
-    double value;                 // value of the metric that `by` names
-    enum tern_db_evaluated model; // model that was measured; for training losses the global one
-    bool by_clients;              // training clients measured the model, not evaluators
-};
-
 // Finds the best version by the first of these metrics that exists:
 // 1. evaluators' metrics of versions that at least half of the evaluators reported (federation/accuracy.h): the median, or
 //    the worse of the middle two;
@@ -81,7 +66,6 @@ TERN_MUST_USE enum tern_result tern_best_find_any(struct tern_db *db, struct ter
 
 // Finds evaluators' metrics of both models of one version. best[] has an element for each enum tern_db_evaluated, with
 // TERN_BEST_NONE if evaluators did not report that model. Returns errors of the store.
-#define TERN_BEST_MODELS (TERN_LAST_evaluated + 1)
 TERN_MUST_USE enum tern_result tern_best_models(struct tern_db *db, uint32_t version,
                                                 struct tern_best best[TERN_BEST_MODELS]);
 

@@ -2,6 +2,7 @@
 #include "cli/quality.h"
 #include "cli/state.h"
 #include "cli/verbs.h"
+#include "cli/versions.h"
 #include "downloads/replicas.h"
 #include "store/store.h"
 #include "tensor/manifest.h"
@@ -148,8 +149,6 @@ static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, ui
 {
     struct tern_db_room room;
     TERN_TRY(tern_db_room(db, &room));
-    (void)tern_db_make_room(db); // dropping rows needs free space, too
-    TERN_TRY(load_before(db, pruned));
     if (pruned->newest > keep) {
         TERN_TRY(mark_pruned(db, pruned->newest - (uint32_t)keep));
         TERN_TRY(run_in_steps(cli, db, drop_bodies));
@@ -158,6 +157,51 @@ static enum tern_result prune(const struct tern_cli *cli, struct tern_db *db, ui
     return tern_disk_is_low(room.free, room.disk, FULL_SHARE)
                ? prune_downloads(cli, db, &pruned->freed)
                : TERN_OK;
+}
+
+// Whether the best version is lost by the prune: evaluators have rated it, it can still be replayed, and the service, which
+// pins such versions, has not pinned it.
+static bool loses_best(const struct tern_cli *cli, const struct pruned *pruned)
+{
+    const struct tern_best *best = &pruned->best;
+    const bool is_rated =
+        best->by != TERN_BEST_NONE && best->by != TERN_BEST_BY_TRAINING_LOSS && !best->by_clients;
+    return is_rated && !pruned->best_is_pinned && pruned->before.rounds_pruned == 0 &&
+           best->version != 0 && best->version != pruned->version && !tern_state_is_gateway(cli);
+}
+
+static enum tern_result label_best(struct tern_db *db, uint32_t version)
+{
+    const struct tern_db_label label = {
+        .name = TERN_LABEL_BEST, .version = version, .created_ms = tern_now_ms()};
+    TERN_TRY(tern_db_begin(db));
+    return tern_db_conclude(db, tern_db_label_put(db, &label));
+}
+
+static int pin_best(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge,
+                    uint32_t version)
+{
+    TERN_CLI_TRY(tern_version_load_any(cli, db, merge, version));
+    TERN_CLI_TRY(tern_cli_check(cli, label_best(db, version), "cannot store the label: %s",
+                                tern_db_error(db)));
+    return tern_version_pin(cli, db, "", version, merge);
+}
+
+// Pins the weights of the best version, unless the disk has no room for them.
+static int keep_best(struct tern_cli *cli, struct tern_db *db, struct pruned *pruned)
+{
+    static struct tern_merge merge;
+    struct tern_db_room room;
+    TERN_CLI_TRY(tern_cli_check(cli, tern_db_room(db, &room), "cannot read the disk: %s",
+                                tern_db_error(db)));
+    if (!loses_best(cli, pruned) || tern_disk_is_low(room.free, room.disk, FULL_SHARE)) {
+        return TERN_EXIT_OK;
+    }
+    TERN_CLI_TRY(tern_version_begin(cli, db, &merge));
+    const int code = pin_best(cli, db, &merge, pruned->best.version);
+    pruned->best_is_pinned = code == TERN_EXIT_OK;
+    tern_merge_free(&merge);
+    return code;
 }
 
 // Warns if the best version could be replayed before the prune, and cannot be now.
@@ -210,7 +254,14 @@ int tern_cli_prune(struct tern_cli *cli)
         return TERN_EXIT_USAGE;
     }
     TERN_CLI_TRY(tern_state_open_any(cli, 0, &db));
-    enum tern_result result = prune(cli, db, keep, &pruned);
+    (void)tern_db_make_room(db); // dropping rows needs free space, too
+    enum tern_result result = load_before(db, &pruned);
+    const int code = result == TERN_OK && pruned.newest > keep ? keep_best(cli, db, &pruned) : 0;
+    if (code != TERN_EXIT_OK) {
+        tern_db_close(db);
+        return code;
+    }
+    result = result == TERN_OK ? prune(cli, db, keep, &pruned) : result;
     if (result != TERN_OK) {
         return tern_state_fail(cli, db, result);
     }

@@ -133,6 +133,27 @@ static int choose_version(struct tern_cli *cli, struct tern_db *db, struct job *
     return find_best(cli, db, job, wanted);
 }
 
+// Writes the global model where metrics prefer the replica, which only a replay makes, but updates were pruned.
+static int replace_pruned_replica(struct tern_cli *cli, struct tern_db *db, struct job *job,
+                                  uint32_t wanted)
+{
+    uint32_t pruned = 0;
+    if (!job->by_metrics || !job->replica || wanted == 0) {
+        return TERN_EXIT_OK;
+    }
+    TERN_CLI_TRY(tern_cli_check(cli, tern_db_prune_goal(db, 0, &pruned),
+                                "cannot read the rounds: %s", tern_db_error(db)));
+    if (pruned > 0) {
+        job->replica = false;
+        fprintf(stderr,
+                "tern-aggregator: updates of rounds 1 to %" PRIu32
+                " were pruned, so that the replica of version %" PRIu32
+                " cannot be made: the global model is written\n",
+                pruned, wanted);
+    }
+    return TERN_EXIT_OK;
+}
+
 static int load_weights(struct tern_cli *cli, struct tern_db *db, struct job *job)
 {
     struct tern_db_version newest;
@@ -144,9 +165,11 @@ static int load_weights(struct tern_cli *cli, struct tern_db *db, struct job *jo
                              "there is no version %" PRIu32 "; the newest is %" PRIu32, wanted,
                              newest.version);
     }
-    return wanted == newest.version
-               ? tern_version_load_newest(cli, db, job->merge)
-               : tern_version_load(cli, db, job->merge, wanted, job->replica || job->averaged);
+    if (wanted == newest.version) {
+        return tern_version_load_newest(cli, db, job->merge);
+    }
+    TERN_CLI_TRY(replace_pruned_replica(cli, db, job, wanted));
+    return tern_version_load(cli, db, job->merge, wanted, job->replica || job->averaged);
 }
 
 // --- Writing

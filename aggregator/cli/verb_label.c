@@ -93,6 +93,16 @@ static int list_labels(struct tern_cli *cli)
 
 // --- Making a label
 
+static int check_name(struct tern_cli *cli, const char *name)
+{
+    if (strcmp(name, TERN_LABEL_BEST) == 0) {
+        return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                             "the service gives the label best to the version that evaluators "
+                             "rate best; choose another name");
+    }
+    return tern_state_check_name(cli, "label", name, TERN_DB_NAME_MAX);
+}
+
 // Stores the label, unless it names another version.
 static enum tern_result put_label(struct tern_db *db, struct tern_db_label *label)
 {
@@ -136,7 +146,7 @@ static int make_label(struct tern_cli *cli, struct tern_db *db, struct tern_merg
 {
     struct tern_db_label label = {.created_ms = tern_now_ms()};
     const char *name = cli->arguments[1];
-    TERN_CLI_TRY(tern_state_check_name(cli, "label", name, TERN_DB_NAME_MAX));
+    TERN_CLI_TRY(check_name(cli, name));
     memcpy(label.name, name, strlen(name) + 1);
     TERN_CLI_TRY(tern_version_parse(cli, db, cli->arguments[0], &label.version));
     TERN_CLI_TRY(tern_version_load_any(cli, db, merge, label.version));
@@ -168,7 +178,7 @@ static int remove_label(struct tern_cli *cli, struct tern_db *db, const char *na
 {
     struct tern_db_label label = {.version = 0};
     uint32_t unused = 0;
-    TERN_CLI_TRY(tern_state_check_name(cli, "label", name, TERN_DB_NAME_MAX));
+    TERN_CLI_TRY(check_name(cli, name));
     TERN_CLI_TRY(tern_version_parse(cli, db, name, &unused));
     enum tern_result result = tern_db_begin(db);
     if (result == TERN_OK) {

@@ -1,5 +1,7 @@
 #include "cli/versions.h"
 
+#include "federation/best.h"
+
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,10 +30,30 @@ static int find_label(struct tern_cli *cli, struct tern_db *db, const char *name
     return tern_cli_check(cli, found, "cannot read the labels: %s", tern_db_error(db));
 }
 
+// Finds the version that evaluators rate best, which may be newer than the label, whose weights are kept.
+static int find_best(struct tern_cli *cli, struct tern_db *db, uint32_t *version)
+{
+    struct tern_best_found found;
+    TERN_CLI_TRY(tern_cli_check(cli, tern_best_by_evaluators(db, 0, UINT32_MAX, &found),
+                                "cannot read the evaluations: %s", tern_db_error(db)));
+    if (found.any.by == TERN_BEST_NONE) {
+        return tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
+                             "no version is the best: at least half of the evaluators have to "
+                             "report it (enroll-code --evaluator). Give a number or a label");
+    }
+    *version = found.any.version;
+    fprintf(stderr, "tern-aggregator: version %" PRIu32 " is best by its evaluators' %s, %.4f\n",
+            *version, found.any.by == TERN_BEST_BY_ACCURACY ? "accuracy" : "loss", found.any.value);
+    return TERN_EXIT_OK;
+}
+
 int tern_version_parse(struct tern_cli *cli, struct tern_db *db, const char *text,
                        uint32_t *version)
 {
     char *end;
+    if (strcmp(text, TERN_LABEL_BEST) == 0) {
+        return find_best(cli, db, version);
+    }
     if (isalpha((unsigned char)text[0])) {
         return find_label(cli, db, text, version);
     }
@@ -39,8 +61,8 @@ int tern_version_parse(struct tern_cli *cli, struct tern_db *db, const char *tex
     if (!isdigit((unsigned char)text[0]) || *end != '\0' || number >= UINT32_MAX) {
         char name[TERN_TEXT];
         return tern_cli_fail(cli, TERN_ERR_CONFIG,
-                             "'%s' is no version; give a number, or a label of `tern-aggregator "
-                             "label`",
+                             "'%s' is no version; give a number, a label of `tern-aggregator "
+                             "label`, or best",
                              tern_text_name(text, name));
     }
     *version = (uint32_t)number;
@@ -99,28 +121,61 @@ static enum tern_result replay_to(struct tern_db *db, struct tern_merge *merge,
     return same ? TERN_OK : TERN_ERR_CORRUPT;
 }
 
-// Explains why a replay failed after merge->version, up to which all versions can be replayed.
-static int report_failed_replay(struct tern_cli *cli, struct tern_db *db,
-                                const struct tern_merge *merge, uint32_t wanted,
-                                enum tern_result result)
+#define KEPT_TEXT 96 // bytes of the versions that report_pruned() lists
+
+// Lists the versions whose weights labels keep, as ", 12 (release-1), 14 (best)".
+static enum tern_result list_kept(struct tern_db *db, char text[KEPT_TEXT])
+{
+    struct tern_db_label label;
+    struct tern_db_rows *rows = tern_db_labels(db);
+    int len = 0;
+    text[0] = '\0';
+    while (tern_db_next(rows, &label)) {
+        bool whole = false;
+        tern_db_check_row(rows, tern_db_pinned_is_whole(db, "", label.version, &whole));
+        if (!whole) {
+            continue;
+        }
+        const int more = snprintf(text + len, (size_t)(KEPT_TEXT - len), ", %" PRIu32 " (%s)",
+                                  label.version, label.name);
+        if (more >= KEPT_TEXT - len) {
+            snprintf(text + len, (size_t)(KEPT_TEXT - len), ", ...");
+            break;
+        }
+        len += more < KEPT_TEXT - (int)sizeof ", ..." - len ? more : 0;
+    }
+    return tern_db_end(rows);
+}
+
+// Refuses a version because updates of the rounds up to `pruned` were dropped.
+static int report_pruned(struct tern_cli *cli, struct tern_db *db, uint32_t wanted, uint32_t pruned)
 {
     struct tern_db_version newest;
-    if (result != TERN_ERR_NOT_FOUND || tern_db_version_last(db, &newest) != TERN_OK) {
-        tern_cli_fail(cli, result,
-                      "version %" PRIu32 " cannot be replayed from the stored updates: %s;"
-                      " `tern-aggregator verify` finds the round",
-                      wanted, tern_result_name(result));
-        return TERN_EXIT_FAILED;
-    }
-    char until[16] = "";
-    if (merge->version > 0) {
-        snprintf(until, sizeof until, " to %" PRIu32, merge->version);
+    char kept[KEPT_TEXT];
+    TERN_CLI_TRY(tern_version_newest(cli, db, &newest));
+    TERN_CLI_TRY(
+        tern_cli_check(cli, list_kept(db, kept), "cannot read the labels: %s", tern_db_error(db)));
+    tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
+                  "version %" PRIu32 " has no weights: the updates of rounds 1 to %" PRIu32
+                  " were pruned. Kept: 0%s and %" PRIu32
+                  ". Choose one of these, or restore a backup from before the prune",
+                  wanted, pruned, kept, newest.version);
+    return TERN_EXIT_FAILED;
+}
+
+// Explains why a version could not be replayed.
+static int report_failed_replay(struct tern_cli *cli, struct tern_db *db, uint32_t wanted,
+                                enum tern_result result)
+{
+    uint32_t pruned = 0;
+    if (result == TERN_ERR_NOT_FOUND && tern_db_prune_goal(db, 0, &pruned) == TERN_OK &&
+        pruned > 0) {
+        return report_pruned(cli, db, wanted, pruned);
     }
     tern_cli_fail(cli, result,
-                  "version %" PRIu32 " cannot be replayed, because some updates were pruned;"
-                  " available: 0%s and %" PRIu32
-                  ". Choose one of these or a label, or restore a backup from before the prune",
-                  wanted, until, newest.version);
+                  "version %" PRIu32 " cannot be replayed from the stored updates: %s;"
+                  " `tern-aggregator verify` finds the round",
+                  wanted, tern_result_sentence(result));
     return TERN_EXIT_FAILED;
 }
 
@@ -137,7 +192,7 @@ int tern_version_load(struct tern_cli *cli, struct tern_db *db, struct tern_merg
     if (result == TERN_ERR_NOT_FOUND) {
         result = replay_to(db, merge, &row);
     }
-    return result == TERN_OK ? TERN_EXIT_OK : report_failed_replay(cli, db, merge, version, result);
+    return result == TERN_OK ? TERN_EXIT_OK : report_failed_replay(cli, db, version, result);
 }
 
 int tern_version_load_any(struct tern_cli *cli, struct tern_db *db, struct tern_merge *merge,

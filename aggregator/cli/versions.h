@@ -1,4 +1,4 @@
-// Finds versions by number or label, and loads their weights. For `export`, `label`, `rollback` and `reject`. From the main
+// Finds versions by number, label or figures, and loads their weights. For `export`, `label`, `rollback` and `reject`. From the main
 // thread. A function that returns an exit code has printed the reason, unless it returns TERN_EXIT_OK.
 #ifndef TERN_CLI_VERSIONS_H
 #define TERN_CLI_VERSIONS_H
@@ -12,7 +12,7 @@ int tern_version_newest(struct tern_cli *cli, struct tern_db *db, struct tern_db
 // Parses an option that names a version by its number or its label. Without the option *version stays.
 int tern_version_option(struct tern_cli *cli, struct tern_db *db, const char *option,
                         uint32_t *version);
-// Parses the number or label of a version.
+// Parses the number or label of a version, or "best": the version that evaluators rate best, which stderr then has.
 int tern_version_parse(struct tern_cli *cli, struct tern_db *db, const char *text,
                        uint32_t *version);
 

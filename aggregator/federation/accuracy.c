@@ -399,7 +399,43 @@ void tern_votes_free(struct tern_votes *votes)
     memset(votes, 0, sizeof *votes);
 }
 
-// --- The newest version
+// --- All versions, and the newest
+
+static enum tern_result read_evaluations(struct tern_db_rows *rows,
+                                         struct tern_reported_versions *versions,
+                                         struct tern_votes *votes, tern_take_accuracy take,
+                                         void *ctx)
+{
+    struct tern_accuracy at = {.num_examples = 0};
+    struct tern_db_evaluation row;
+    while (tern_reported_versions_next(versions, rows, &row)) {
+        if (row.version != at.version || row.model != at.model) {
+            tern_votes_take_medians(votes, &at);
+            take(ctx, &at);
+            at = (struct tern_accuracy){.version = row.version, .model = row.model};
+        }
+        tern_db_check_row(rows, tern_votes_add(votes, &at, &row));
+    }
+    tern_votes_take_medians(votes, &at);
+    take(ctx, &at);
+    return tern_db_end(rows);
+}
+
+enum tern_result tern_accuracy_each(struct tern_db *db, uint32_t first, uint32_t last,
+                                    tern_take_accuracy take, void *ctx)
+{
+    struct tern_votes votes = {NULL, 0, 0};
+    struct tern_reported_versions versions;
+    enum tern_result result = tern_reported_versions_load(db, first, last, &versions);
+    if (result == TERN_OK) {
+        struct tern_db_rows *rows =
+            first == last ? tern_db_evaluations_of(db, first) : tern_db_evaluations_from(db, first);
+        result = read_evaluations(rows, &versions, &votes, take, ctx);
+    }
+    tern_votes_free(&votes);
+    tern_reported_versions_free(&versions);
+    return result;
+}
 
 static enum tern_result add_newest(struct tern_db *db, const struct tern_reported_version *newest,
                                    struct tern_votes *votes, struct tern_accuracy *out)

@@ -91,6 +91,12 @@ void tern_votes_take_medians(struct tern_votes *votes, struct tern_accuracy *of)
 
 void tern_votes_free(struct tern_votes *votes);
 
+// Passes the metrics of both models of all versions from `first` to `last`, which is `first` or UINT32_MAX. num_examples
+// is 0 where too few evaluators reported. Errors of the store; TERN_ERR_NO_MEMORY
+typedef void (*tern_take_accuracy)(void *ctx, const struct tern_accuracy *metrics);
+TERN_MUST_USE enum tern_result tern_accuracy_each(struct tern_db *db, uint32_t first, uint32_t last,
+                                                  tern_take_accuracy take, void *ctx);
+
 // Computes the accuracy of the newest version with enough reports: of its global model, or else of its replica.
 // out->num_examples is 0 if no version has enough. *pending: a later version that too few evaluators have reported;
 // reports is 0 if there is none.

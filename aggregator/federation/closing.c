@@ -5,6 +5,7 @@
 // At start, the newest version is computed from the last checkpoint and the updates received since.
 #include "federation/closing.h"
 
+#include "federation/best.h"
 #include "federation/clients.h"
 #include "federation/secure.h"
 #include "federation/update.h"
@@ -457,6 +458,163 @@ void tern_federation_publish(struct tern_federation *federation)
     start_merge(federation);
 }
 
+// --- Keeping the version that evaluators rate best
+//
+// The best version has the label TERN_LABEL_BEST, and its weights are pinned. Evaluators report a version while it is the
+// newest one, or later. The weights of a reported newest version are in memory, and are pinned before the next merge changes
+// them. Small models' weights are pinned with each version, and stay for some versions (tern_db_pinned_drop_some()). A late
+// report on a large model comes too late, which the log has: a copy of every version would cost more than all else that is
+// stored.
+
+// A gateway's versions come from upstream, and are rated there.
+static bool keeps_versions(const struct tern_federation *federation)
+{
+    return federation->clients.evaluators > 0 && federation->config.upstream_client == 0;
+}
+
+// Whether the version comes before the labelled one in the order of tern_best_by_evaluators().
+static bool is_better(const struct tern_best *one, const struct tern_best *labelled)
+{
+    if (tern_best_is_ahead(one, labelled, 0, 0) || tern_best_is_ahead(labelled, one, 0, 0)) {
+        return tern_best_is_ahead(one, labelled, 0, 0);
+    }
+    return one->model != labelled->model ? one->model == TERN_EVALUATED_GLOBAL
+                                         : one->version > labelled->version;
+}
+
+// Whether the version's weights are in memory, or pinned.
+static enum tern_result can_keep(const struct tern_federation *federation, uint32_t version,
+                                 bool *can)
+{
+    *can = version == federation->merge.version && !tern_federation_is_merging(federation) &&
+           !federation->disk_is_low;
+    return *can ? TERN_OK : tern_db_pinned_is_whole(federation->db, "", version, can);
+}
+
+static enum tern_result get_label(struct tern_federation *federation, struct tern_db_label *label)
+{
+    *label = (struct tern_db_label){.version = UINT32_MAX, .name = TERN_LABEL_BEST};
+    return tern_db_may_miss(tern_db_label_get(federation->db, TERN_LABEL_BEST, label));
+}
+
+// Labels the version before its weights are stored, so that nothing drops them. The label's last version loses its weights.
+static enum tern_result label_best(struct tern_federation *federation, const struct tern_best *best,
+                                   struct tern_db_label *label, uint64_t now)
+{
+    bool can = false;
+    TERN_TRY(can_keep(federation, best->version, &can));
+    if (!can) {
+        tern_log(TERN_LOG_WARN, "best-not-kept", "version=%u advice=%s", best->version,
+                 TERN_LOG_TEXT("evaluators reported it after the next version was made, or the "
+                               "disk is low: its weights last until its updates are pruned"));
+        return TERN_OK;
+    }
+    label->version = best->version;
+    label->created_ms = now;
+    federation->prune_due = true;
+    federation->pin_due = federation->pin_due || best->version == federation->merge.version;
+    tern_log(TERN_LOG_INFO, "best-version", "version=%u model=%s %s=%.4f", best->version,
+             tern_evaluated_name(best->model),
+             best->by == TERN_BEST_BY_ACCURACY ? "accuracy" : "loss", best->value);
+    return tern_db_label_put(federation->db, label);
+}
+
+#define RATED_LATE                                                                                 \
+    16 // newest versions that are compared one by one: weights of others are kept for the label alone
+
+// Labels the best version from `first` to `last` if it is better than the labelled one.
+static enum tern_result check_some(struct tern_federation *federation, uint32_t first,
+                                   uint32_t last, uint64_t now)
+{
+    const uint32_t newest = federation->merge.version;
+    struct tern_db_label label;
+    struct tern_best_found found;
+    struct tern_best_found labelled;
+    first = first + RATED_LATE > newest || newest < RATED_LATE ? first : newest - RATED_LATE + 1;
+    for (uint32_t version = first; version <= last && version <= newest; version++) {
+        TERN_TRY(get_label(federation, &label));
+        TERN_TRY(tern_best_by_evaluators(federation->db, version, version, &found));
+        TERN_TRY(tern_best_by_evaluators(federation->db, label.version, label.version, &labelled));
+        if (found.any.by != TERN_BEST_NONE && is_better(&found.any, &labelled.any)) {
+            TERN_TRY(label_best(federation, &found.any, &label, now));
+        }
+    }
+    return TERN_OK;
+}
+
+// Compares all versions. If the best one's weights are gone, the best of the newest ones counts.
+static enum tern_result check_all(struct tern_federation *federation, uint64_t now)
+{
+    struct tern_db_label label;
+    struct tern_best_found found;
+    federation->best_check_due = false;
+    TERN_TRY(get_label(federation, &label));
+    TERN_TRY(tern_best_by_evaluators(federation->db, 0, UINT32_MAX, &found));
+    if (found.any.by == TERN_BEST_NONE || found.any.version == label.version) {
+        return TERN_OK;
+    }
+    TERN_TRY(label_best(federation, &found.any, &label, now));
+    return found.any.version == label.version
+               ? TERN_OK
+               : check_some(federation, 0, federation->merge.version, now);
+}
+
+// Compares the versions that evaluators reported. Another report on the labelled one may make it worse than any other.
+static enum tern_result check_rated(struct tern_federation *federation, uint64_t now)
+{
+    const uint32_t first = federation->rated_first;
+    const uint32_t last = federation->rated_last;
+    struct tern_db_label label;
+    federation->is_rated = false;
+    TERN_TRY(get_label(federation, &label));
+    federation->best_check_due |= first <= label.version && label.version <= last;
+    return check_some(federation, first, last, now);
+}
+
+static bool is_pinned_with_each_version(const struct tern_federation *federation)
+{
+    return keeps_versions(federation) && !federation->disk_is_low &&
+           federation->merge.model.count <= TERN_DB_RECENT_VALUES;
+}
+
+// Continues after a load: the newest version's weights may be stored in part.
+static enum tern_result load_best(struct tern_federation *federation)
+{
+    struct tern_db_label label;
+    bool whole = false;
+    federation->best_is_loaded = true;
+    federation->best_check_due = true;
+    TERN_TRY(get_label(federation, &label));
+    TERN_TRY(tern_db_pinned_is_whole(federation->db, "", federation->merge.version, &whole));
+    federation->pin_due = !whole && (label.version == federation->merge.version ||
+                                     is_pinned_with_each_version(federation));
+    return TERN_OK;
+}
+
+// Stores the next 1 MiB of the newest version's weights.
+static enum tern_result pin_some(struct tern_federation *federation)
+{
+    const struct tern_merge *merge = &federation->merge;
+    return tern_db_pinned_put_some(federation->db, "", merge->version, merge->global,
+                                   merge->model.count, &federation->pin_due);
+}
+
+// Labels the best version, and stores a part of its weights. A merge changes the weights in memory, and a checkpoint is
+// stored first.
+static enum tern_result keep_best(struct tern_federation *federation, uint64_t now)
+{
+    if (!keeps_versions(federation) || tern_federation_is_merging(federation) ||
+        federation->checkpoint_due) {
+        return TERN_OK;
+    }
+    TERN_TRY(federation->best_is_loaded ? TERN_OK : load_best(federation));
+    TERN_TRY(federation->is_rated ? check_rated(federation, now) : TERN_OK);
+    if (federation->pin_due) {
+        return pin_some(federation);
+    }
+    return federation->best_check_due ? check_all(federation, now) : TERN_OK;
+}
+
 // --- Storing the result of a merge, which closes the round
 
 // Warns when the round closes with fewer updates than its strategy needs, because no more clients are left or the
@@ -509,6 +667,7 @@ static enum tern_result store_version(struct tern_federation *federation,
     TERN_TRY(free_disk_if_low(federation));
     TERN_TRY(tern_db_version_put(db, &version));
     TERN_TRY(tern_catchup_version(federation->catchup, made, before.replica, now));
+    TERN_TRY(is_pinned_with_each_version(federation) ? pin_some(federation) : TERN_OK);
     return begin_checkpoint(federation);
 }
 
@@ -741,6 +900,11 @@ static enum tern_result check_order(struct tern_federation *federation, uint64_t
     const struct tern_db_order *order = &federation->order;
     const bool is_derived = order->strategy_parameters[0] != '\0';
     bool valid = false;
+    struct tern_db_order stored;
+    if (tern_db_order_get(federation->db, &stored) == TERN_ERR_NOT_FOUND) { // cancelled
+        federation->order.ready = false;
+        return TERN_OK;
+    }
     TERN_TRY(tern_db_pinned_is_whole(federation->db, order->strategy_parameters, order->restored,
                                      &valid));
     valid = valid && (!is_derived || order->base_version == federation->merge.version);
@@ -762,7 +926,7 @@ static enum tern_result restore_advance(struct tern_federation *federation, uint
         return TERN_OK;
     }
     TERN_TRY(federation->order.ready ? check_order(federation, now) : TERN_OK);
-    if (federation->checkpoint_due) {
+    if (tern_federation_stores_weights(federation)) {
         return TERN_OK;
     }
     if (federation->machine.open && federation->row.mode == TERN_ROUND_RESTORED) {
@@ -793,13 +957,14 @@ enum tern_result tern_closing_advance(struct tern_federation *federation, uint64
     TERN_TRY(store_found_downloads(federation, now));
     TERN_TRY(prune_some(federation));
     TERN_TRY(continue_checkpoint(federation));
+    TERN_TRY(keep_best(federation, now));
     TERN_TRY(commit_merge(federation, now));
     return restore_advance(federation, now);
 }
 
 bool tern_closing_has_work(const struct tern_federation *federation)
 {
-    return federation->prune_due || federation->checkpoint_due || merge_has_ended(federation) ||
-           tern_catchup_has_found(federation->catchup) ||
+    return federation->prune_due || tern_federation_stores_weights(federation) ||
+           merge_has_ended(federation) || tern_catchup_has_found(federation->catchup) ||
            (federation->order.ready && !federation->machine.open && !federation->secure.is_on);
 }

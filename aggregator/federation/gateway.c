@@ -206,7 +206,7 @@ enum tern_result tern_federation_set_model(struct tern_federation *federation, u
         return refuse(refusal, TERN_ERR_MODEL_MISMATCH);
     }
     if (federation->machine.open || tern_federation_is_merging(federation) ||
-        federation->checkpoint_due) {
+        tern_federation_stores_weights(federation)) {
         return refuse(refusal, TERN_ERR_BUSY);
     }
     enum tern_result result = make_update(federation, weights, &buffers, &update);

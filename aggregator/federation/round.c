@@ -1071,7 +1071,7 @@ static enum tern_result check_open_round(struct tern_federation *federation, uin
 enum tern_result tern_federation_advance(struct tern_federation *federation, uint64_t now)
 {
     TERN_TRY(tern_closing_advance(federation, now));
-    if (!tern_federation_is_merging(federation) && !federation->checkpoint_due) {
+    if (!tern_federation_is_merging(federation) && !tern_federation_stores_weights(federation)) {
         TERN_TRY(check_open_round(federation, now));
     }
     TERN_TRY(tern_secure_advance(federation, now));

@@ -1067,7 +1067,7 @@ void tern_secure_start_request(struct tern_federation *federation)
 bool tern_secure_awaits_merge(const struct tern_federation *federation)
 {
     return federation->secure.is_on && federation->secure.state == TERN_SECURE_SUMMED &&
-           !federation->checkpoint_due; // the merge changes the vectors that a checkpoint stores
+           !tern_federation_stores_weights(federation);
 }
 
 // Returns when the helper is asked next; UINT64_MAX: not before the answer to the request that is under way.

@@ -219,10 +219,16 @@ struct tern_federation {
     uint32_t restored_round;    // the last restored round; 0 = none
     struct unpublished unpublished;
 
-    bool disk_is_low;     // the last check found the disk low; the log reports a change once
-    bool disk_check_due;  // check the disk before the next version is stored; set by a load
-    uint64_t disk_free;   // at the last check: bytes by which the database can still grow
-    bool checkpoint_due;  // the checkpoint of the newest version is stored in part
+    bool disk_is_low;    // the last check found the disk low; the log reports a change once
+    bool disk_check_due; // check the disk before the next version is stored; set by a load
+    uint64_t disk_free;  // at the last check: bytes by which the database can still grow
+    bool checkpoint_due; // the checkpoint of the newest version is stored in part
+    bool pin_due;        // the newest version's weights are to be pinned
+    bool best_is_loaded; // closing.c has read the label of the best version
+    bool best_check_due; // the figures of all versions are to be compared
+    bool is_rated;       // evaluators reported versions from rated_first to rated_last
+    uint32_t rated_first;
+    uint32_t rated_last;
     bool prune_due;       // updates of pruned rounds, or older checkpoints, may remain in the store
     bool progressed;      // see tern_federation_has_progressed()
     bool found_downloads; // see tern_federation_has_found_downloads()
@@ -235,6 +241,12 @@ struct tern_federation {
     bool accuracy_is_known;     // no evaluation was stored since the last tern_accuracy_newest()
     char damage[256];           // see tern_federation_damage(); empty = none
 };
+
+// Whether weights in memory are being stored, which a merge would change.
+static inline bool tern_federation_stores_weights(const struct tern_federation *federation)
+{
+    return federation->checkpoint_due || federation->pin_due;
+}
 
 // Returns the searches since the start.
 static inline struct tern_search_cost

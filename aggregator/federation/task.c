@@ -144,6 +144,18 @@ static void log_evaluation(const struct tern_db_evaluation *row, const tern_Eval
              (double)row->loss, row->num_examples);
 }
 
+// Lets closing.c compare the version with the best one.
+static void note_rated(struct tern_federation *federation, uint32_t version)
+{
+    if (!federation->is_rated || version < federation->rated_first) {
+        federation->rated_first = version;
+    }
+    if (!federation->is_rated || version > federation->rated_last) {
+        federation->rated_last = version;
+    }
+    federation->is_rated = true;
+}
+
 static enum tern_result store_evaluation(struct tern_federation *federation, uint64_t id,
                                          const tern_Evaluation *evaluation)
 {
@@ -173,6 +185,7 @@ static enum tern_result store_evaluation(struct tern_federation *federation, uin
         client->evaluated[row.model] = row.version;
         log_evaluation(&row, evaluation);
     }
+    note_rated(federation, row.version);
     return TERN_OK;
 }
 

@@ -279,7 +279,7 @@ enum tern_result tern_db_checkpoint_drop_some(struct tern_db *db, bool *more)
     return tern_db_may_miss(dropped);
 }
 
-// --- Weights that are kept for labels and restored rounds
+// --- Weights that are kept for labels, restored rounds, and evaluators that have not reported yet
 
 // Sets *parts to the number of stored parts: the last ones.
 static enum tern_result count_pinned(struct tern_db *db, const char *name, uint32_t version,
@@ -324,6 +324,9 @@ enum tern_result tern_db_pinned_get(struct tern_db *db, const char *name, uint32
                  : TERN_ERR_NOT_FOUND;
 }
 
+#define RECENT_VERSIONS 16                // most newest versions that are kept for evaluators
+#define RECENT_VALUES (UINT64_C(4) << 20) // in all of them: 16 MiB
+
 // The + keeps SQLite from reading all rounds, of which few are restored ones.
 static_assert(TERN_ROUND_RESTORED == 2, "SQL below has 2 for RESTORED");
 
@@ -332,15 +335,19 @@ enum tern_result tern_db_pinned_drop_some(struct tern_db *db, bool *more)
     struct tern_query query = tern_db_write(
         db,
         "DELETE FROM weights WHERE (kind, name, version, part) IN (SELECT kind, name, version, part"
-        " FROM weights WHERE kind = ?"
+        " FROM weights WHERE kind = ?1"
         " AND NOT (name = '' AND version IN (SELECT version FROM labels))"
+        " AND NOT (name = '' AND weights.count <= ?2 AND EXISTS (SELECT 1 FROM clients WHERE "
+        "evaluator = 1)"
+        " AND weights.count * ((SELECT max(version) FROM versions) - version) <= ?3"
+        " AND version + ?4 > (SELECT max(version) FROM versions))"
         " AND NOT EXISTS (SELECT 1 FROM orders WHERE orders.restored = weights.version"
         " AND orders.strategy_parameters = weights.name)"
         " AND NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.mode = 2"
         " AND rounds.restored = weights.version AND rounds.strategy_parameters = weights.name"
         " AND +rounds.round > (SELECT rounds_pruned FROM totals))"
         " LIMIT " PARTS_AT_ONCE ")",
-        TERN_BIND(TERN_WEIGHTS_PINNED));
+        TERN_BIND(TERN_WEIGHTS_PINNED, TERN_DB_RECENT_VALUES, RECENT_VALUES, RECENT_VERSIONS));
     const enum tern_result dropped = tern_query_run_one(query);
     *more = dropped == TERN_OK;
     return tern_db_may_miss(dropped);

@@ -797,22 +797,23 @@ def prune_drops_old_updates_only():
     whole = "Dropped the bytes of 0 updates. Kept: 15 updates of rounds 1 to 5.\n"
     for keep in (5, 9):
         assert state.run("prune", "--keep", keep, code=NOTHING).text == whole
-    pruned = state.run("prune", "--keep", 2, "--json", says="version 3, the best so far, can no longer be exported: only 0 and 5 can")
+    best = state.root / "best.f32"
+    state.run("export", best, "--version", "best", "--global", says="version 3 is best by its evaluators' accuracy")
+    rated = best.read_bytes()
+    pruned = state.run("prune", "--keep", 2, "--json")
     assert pruned.json == {"dropped": 9, "pruned_rounds": 3, "download_bytes": 0}
     again = state.run("prune", "--keep", 2, code=NOTHING)
     assert again.text == ("Dropped the bytes of 0 updates. Those of rounds 1 to 3 are gone. Kept: 6 updates of rounds 4 to 5.\n"), again.text
-    assert again.error == "", "the best version was lost before"
     assert "There is no round yet" in State(rounds=0).run("prune", "--keep", 1, code=NOTHING).text
-    best = state.root / "best.f32"
-    state.run("export", best, "--best", code=FAILED, says="restore a backup from before the prune")
-    assert not best.exists()
+    state.run("export", best, "--best", says="version 3 is best")
+    assert best.read_bytes() == rated, "the best version is another one after the prune"
     status = state.json("status")
     assert status["updates"] == 15 and status["updates_applied"] == 15
     state.run("export", state.root / "newest.f32")
     state.run("export", "-", "--format", "f32", "--version", 5)
     state.run("export", "-", "--format", "f32", "--version", 0)
     state.run("export", "-", "--format", "f32", "--version", 4, code=FAILED,
-              says="pruned; available: 0 and 5")
+              says="the updates of rounds 1 to 3 were pruned. Kept: 0, 3 (best) and 5.")
     verified = state.json("verify")
     assert verified["ok"] and verified["pruned_rounds"] == 3 and verified["rounds"] == 0
     assert verified["model_sha256"] == status["model_sha256"]
@@ -830,6 +831,12 @@ def prune_drops_old_updates_only():
     with sqlite3.connect(state.path / "tern.db") as db:
         db.execute("DELETE FROM update_bodies WHERE id = (SELECT max(id) FROM updates)")
     state.run("verify", code=FAILED, says="round 5: 1 of its updates are missing")
+    unrated = State(rounds=5)
+    with sqlite3.connect(unrated.path / "tern.db") as db:
+        db.execute("DELETE FROM evaluations")
+    unrated.run("export", best, "--version", "best", code=FAILED, says="no version is the best: at least half of the evaluators")
+    unrated.run("prune", "--keep", 2, says="the best so far, can no longer be exported: only 0 and 5 can")
+    assert unrated.json("label") == [], "a version that no evaluator rates has the label best"
 
 def who_evaluates_later_changes_no_figure_of_the_past():
     state = State(rounds=4)

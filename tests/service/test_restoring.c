@@ -458,6 +458,153 @@ CASE_WITH(test_no_round_opens_before_the_restored_one, setup_large, teardown)
     expect_replay();
 }
 
+// --- The version that evaluators rate best
+
+// Waits for the version's merge.
+static void await(uint32_t version)
+{
+    struct tern_db *db = harness_look(&harness);
+    struct tern_db_version row = {.version = 0};
+    while (row.version < version) {
+        sched_yield();
+        assert_int_equal(tern_db_version_last(db, &row), TERN_OK);
+    }
+    tern_db_close(db);
+}
+
+static void rate(uint64_t evaluator, uint32_t version, float accuracy)
+{
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    request.has_evaluation = true;
+    request.evaluation.version = version;
+    request.evaluation.num_examples = 100;
+    request.evaluation.accuracy = accuracy;
+    (void)checkin_with(&harness, evaluator, &request);
+}
+
+static uint32_t best_version(void)
+{
+    struct tern_db_label label = {.version = UINT32_MAX};
+    struct tern_db *db = harness_look(&harness);
+    assert_int_equal(tern_db_may_miss(tern_db_label_get(db, TERN_LABEL_BEST, &label)), TERN_OK);
+    tern_db_close(db);
+    return label.version;
+}
+
+// The label is given once a checkpoint is stored.
+static void await_best(uint32_t version)
+{
+    while (best_version() != version) {
+        sched_yield();
+    }
+}
+
+static bool is_pinned(uint32_t version)
+{
+    bool whole = false;
+    struct tern_db *db = harness_look(&harness);
+    assert_int_equal(tern_db_pinned_is_whole(db, "", version, &whole), TERN_OK);
+    tern_db_close(db);
+    return whole;
+}
+
+static void expect_pinned(uint32_t version)
+{
+    float *weights = calloc(harness.model.count, sizeof *weights);
+    uint8_t sha256[TERN_SHA256_SIZE];
+    struct tern_db_version row;
+    struct tern_db *db = harness_look(&harness);
+    assert_non_null(weights);
+    assert_int_equal(tern_db_pinned_get(db, "", version, weights, harness.model.count), TERN_OK);
+    assert_int_equal(tern_db_version_get(db, version, &row), TERN_OK);
+    tern_db_close(db);
+    tern_merge_hash(weights, harness.model.count, sha256);
+    assert_memory_equal(sha256, row.model_sha256, sizeof sha256);
+    free(weights);
+}
+
+// Evaluators report some rounds late. The best version outlives retention, until a better one comes.
+TEST(test_the_best_version_survives_pruning)
+{
+    struct tern_db_counts counts;
+    harness.config.federation.limits.history = 1;
+    begin();
+    const uint64_t evaluator = enroll(&harness, true);
+    do_rounds(4);
+    await(4);
+    rate(evaluator, 2, 0.9F);
+    rate(evaluator, 1, 0.5F);
+    rate(evaluator, 3, 0.7F);
+    assert_int_equal(best_version(), 2);
+    do_rounds(30);
+    await(34);
+    open_store();
+    assert_int_equal(tern_db_counts(harness.db, 0, &counts), TERN_OK);
+    assert_true(counts.rounds_pruned >= 20);
+    assert_int_equal(best_version(), 2);
+    expect_pinned(2);
+    assert_false(is_pinned(3)); // not for longer than reports may take
+    assert_true(is_pinned(33));
+    harness_start(&harness);
+    rate(evaluator, 34, 0.95F);
+    rate(evaluator, 33, 0.8F);
+    do_rounds(2);
+    await(36);
+    open_store();
+    assert_int_equal(best_version(), 34);
+    expect_pinned(34);
+    assert_false(is_pinned(2));
+    harness_start(&harness);
+    rate(evaluator, 34, 0.1F); // the same evaluator thinks again: the others are compared anew
+    do_rounds(1);
+    await(37);
+    open_store();
+    assert_int_equal(best_version(), 33); // 2 was better, and its weights are gone
+    expect_pinned(33);
+}
+
+// Without evaluators no version is the best, and no weights are stored for it.
+TEST(test_without_evaluators_nothing_is_pinned)
+{
+    begin();
+    do_rounds(3);
+    await(3);
+    assert_int_equal(best_version(), UINT32_MAX);
+    assert_false(is_pinned(3));
+}
+
+static int setup_larger(void **state)
+{
+    (void)state;
+    harness_make_model(&harness, "softmax:131072-10"); // 6 parts of 1 MiB
+    return 0;
+}
+
+// A large model is pinned only once evaluators rate it best, and a kill in between changes nothing.
+CASE_WITH(test_a_large_version_is_pinned_when_it_is_the_best, setup_larger, teardown)
+{
+    harness_start_with(&harness, 2);
+    const uint64_t evaluator = enroll(&harness, true);
+    do_rounds(1);
+    await(1);
+    rate(evaluator, 1, 0.5F);
+    await_best(1);
+    harness_restart(&harness);
+    do_rounds(1);
+    await(2);
+    expect_pinned(1);
+    do_rounds(1);
+    await(3);
+    assert_false(is_pinned(2));
+    rate(evaluator, 2, 0.9F); // too late: its weights are gone
+    assert_int_equal(best_version(), 1);
+    rate(evaluator, 3, 0.8F);
+    await_best(3);
+    do_rounds(1);
+    await(4);
+    expect_pinned(3);
+}
+
 // --- Error buffers
 
 static tern_CheckinReply checkin_with_buffer(uint64_t client, uint32_t sequence, float norm)
