@@ -2,6 +2,7 @@
 
 #include "federation/federation.h"
 #include "views/view.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ enum tern_result tern_status_load(struct tern_db *db, uint64_t now_ms, struct te
     TERN_TRY(tern_db_may_miss(tern_db_version_last(db, &status->version)));
     TERN_TRY(tern_db_may_miss(tern_db_round_last(db, &status->round)));
     TERN_TRY(tern_db_may_miss(tern_db_round_committed(db, &status->committed)));
+    TERN_TRY(tern_db_may_miss(tern_db_order_get(db, &status->order)));
     struct tern_db_assignment assignment;
     struct tern_db_rows *rows = tern_db_assignments(db, status->round.round);
     while (tern_db_next(rows, &assignment)) {
@@ -74,6 +76,27 @@ static void add_cost(cJSON *object, const struct tern_db_round *committed)
     tern_json_float(cost, "search_ms", (float)tern_db_round_search_ms(committed));
 }
 
+const char *tern_order_text(const struct tern_db_order *order, char text[TERN_ORDER_TEXT])
+{
+    if (order->strategy_parameters[0] == '\0') {
+        snprintf(text, TERN_ORDER_TEXT, "ordered: weights of version %" PRIu32, order->restored);
+    } else {
+        snprintf(text, TERN_ORDER_TEXT, "ordered: without %s", order->strategy_parameters);
+    }
+    return text;
+}
+
+void tern_json_order(cJSON *object, const struct tern_db_order *order)
+{
+    char text[TERN_ORDER_TEXT];
+    tern_json_text(object, "verb", order->strategy);
+    tern_json_text(object, "what", tern_order_text(order, text));
+    tern_json_text(object, "why", order->reason);
+    tern_json_u64(object, "restored", order->restored);
+    tern_json_u64(object, "ordered_ms", order->ordered_ms);
+    tern_json_bool(object, "ready", order->ready);
+}
+
 void tern_json_status(cJSON *object, const struct tern_status *status)
 {
     const struct tern_db_counts *counts = &status->counts;
@@ -96,6 +119,9 @@ void tern_json_status(cJSON *object, const struct tern_status *status)
         tern_json_u64(open, "opened_ms", round->opened_ms);
         tern_json_u64(open, "deadline_ms", round->deadline_ms);
         tern_json_u64(open, "reported", status->reported);
+    }
+    if (status->order.strategy[0] != '\0') {
+        tern_json_order(cJSON_AddObjectToObject(object, "order"), &status->order);
     }
 #define TOTAL(name, text, json) tern_json_u64(object, "" json, counts->name);
 #include "store/tables/counts.def"

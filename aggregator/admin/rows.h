@@ -15,7 +15,14 @@ struct tern_status {
     struct tern_db_round round;     // newest round; its number is 0 if there is no round
     uint32_t reported;              // updates of the newest round so far
     struct tern_db_round committed; // the last committed round; its number is 0: none
+    struct tern_db_order order;     // operator's order that waits; its strategy is "": none
 };
+
+// Writes what an order makes the next version, e.g. "ordered: weights of version 2". Returns text.
+#define TERN_ORDER_TEXT (TERN_DB_PARAMETERS_MAX + 40)
+const char *tern_order_text(const struct tern_db_order *order, char text[TERN_ORDER_TEXT]);
+// Adds the members of an order.
+void tern_json_order(cJSON *object, const struct tern_db_order *order);
 
 // Describes a new join code. text: the code itself, which is not stored.
 cJSON *tern_json_code(const struct tern_db_code *row, const char *text);
@@ -29,7 +36,7 @@ void tern_status_leave_out_follower(struct tern_status *status);
 // Whether the newest round is open.
 bool tern_status_is_open(const struct tern_status *status);
 // Adds the members of a status: the version if there is one, the mode of the newest round, "last_round" if one is committed, "open_round" if one is
-// open, and all counts.
+// open, "order" if one waits, and all counts.
 void tern_json_status(cJSON *object, const struct tern_status *status);
 
 // Adds a member for each total.

@@ -86,7 +86,7 @@ static const struct tern_cli_option tag_options[] = {
 static const struct tern_cli_option export_options[] = {
     TERN_OPTION_STATE,
     {"format", "NAME", "f32 or safetensors (default: by the name of FILE)"},
-    {"version", "N|LABEL", "write an earlier version: a labelled one, or replayed from the stored updates"},
+    {"version", "N|LABEL|best", "write an earlier version: a labelled one, or replayed from the stored updates"},
     {"best", NULL, "write the version with the highest accuracy, or the lowest loss"},
     {"dtype", "TYPE", "number type in a safetensors file: F32 (default), F16 or BF16"},
     {"global", NULL, "write the global model, even if evaluators found the replica better"},
@@ -108,10 +108,11 @@ static const struct tern_cli_option label_options[] = {
     {0}};
 static const struct tern_cli_option rollback_options[] = {
     TERN_OPTION_STATE,
-    {"version", "N|LABEL", "the version whose weights become the next version"},
+    {"version", "N|LABEL|best", "the version whose weights become the next version"},
     {"why", "TEXT", "the reason, which the round's row keeps"},
     {"abandon-round", NULL, "give up the open round, whose updates then do not count"},
-    {"dry-run", NULL, "show what would change, and change nothing"},
+    {"cancel", NULL, "drop the order that waits, of rollback or reject"},
+    {"dry-run", NULL, "show what would change, or what waits, and change nothing"},
     {0}};
 static const struct tern_cli_option reject_options[] = {
     TERN_OPTION_STATE,
@@ -119,7 +120,8 @@ static const struct tern_cli_option reject_options[] = {
     {"rounds", "A..B", "the rounds for which it sent them, or one round"},
     {"why", "TEXT", "the reason, which the round's row keeps"},
     {"abandon-round", NULL, "give up the open round, whose updates then do not count"},
-    {"dry-run", NULL, "show what would change, and change nothing"},
+    {"cancel", NULL, "drop the order that waits, of rollback or reject"},
+    {"dry-run", NULL, "show what would change, or what waits, and change nothing"},
     {0}};
 static const struct tern_cli_option restore_options[] = {
     TERN_OPTION_STATE,
@@ -424,7 +426,8 @@ static const char label_help[] =
     "  tern-aggregator label --remove release-3\n"
     "\n"
     "A label begins with a letter; letters, digits, dots, underscores and hyphens follow. An\n"
-    "interrupted label is completed when it is given again.\n";
+    "interrupted label is completed when it is given again. The service gives the label best to\n"
+    "the version that evaluators rate best.\n";
 
 static const char rollback_help[] =
     "Makes the weights of an earlier version the next version. History stays: version numbers\n"
@@ -437,7 +440,10 @@ static const char rollback_help[] =
     "  tern-aggregator rollback --version release-3 --why 'bad sensor firmware' --abandon-round\n"
     "\n"
     "A running service executes it at once, otherwise the next start does. An open round is\n"
-    "ended first (close-round), or given up with --abandon-round.\n";
+    "ended first (close-round), or given up with --abandon-round. Until then the order waits:\n"
+    "`status` shows it, and --cancel drops it. best is the version that evaluators rate best.\n"
+    "\n"
+    "Exit code 4: nothing would change, or no order waits.\n";
 
 static const char reject_help[] =
     "Replays all rounds from the stored updates without those that a client sent for some rounds,\n"
@@ -545,18 +551,19 @@ static const char copy_help[] =
     "  tern-aggregator copy 'postgresql:///tern?host=/run/postgresql' --state /var/lib/tern\n"
     "  tern-aggregator copy /var/lib/tern/tern.db --set store.url=postgresql:///tern\n";
 
-static const char prune_help[] = "Drops the stored updates of old rounds, which take most of the "
-                                 "database. Model, rounds and byte\n"
-                                 "counts stay; verify and export can then replay no version but "
-                                 "the newest: export the best one\n"
-                                 "before (export --best). The service prunes by itself beyond "
-                                 "limits.history_bytes. New rows reuse\n"
-                                 "the space; `tern-aggregator compact` returns it to the file "
-                                 "system. If less than a 16th of the\n"
-                                 "disk is free and no service runs, prune also drops old "
-                                 "downloads.\n"
-                                 "\n"
-                                 "  tern-aggregator prune --keep 100 --state /var/lib/tern\n";
+static const char prune_help[] =
+    "Drops the stored updates of old rounds, which take most of the "
+    "database. Model, rounds and byte\n"
+    "counts stay; verify and export can then replay no version but "
+    "the newest, labelled ones, and the\n"
+    "one that evaluators rate best. The service prunes by itself beyond "
+    "limits.history_bytes. New rows reuse\n"
+    "the space; `tern-aggregator compact` returns it to the file "
+    "system. If less than a 16th of the\n"
+    "disk is free and no service runs, prune also drops old "
+    "downloads.\n"
+    "\n"
+    "  tern-aggregator prune --keep 100 --state /var/lib/tern\n";
 
 static const char compact_help[] =
     "Returns free space in the database file to the file system, in steps, also while the\n"

@@ -478,6 +478,20 @@ static enum tern_result report_other_columns(struct doctor *doctor, struct tern_
     return TERN_OK;
 }
 
+// Reports the operator's order that waits. While no service runs, nobody executes it.
+static void report_order(struct doctor *doctor, const struct tern_db_order *order)
+{
+    char text[TERN_ORDER_TEXT];
+    if (order->strategy[0] != '\0') {
+        tern_findings_add(&doctor->findings, TERN_HEALTH_WARNING, ROUNDS,
+                          order->ready ? "start the service, which executes it, or drop it by "
+                                         "`tern-aggregator rollback --cancel`"
+                                       : "it was interrupted: give it again, or drop it by "
+                                         "`tern-aggregator rollback --cancel`",
+                          "a %s waits, %s", order->strategy, tern_order_text(order, text));
+    }
+}
+
 static enum tern_result check_contents(struct doctor *doctor, struct tern_db *db)
 {
     struct tern_status *status = &doctor->status;
@@ -492,6 +506,7 @@ static enum tern_result check_contents(struct doctor *doctor, struct tern_db *db
     TERN_TRY(check_estimates(doctor, db));
     check_clock(doctor, status);
     report_waiting(doctor, waiting);
+    report_order(doctor, &status->order);
     TERN_TRY(report_other_columns(doctor, db));
     return report_nodes(doctor, db);
 }

@@ -692,6 +692,21 @@ static void print_round(const struct status *status)
            over ? "" : left);
 }
 
+// Prints the operator's order that waits for the service, or for the open round.
+static void print_order(const struct tern_db_order *order)
+{
+    char text[TERN_ORDER_TEXT];
+    char when[TERN_TEXT];
+    char why[TERN_TEXT];
+    if (order->strategy[0] != '\0') {
+        printf("Order       %s, %s, %s (why: %s)%s\n"
+               "            to drop it: tern-aggregator %s --cancel\n",
+               order->strategy, tern_order_text(order, text),
+               tern_text_time(order->ordered_ms, when), tern_text_name(order->reason, why),
+               order->ready ? "" : "; interrupted: give it again", order->strategy);
+    }
+}
+
 static void print_version(const struct status *status)
 {
     char hash[2 * TERN_SHA256_SIZE + 1];
@@ -807,6 +822,7 @@ static int print_status(const struct tern_cli *cli, const struct status *status)
     tern_gateway_print(cli);
     print_version(status);
     print_round(status);
+    print_order(&status->store.order);
     print_cost(status);
     print_waiting(&status->waiting, status->now_ms);
     printf("Clients     %" PRIu64 " enrolled, %" PRIu64 " of them revoked, %" PRIu64

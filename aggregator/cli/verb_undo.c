@@ -75,7 +75,8 @@ static int check_state(const struct undo *undo)
     if (order.ready || is_restoring(undo)) {
         return tern_cli_fail(undo->cli, TERN_ERR_STATE,
                              "a %s was ordered already; the running service, or the next one that "
-                             "starts (tern-aggregator serve), makes its version first",
+                             "starts (tern-aggregator serve), makes its version first. --cancel "
+                             "drops an order that waits",
                              order.ready ? order.strategy : round->strategy);
     }
     if (!tern_status_is_open(&undo->status) || undo->abandons || undo->dry_run) {
@@ -203,15 +204,10 @@ static double relative(const struct undo *undo)
 static enum tern_result audit_order(const struct undo *undo, const struct tern_db_order *order)
 {
     char before[32];
-    char after[TERN_DB_PARAMETERS_MAX + 32];
+    char after[TERN_ORDER_TEXT];
     snprintf(before, sizeof before, "version %" PRIu32, order->base_version);
-    if (order->strategy_parameters[0] == '\0') {
-        snprintf(after, sizeof after, "ordered: weights of version %" PRIu32, order->restored);
-    } else {
-        snprintf(after, sizeof after, "ordered: without %s", order->strategy_parameters);
-    }
-    return tern_db_audit(undo->db, order->ordered_ms, undo->verb, before, after, "model, why: %s",
-                         order->reason);
+    return tern_db_audit(undo->db, order->ordered_ms, undo->verb, before,
+                         tern_order_text(order, after), "model, why: %s", order->reason);
 }
 
 // Stores the order without executing it, so that the weights stay while they are stored in parts.
@@ -287,17 +283,26 @@ static void print_change(const struct undo *undo)
            "undone versions.\n",
            undo->buffers, undo->buffers == 1 ? "" : "s");
     print_ended(undo);
-    if (tern_status_is_open(&undo->status)) {
-        printf("Round %" PRIu32 " %s, with %" PRIu32 " update%s%s.\n", round->round,
-               undo->abandons ? "is given up" : "is open", undo->status.reported,
-               undo->status.reported == 1 ? "" : "s",
-               undo->abandons ? "" : ": the order needs --abandon-round, or close-round before it");
+    if (tern_status_is_open(&undo->status) && undo->abandons) {
+        printf("Round %" PRIu32 " is given up, with %" PRIu32 " update%s.\n", round->round,
+               undo->status.reported, undo->status.reported == 1 ? "" : "s");
     }
+}
+
+// Whether the order is refused now, although the dry run shows its change.
+static bool is_in_the_way(const struct undo *undo)
+{
+    return tern_status_is_open(&undo->status) && !undo->abandons;
 }
 
 static void print_end(const struct undo *undo)
 {
-    if (undo->dry_run) {
+    if (undo->dry_run && is_in_the_way(undo)) {
+        printf("Dry run: nothing changed. The order is refused while round %" PRIu32
+               " is open, with %" PRIu32
+               " updates: add --abandon-round, or run close-round before it.\n",
+               undo->status.round.round, undo->status.reported);
+    } else if (undo->dry_run) {
         printf("Dry run: nothing changed.\n");
     } else if (tern_state_is_served(undo->cli)) {
         printf("The service makes the version now.\n");
@@ -314,15 +319,85 @@ static void add_change(const struct undo *undo, cJSON *object)
     cJSON_AddNumberToObject(object, "relative_distance", relative(undo));
     tern_json_u64(object, "resets", undo->buffers);
     tern_json_u64(object, "ended_clients", undo->ended);
-    tern_json_bool(object, "abandons_round", tern_status_is_open(&undo->status));
+    tern_json_bool(object, "abandons_round", tern_status_is_open(&undo->status) && undo->abandons);
+    tern_json_bool(object, "refused_while_round_is_open", is_in_the_way(undo));
     tern_json_bool(object, "dry_run", undo->dry_run);
     tern_json_bool(object, "served", tern_state_is_served(undo->cli));
 }
 
-static int run(struct tern_cli *cli, const char *verb, int (*steps)(struct undo *undo))
+// --- Cancelling an order that waits
+
+// Drops the order unless the service has begun to execute it, and adds that to the audit log. *order: the order
+static enum tern_result drop_order(struct tern_db *db, struct tern_db_order *order)
+{
+    char action[TERN_DB_STRATEGY_MAX + sizeof " --cancel"];
+    char before[TERN_ORDER_TEXT];
+    TERN_TRY(tern_db_order_get(db, order));
+    TERN_TRY(tern_db_order_drop(db));
+    snprintf(action, sizeof action, "%s --cancel", order->strategy);
+    return tern_db_audit(db, tern_now_ms(), action, tern_order_text(order, before), "",
+                         "model, why: %s", order->reason);
+}
+
+static int print_cancelled(struct tern_cli *cli, const struct tern_db_order *order, bool dry_run)
+{
+    char text[TERN_ORDER_TEXT];
+    if (cli->json) {
+        cJSON *object = cJSON_CreateObject();
+        tern_json_order(object, order);
+        tern_json_bool(object, "dry_run", dry_run);
+        return tern_json_print(cli, object);
+    }
+    printf("%s: %s (why: %s).%s\n", dry_run ? "This order waits" : "Cancelled",
+           tern_order_text(order, text), order->reason,
+           dry_run ? " Dry run: nothing changed." : "");
+    return TERN_EXIT_OK;
+}
+
+static int cancel_order(struct tern_cli *cli, struct tern_db *db, bool dry_run)
+{
+    struct tern_db_order order;
+    enum tern_result result = dry_run ? tern_db_order_get(db, &order) : tern_db_begin(db);
+    if (result == TERN_OK && !dry_run) {
+        result = tern_db_conclude(db, drop_order(db, &order));
+    }
+    if (result == TERN_ERR_NOT_FOUND) {
+        tern_cli_fail(cli, result,
+                      "no rollback or reject waits, or the service has begun it: `tern-aggregator "
+                      "status` shows the version, and another rollback undoes it");
+        return TERN_EXIT_NOTHING;
+    }
+    TERN_CLI_TRY(tern_cli_check(cli, result, "cannot cancel the order: %s", tern_db_error(db)));
+    TERN_CLI_TRY(dry_run ? TERN_EXIT_OK : tern_version_unpin(cli, db));
+    return print_cancelled(cli, &order, dry_run);
+}
+
+// others: the verb's other options, up to NULL
+static int cancel(struct tern_cli *cli, const char *const *others)
+{
+    struct tern_db *db;
+    for (; *others != NULL; others++) {
+        if (tern_cli_flag(cli, *others)) {
+            return tern_cli_fail(cli, TERN_ERR_CONFIG,
+                                 "--cancel drops the order that waits, and takes no --%s", *others);
+        }
+    }
+    TERN_CLI_TRY(tern_state_open(cli, &db));
+    const int code = cancel_order(cli, db, tern_cli_flag(cli, "dry-run"));
+    tern_db_close(db);
+    return code;
+}
+
+// --- Both verbs
+
+static int run(struct tern_cli *cli, const char *verb, const char *const *options,
+               int (*steps)(struct undo *undo))
 {
     static struct tern_merge merge;
     struct undo undo = {.cli = cli, .merge = &merge, .verb = verb};
+    if (tern_cli_flag(cli, "cancel")) {
+        return cancel(cli, options);
+    }
     TERN_CLI_TRY(read_options(&undo));
     TERN_CLI_TRY(tern_state_open(cli, &undo.db));
     int code = tern_version_begin(cli, undo.db, &merge);
@@ -346,11 +421,36 @@ static int print_rollback(const struct undo *undo, uint32_t version)
         add_change(undo, object);
         return tern_json_print(undo->cli, object);
     }
-    printf("The weights of version %" PRIu32 " become the next version, after version %" PRIu32
+    printf("The weights of version %" PRIu32 " %s the next version, after version %" PRIu32
            ": %" PRIu32 " version%s undone.\n",
-           version, newest, newest - version, newest - version == 1 ? " is" : "s are");
+           version, undo->dry_run ? "would become" : "become", newest, newest - version,
+           newest - version == 1 ? " is" : "s are");
     print_change(undo);
     print_end(undo);
+    return TERN_EXIT_OK;
+}
+
+// Refuses to restore the newest version, or the version that made the newest one by a rollback.
+static int check_changes(const struct undo *undo, uint32_t version)
+{
+    struct tern_db_round round = {.round = 0};
+    TERN_CLI_TRY(tern_cli_check(
+        undo->cli, tern_db_may_miss(tern_db_round_get(undo->db, undo->newest.round, &round)),
+        "cannot read the rounds: %s", tern_db_error(undo->db)));
+    const bool is_restored = round.mode == TERN_ROUND_RESTORED && round.restored == version &&
+                             round.strategy_parameters[0] == '\0';
+    if (version == undo->newest.version) {
+        tern_cli_fail(undo->cli, TERN_ERR_STATE,
+                      "version %" PRIu32 " is the newest: there is nothing to undo", version);
+        return TERN_EXIT_NOTHING;
+    }
+    if (is_restored) {
+        tern_cli_fail(undo->cli, TERN_ERR_STATE,
+                      "version %" PRIu32 ", the newest, is version %" PRIu32
+                      " restored, and no update came since: nothing changes",
+                      undo->newest.version, version);
+        return TERN_EXIT_NOTHING;
+    }
     return TERN_EXIT_OK;
 }
 
@@ -365,11 +465,7 @@ static int roll_back(struct undo *undo)
                              "become the next version");
     }
     TERN_CLI_TRY(load_before(undo));
-    if (version == undo->newest.version) {
-        tern_cli_fail(cli, TERN_ERR_STATE,
-                      "version %" PRIu32 " is the newest: there is nothing to undo", version);
-        return TERN_EXIT_NOTHING;
-    }
+    TERN_CLI_TRY(check_changes(undo, version));
     TERN_CLI_TRY(tern_version_load_any(cli, undo->db, undo->merge, version));
     measure(undo);
     TERN_CLI_TRY(undo->dry_run ? TERN_EXIT_OK : give_order(undo, version, ""));
@@ -378,7 +474,8 @@ static int roll_back(struct undo *undo)
 
 int tern_cli_rollback(struct tern_cli *cli)
 {
-    return run(cli, "rollback", roll_back);
+    static const char *const options[] = {"version", "why", "abandon-round", NULL};
+    return run(cli, "rollback", options, roll_back);
 }
 
 // --- reject
@@ -563,10 +660,10 @@ static int print_rejection(const struct rejection *rejection)
         add_change(undo, object);
         return tern_json_print(undo->cli, object);
     }
-    printf("Without %" PRIu32 " update%s of client %" PRIu64 ", the other stored updates make the "
+    printf("Without %" PRIu32 " update%s of client %" PRIu64 ", the other stored updates %s the "
            "version after %" PRIu32 ".\n",
            rejection->updates, rejection->updates == 1 ? "" : "s", rejection->of.client,
-           undo->newest.version);
+           undo->dry_run ? "would make" : "make", undo->newest.version);
     if (rejection->empty > 0) {
         printf("%" PRIu32 " round%s no other update and change%s nothing.\n", rejection->empty,
                rejection->empty == 1 ? " has" : "s have", rejection->empty == 1 ? "s" : "");
@@ -611,5 +708,6 @@ static int reject(struct undo *undo)
 
 int tern_cli_reject(struct tern_cli *cli)
 {
-    return run(cli, "reject", reject);
+    static const char *const options[] = {"client", "rounds", "why", "abandon-round", NULL};
+    return run(cli, "reject", options, reject);
 }

@@ -14,9 +14,9 @@ from harness import BIN, Aggregator, Workspace, check, main, run, wait_until
 class Device:
     """tern-client, run once a round."""
 
-    def __init__(self, workspace, aggregator):
-        self.settings = [f"client.server={aggregator.url}", f"client.ca={aggregator.ca}",
-                         f"client.state_dir={workspace.path}/client", "client.wait=10s", "client.retry_min=100ms",
+    def __init__(self, workspace, aggregator, name="client", *settings):
+        self.settings = [*settings, f"client.server={aggregator.url}", f"client.ca={aggregator.ca}",
+                         f"client.state_dir={workspace.path}/{name}", "client.wait=10s", "client.retry_min=100ms",
                          "data.source=digits:train=50,test=50,size=16"]
 
     def verb(self, verb, *arguments):
@@ -33,11 +33,11 @@ def model(aggregator, *options):
     return report["model_sha256"], path.read_bytes()
 
 
-def refusal(aggregator, *arguments):
-    """The reason that a verb which exits with 1 prints."""
+def refusal(aggregator, *arguments, code=1):
+    """The reason that a verb which exits with this code prints."""
     command = [BIN / "tern-aggregator", *arguments, "--config", aggregator.config]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    check(done.returncode == 1, f"{arguments} exited {done.returncode}: {done.stderr}")
+    check(done.returncode == code, f"{arguments} exited {done.returncode}: {done.stderr}")
     return done.stderr
 
 
@@ -66,6 +66,7 @@ def test():
     reject_after_prune()
     changed_byte()
     after_the_end()
+    best_version()
 
 
 def undo():
@@ -88,14 +89,24 @@ def undo():
         aggregator.verb("rollback", "--version", "release-1", ok=(2,))  # without --why
         wait_until("no round opened", lambda: aggregator.json("rounds")[-1]["state"] == "open")
         aggregator.verb("rollback", "--version", "release-1", "--why", "too bold", ok=(1,))  # a round is open
+        dry = json.loads(aggregator.verb("rollback", "--version", "release-1", "--dry-run", "--json"))
+        check(dry["refused_while_round_is_open"] and not dry["abandons_round"], f"the dry run promises {dry}")
+        dry = aggregator.verb("rollback", "--version", "release-1", "--dry-run")
+        check("would become the next version" in dry and "The order is refused while round 6 is open" in dry, dry)
+        dry = json.loads(aggregator.verb("rollback", "--version", "release-1", "--dry-run", "--abandon-round", "--json"))
+        check(dry["abandons_round"] and not dry["refused_while_round_is_open"], f"the dry run reports {dry}")
 
         aggregator.kill(signal.SIGKILL)
+        cancel_order(aggregator)
         order = aggregator.verb("rollback", "--version", "release-1", "--why", "too bold", "--abandon-round")
         check("Round 6 is given up" in order and "here or on another machine, or the next one that starts" in order, order)
         aggregator.verb("rollback", "--version", "1", "--why", "twice", "--abandon-round", ok=(1,))
         aggregator.start()
         wait_until("no version was restored", lambda: aggregator.json("status")["version"] == 6)
         check(model(aggregator, "--version", "6", "--global") == kept, "version 6 is not version 2")
+        again = ("rollback", "--version", "release-1", "--why", "again", "--abandon-round")
+        refused = refusal(aggregator, *again, code=4)
+        check("version 6, the newest, is version 2 restored" in refused, refused)
         row = [row for row in aggregator.json("rounds") if row["round"] == 7][0]
         check((row["mode"], row["restored"], row["reason"]) == ("restored", 2, "too bold"), f"round 7 is {row}")
         device.rounds(aggregator, 8)
@@ -138,13 +149,34 @@ def undo():
 
         changes = [(row["action"], row["subject"], row["before"], row["after"]) for row in aggregator.json("audit")]
         wanted = [("label", "label release-1", "", "2"),
+                  ("rollback", "model, why: too early", "version 5", "ordered: weights of version 2"),
+                  ("rollback --cancel", "model, why: too early", "ordered: weights of version 2", ""),
                   ("rollback", "model, why: too bold", "version 5", "ordered: weights of version 2"),
                   ("rollback", "model, why: too bold", "version 5", "restored in round 7"),
                   ("reject", "model, why: wrong labels", "version 8", "ordered: without client=1,rounds=3..99"),
                   ("label --remove", "label release-1", "2", "")]
         check([row for row in changes if row in wanted] == wanted, f"the audit log has {changes}")
-        check(len([row for row in changes if row[0] in ("label", "rollback", "reject")]) == 9, f"the audit log has {changes}")
+        check(len([row for row in changes if row[0] in ("label", "rollback", "reject")]) == 10, f"the audit log has {changes}")
         print("2 rollbacks to a label, one after a kill, one after a prune; and a rejection")
+
+
+def cancel_order(aggregator):
+    """An order waits until a service runs. Meanwhile it is shown, and can be dropped."""
+    check("order" not in aggregator.json("status"), "an order waits already")
+    aggregator.verb("rollback", "--cancel", ok=(4,))
+    aggregator.verb("rollback", "--version", "release-1", "--why", "too early", "--abandon-round")
+    order = aggregator.json("status")["order"]
+    check((order["verb"], order["what"], order["why"], order["ready"])
+          == ("rollback", "ordered: weights of version 2", "too early", True), f"the status has {order}")
+    check("(why: too early)" in aggregator.verb("status"), "the status shows no order")
+    doctor = aggregator.verb("doctor", ok=(0, 1))
+    check("a rollback waits, ordered: weights of version 2" in doctor, doctor)
+    aggregator.verb("rollback", "--cancel", "--version", "1", ok=(2,))
+    dry = json.loads(aggregator.verb("rollback", "--cancel", "--dry-run", "--json"))
+    check(dry["what"] == order["what"] and aggregator.json("status")["order"] == order, f"the dry run reports {dry}")
+    aggregator.verb("reject", "--cancel")  # either verb drops the only order
+    check("order" not in aggregator.json("status"), "the order waits still")
+    aggregator.verb("rollback", "--cancel", ok=(4,))
 
 
 def reject_after_prune():
@@ -158,7 +190,49 @@ def reject_after_prune():
         refused = refusal(aggregator, "reject", "--client", "1", "--rounds", "20", "--dry-run")
         check("updates were pruned" in refused, refused)
         refused = refusal(aggregator, "export", "model.f32", "--version", "10", "--global")
-        check("some updates were pruned" in refused, refused)
+        check("the updates of rounds 1 to 3 were pruned. Kept: 0 and 22." in refused, refused)
+
+
+def best_version():
+    """An evaluator rates versions; the best one outlives the prune, and can be named."""
+    with Workspace() as workspace:
+        aggregator, device = begin(workspace)
+        device.rounds(aggregator, 1)
+        for verb in (("export", "model.f32"), ("rollback", "--dry-run")):
+            refused = refusal(aggregator, *verb, "--version", "best")
+            check("no version is the best: at least half of the evaluators" in refused, refused)
+        refused = refusal(aggregator, "label", "best", "release")
+        check("no version is the best" in refused, refused)
+        evaluator = Device(workspace, aggregator, "evaluator", "client.evaluator=yes")
+        evaluator.verb("enroll", aggregator.join_code())
+        device.rounds(aggregator, 3)
+        for _ in range(3):
+            evaluator.verb("once")
+        wait_until("no version was rated", lambda: aggregator.json("label"))
+        device.rounds(aggregator, 6)  # nobody rates these
+        aggregator.kill(signal.SIGKILL)
+        best = aggregator.json("label")[0]
+        check(best["label"] == "best" and best["version"] in range(1, 4) and best["whole"], f"the best is {best}")
+        before = model(aggregator, "--version", "best", "--global")
+        with sqlite3.connect(f"{aggregator.state}/tern.db") as database:  # as in a database of before there was this label
+            database.execute("delete from labels")
+            database.execute("delete from weights where kind = 6")
+        aggregator.verb("prune", "--keep", "1")
+        check([row["label"] for row in aggregator.json("label")] == ["best"], "the prune labelled no version")
+        check(model(aggregator, "--version", "best", "--global") == before, "another model is the best after the prune")
+        check(model(aggregator, "--best") == before, "--best writes another model")
+        for verb in (("export", "model.f32"), ("rollback", "--dry-run")):
+            other = 1 if best["version"] != 1 else 2
+            refused = refusal(aggregator, *verb, "--version", str(other))
+            check(f"version {other} has no weights: the updates of rounds 1 to" in refused
+                  and f"Kept: 0, {best['version']} (best) and 6. Choose one of these" in refused, refused)
+        aggregator.verb("label", "best", "best", ok=(2,))
+        aggregator.verb("label", "--remove", "best", ok=(2,))
+        aggregator.verb("label", "best", "release")
+        aggregator.verb("rollback", "--version", "best", "--why", "the others are worse", "--abandon-round")
+        aggregator.start()
+        wait_until("no version was restored", lambda: aggregator.json("status")["version"] == 7)
+        check(model(aggregator, "--version", "7", "--global") == before, "version 7 is not the best one")
 
 
 def change_byte(aggregator):

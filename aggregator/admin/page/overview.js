@@ -43,6 +43,8 @@ function showNow(status, waiting) {
   byId("now").classList.toggle("help", waiting.needs_help);
   setText("now-sentence", `${waiting.now}.`);
   fill(byId("now-advice"), codeIn(adviceOf(waiting.advice)));
+  byId("now-order").hidden = status.order === undefined;
+  setText("now-order", status.order === undefined ? "" : `A ${status.order.verb} waits, ${status.order.what} (why: ${status.order.why}).`);
   byId("close-round").hidden = openRound === null || status.merging;
   byId("now-progress").hidden = openRound === null;
   if (openRound === null) {
