@@ -136,6 +136,8 @@ struct tern_client_config {
     // request once, within two seconds. It returns the result of a second failure in a row, of one with a longer wait, and of
     // TERN_ERR_TLS; tern_client_next_ms() then is the time after which the program should run again. Small builds ignore it.
     bool leaves;
+    // A gateway, which passes a reset of the error buffer on to its devices: it gets the order with an empty buffer, too.
+    bool passes_resets;
 
     // Durations in milliseconds. Except for wait_ms, 0 means the default in defaults.h.
 

@@ -280,12 +280,17 @@ static enum tern_result load_rounds(struct tern_federation *federation, uint64_t
     for (uint32_t i = 0; i < federation->clients.count; i++) {
         tern_round_client_joined(&federation->machine, federation->clients.list[i].row.created_ms);
     }
-    struct tern_db_round row;
+    struct tern_db_round row = {.round = 0};
     struct tern_db_rows *rows = tern_db_rounds(federation->db);
     while (tern_db_next(rows, &row)) {
         load_round(federation, &row);
     }
     TERN_TRY(tern_db_end(rows));
+    if (federation->config.upstream_client !=
+        0) { // no later one, as where the database is a backup
+        const uint32_t undone = federation->config.undone_round;
+        federation->restored_round = undone < row.round ? undone : row.round;
+    }
     tern_merge_stop(&federation->merge);
     TERN_TRY(federation->machine.open ? load_open_round(federation) : TERN_OK);
     TERN_TRY(load_reported_updates(federation));

@@ -103,6 +103,7 @@ struct tern_federation_config {
     // Id of the client whose updates bring a gateway the upstream model; 0 = no gateway. A gateway's rounds open only
     // when tern_federation_set_model() or tern_federation_allow_round() is called.
     uint64_t upstream_client;
+    uint32_t undone_round;          // of a gateway: struct tern_upstream_training
     struct tern_round_policy round; // the store's seed replaces round.seed
     uint32_t min_clients;           // trainers that must have enrolled before a round opens
     struct tern_statistics_settings statistics;
@@ -369,6 +370,9 @@ struct tern_upstream_training {
     float prox_mu;
     // time for devices to train, if shorter than round.deadline; 0 = round.deadline
     uint32_t window_ms;
+    // The last round that brought a model with the upstream order to reset the error buffer: devices reset theirs if these are
+    // from before. 0 = none.
+    uint32_t undone_round;
 };
 // Writes the training parameters into config. The strategy becomes the plain mean, without bounds or scaling.
 void tern_federation_config_set_training(struct tern_federation_config *config,

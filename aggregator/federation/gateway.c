@@ -17,6 +17,7 @@
 void tern_federation_config_set_training(struct tern_federation_config *config,
                                          const struct tern_upstream_training *course)
 {
+    config->undone_round = course->undone_round;
     config->steps.local_steps = course->local_steps;
     config->train.batch_size = course->batch_size;
     config->train.rate =
@@ -40,6 +41,7 @@ void tern_federation_set_training(struct tern_federation *federation,
     struct tern_round_policy *policy = &federation->machine.policy;
     const uint64_t most = federation->config.round.deadline_ms;
     tern_federation_config_set_training(&federation->config, course);
+    federation->restored_round = course->undone_round;
     policy->deadline_ms =
         course->window_ms > 0 && course->window_ms < most ? course->window_ms : most;
 }

@@ -220,10 +220,14 @@ static uint32_t count_missed_rounds(const struct tern_federation *federation,
 }
 
 // Whether the buffer may have changes that belong to versions which a restored round undid: the client has neither reported
-// an update since, nor applied a reset that was ordered since.
+// an update since, nor applied a reset that was ordered since. Devices of a gateway have buffers of their own, which a reset of
+// an empty one reaches.
 static bool is_undone(const struct tern_federation *federation, const struct tern_db_ledger *row)
 {
-    return federation->restored_round > 0 && row->norm != 0.0F &&
+    const struct client *client = client_of(federation, row->client);
+    const bool passes_on = (client->row.abilities & TERN_WIRE_PASSES_RESETS) != 0 &&
+                           (row->round > 0 || row->missed_from > 0);
+    return federation->restored_round > 0 && (row->norm != 0.0F || passes_on) &&
            row->round <= federation->restored_round &&
            row->missed_from <= federation->restored_round;
 }
@@ -237,10 +241,11 @@ static void note_rounds(const struct tern_federation *federation, struct tern_db
     const bool first = row->missed_from == 0 && row->round == 0;
     const bool counts = (state->missed > 0 || state->undone) &&
                         (directive == TERN_DIRECTIVE_DECAY || directive == TERN_DIRECTIVE_RESET);
-    if (first || (state->empty && state->missed > 0)) {
+    const bool empty = state->empty && !state->undone; // an undone one of a gateway has devices
+    if (first || (empty && state->missed > 0)) {
         row->missed_from = federation->machine.round;
     }
-    row->ordered_round = counts && !state->empty ? federation->machine.round : 0;
+    row->ordered_round = counts && !empty ? federation->machine.round : 0;
 }
 
 // Stores the row if the decision changed it. before: the stored row. known: the client has reported a buffer; otherwise

@@ -216,7 +216,8 @@ struct tern_federation {
     struct secure secure;
     struct refused refused;
     struct tern_db_order order; // the operator's order, if it is ready (closing.c)
-    uint32_t restored_round;    // the last restored round; 0 = none
+    // The last restored round, or a gateway's config.undone_round; 0 = none.
+    uint32_t restored_round;
     struct unpublished unpublished;
 
     bool disk_is_low;    // the last check found the disk low; the log reports a change once

@@ -2,7 +2,8 @@
 // a restart at any moment continues:
 //
 //   a round of devices is open                              wait for it
-//   the last round was of devices, and is not taken         its mean is the result of this task
+//   the last round was of devices, and is not taken         its mean is the result of this task, unless the task resets the
+//                                                           error buffer and the round had another base
 //   the last round brought the base of this task            a round of devices may open
 //   otherwise                                               a round brings that base
 //
@@ -26,7 +27,7 @@
 // --- Training parameters of the last upstream task
 
 #define TRAINING_FILE "course"
-#define TRAINING 0x32435247u // "GRC2"
+#define TRAINING 0x33435247u // "GRC3"
 
 struct training_file {
     uint32_t round; // number of the downstream round that sets the model to the base
@@ -59,6 +60,7 @@ static struct tern_upstream_training training_of(const struct relay_downstream *
         .weight_decay = task->weight_decay,
         .prox_mu = task->prox_mu,
         .window_ms = (uint32_t)(WINDOW_SHARE * (double)down->client->task.window_ms),
+        .undone_round = down->undone_round,
     };
 }
 
@@ -158,8 +160,23 @@ static enum tern_result wait_after(enum tern_result result)
     return result == TERN_OK || result == TERN_ERR_BUSY ? wait_for_poll() : result;
 }
 
-static enum tern_result set_base(struct relay_downstream *down, uint32_t round)
+// Whether the upstream aggregator orders a reset of the error buffer, as after a rollback. Devices' buffers, and a mean that was
+// not sent yet, hold changes of the same undone versions.
+static bool is_reset(const struct relay_downstream *down)
 {
+    return down->client->task.error_directive == tern_ErrorDirective_ERROR_RESET;
+}
+
+// dropped: number of the devices' round whose mean is not sent; 0: none
+static enum tern_result set_base(struct relay_downstream *down, uint32_t round, uint32_t dropped)
+{
+    if (is_reset(down) && down->undone_round != round) {
+        down->undone_round = round;
+        tern_log(TERN_LOG_WARN, "upstream-resets",
+                 "upstream_round=%u round=%u dropped=%u why=\"devices reset error buffers from "
+                 "before\"",
+                 down->task.round, round, dropped);
+    }
     struct service_order order = {.down = down, .training = training_of(down)};
     TERN_TRY(write_training(down, round));
     const enum tern_result result = tern_service_run_work(down->service, set_model, &order);
@@ -258,14 +275,17 @@ static enum tern_result step(void *ctx, float **weights, struct tern_train_resul
     if (last > 0) {
         TERN_TRY(examine_round(down, last, &is_upstream));
     }
-    if (!is_upstream && last > down->records->included) {
+    const bool is_new = !is_upstream && last > down->records->included;
+    const bool is_undone = is_new && is_reset(down) && !has_base(down, last - 1);
+    if (is_new && !is_undone) {
         TERN_TRY(take_mean(down, last, result));
         down->records->pending_included = last;
         *weights = down->mean;
         return TERN_OK;
     }
-    return last > 0 && is_upstream && has_base(down, last) ? allow_next_round(down, last + 1)
-                                                           : set_base(down, last + 1);
+    return last > 0 && is_upstream && has_base(down, last)
+               ? allow_next_round(down, last + 1)
+               : set_base(down, last + 1, is_undone ? last : 0);
 }
 
 static enum tern_result evaluate(void *ctx, const float *weights, uint32_t count,

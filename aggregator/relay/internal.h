@@ -60,6 +60,7 @@ struct relay_downstream {
     struct tern_train_task task;
     uint32_t examined;         // number of the round that was examined last
     bool examined_is_upstream; // whether the examined round brought the upstream model
+    uint32_t undone_round;     // struct tern_upstream_training
     // Number of the round that may open for the present task; 0 = no round yet.
     uint32_t allowed_round;
 };

@@ -273,6 +273,7 @@ static enum tern_result init_client(struct tern_relay *relay, char why[512])
         .budget_per_month = relay->config.budget_per_month,
         .builds_model = builds_spec,
         .takes_manifests = true,
+        .passes_resets = true,
         .on_event = log_event,
         .ctx = relay,
     };
@@ -654,6 +655,10 @@ enum tern_result tern_relay_start(struct tern_relay *relay, struct tern_service 
     relay->down.folder = relay->config.folder;
     relay->down.client = &relay->client;
     TERN_TRY(prepare(relay, db, why));
+    struct tern_upstream_training training = {.undone_round = 0};
+    (void)!tern_relay_read_training(relay->config.folder,
+                                    &training); // missing before the first task
+    relay->down.undone_round = training.undone_round;
     restore_link(relay);
     if (pthread_create(&relay->thread, NULL, run_thread, relay) != 0) {
         snprintf(why, 512,

@@ -62,6 +62,7 @@ static uint32_t abilities(const struct tern_client *client)
     const uint32_t leaves = !TERN_SMALL && client->config.leaves ? TERN_WIRE_LEAVES : 0;
     uint32_t bits = TERN_WIRE_STEPS_AHEAD;
     bits |= TERN_VARIANCE_REDUCTION && client->work.anchor != NULL ? TERN_WIRE_REDUCES : 0;
+    bits |= !TERN_SMALL && client->config.passes_resets ? TERN_WIRE_PASSES_RESETS : 0;
     return leaves | (client->identity.evaluator ? 0 : bits);
 }
 

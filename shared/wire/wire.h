@@ -121,6 +121,8 @@ TERN_MUST_USE enum tern_result tern_wire_decode_checkin_reply(const uint8_t *src
 #define TERN_WIRE_REDUCES 2u     // tasks with any Gradient are supported
 #define TERN_WIRE_LEAVES                                                                           \
     4u // the client leaves after its round, and takes no task before its next check-in
+#define TERN_WIRE_PASSES_RESETS                                                                    \
+    8u // a gateway: it passes a reset on to its devices, and gets it with an empty buffer, too
 
 // Limits on fields.
 #define TERN_WIRE_TOKEN_BYTES 16     // bytes of a bearer token, 22 characters of base64url

@@ -490,6 +490,40 @@ def test_tls():
         check(exit_code == 0, f"with a certificate: {said}")
         check(upstream.json("clients")[-1]["name"] == "gateway 1", f"{upstream.json('clients')}")
 
+# --- A rollback upstream
+
+def resets(one):
+    return one.metrics()['tern_error_directives_total{directive="reset"}']
+
+def test_rollback():
+    """The gateway's own error buffer is empty, but its devices reset theirs, once; and the mean of a round that began before the
+    rollback is not sent."""
+    with Workspace() as workspace:
+        upstream = federation(workspace, 1, 2000)
+        one = gateway(workspace, upstream, "gateway0", 2, "3lc:s=1.5", deadline="50s")
+        fleet = Fleet(workspace, one, 2)
+        fleet.start_all()
+        expect_progress(upstream, "at first", 3)
+        fleet.kill(1)
+        wait_for(lambda: updates_of_open_round(one) == 1, "no round of devices is half done")
+        one.kill()
+        before = newest_version(upstream.state / "tern.db")
+        upstream.verb("rollback", "--version", "1", "--why", "the test undoes it", "--abandon-round")
+        wait_for(lambda: newest_version(upstream.state / "tern.db") > before, "no version was restored")
+        tasks = (workspace.path / "gateway0.log").read_text().count("event=upstream-task")
+        one.start()
+        one.log_line("event=upstream-task", tasks + 1)
+        fleet.start(1)
+        line = one.log_line("event=upstream-resets")
+        check(re.search("dropped=[1-9]", line), line)
+        expect_progress(upstream, "after the rollback", 3)
+        check(resets(one) == 2, f"{resets(one)} devices reset their error buffers")
+        one.kill()
+        one.start()
+        expect_progress(upstream, "after another start", 3)
+        check(resets(one) == 0, "devices reset their error buffers again")
+        check(one.log_line("event=upstream-resets") == line, "the reset comes again")
+
 # --- The document
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "GATEWAYS.md"
@@ -615,6 +649,7 @@ def test():
     test_tls()
     test_moves()
     test_restored()
+    test_rollback()
     test_levels()
     test_silent()
     test_counts()

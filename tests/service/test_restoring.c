@@ -616,6 +616,17 @@ static tern_CheckinReply checkin_with_buffer(uint64_t client, uint32_t sequence,
     return checkin_with(&harness, client, &request);
 }
 
+// A gateway has no buffer of its own here, but its devices may have.
+static tern_CheckinReply checkin_of_gateway(uint64_t client, uint32_t sequence)
+{
+    tern_CheckinRequest request = tern_CheckinRequest_init_zero;
+    request.abilities = TERN_WIRE_PASSES_RESETS;
+    request.has_error = true;
+    request.error.generation = 0xa0 + (uint32_t)client;
+    request.error.sequence = sequence;
+    return checkin_with(&harness, client, &request);
+}
+
 static void report(uint64_t client, const tern_Task *task)
 {
     uint8_t *body;
@@ -641,4 +652,22 @@ TEST(test_error_buffers_are_reset_once)
     filled = checkin_with_buffer(1, 12, 0.5F);
     assert_true(filled.has_task);
     assert_int_not_equal(filled.task.error_directive, tern_ErrorDirective_ERROR_RESET);
+}
+
+TEST(test_gateways_get_a_reset_for_their_devices_once)
+{
+    do_history(11);
+    open_store();
+    put_order(harness.db, 10, true);
+    harness_start(&harness);
+    tern_CheckinReply gateway = checkin_of_gateway(1, 11);
+    tern_CheckinReply device = checkin_with_buffer(2, 11, 0.0F);
+    assert_true(gateway.has_task && device.has_task);
+    assert_int_equal(gateway.task.error_directive, tern_ErrorDirective_ERROR_RESET);
+    assert_int_not_equal(device.task.error_directive, tern_ErrorDirective_ERROR_RESET);
+    report(1, &gateway.task);
+    report(2, &device.task);
+    gateway = checkin_of_gateway(1, 12);
+    assert_true(gateway.has_task);
+    assert_int_not_equal(gateway.task.error_directive, tern_ErrorDirective_ERROR_RESET);
 }
