@@ -133,7 +133,7 @@ struct tern_client_config {
     bool evaluator;       // enrol as an evaluator, which evaluates every version and never trains
     // The program ends after one round, or rests after tern_client_end() and continues later. The answer to an update or an
     // evaluation brings no task, which nobody would do before the program runs again. tern_client_step() repeats a failed
-    // request once, within two seconds. It returns the result of a second failure in a row, of one with a longer wait, and of
+    // request once, within ten seconds. It returns the result of a second failure in a row, of one with a longer wait, and of
     // TERN_ERR_TLS; tern_client_next_ms() then is the time after which the program should run again. Small builds ignore it.
     bool leaves;
     // A gateway, which passes a reset of the error buffer on to its devices: it gets the order with an empty buffer, too.

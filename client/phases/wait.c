@@ -5,7 +5,7 @@
 #define WAIT_MIN_MS 100
 #define WAIT_MAX_MS 86400000
 #define RETRY_AFTER_MAX_S 86400
-#define PATIENCE_MS 2000 // longest time after which a client that leaves repeats a request
+#define PATIENCE_MS 10000 // longest time after which a client that leaves repeats a request
 
 static void sleep_until(struct tern_client *client, uint32_t ms)
 {
