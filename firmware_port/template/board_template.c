@@ -1,5 +1,6 @@
-// A skeleton of a board; docs/PORTING.md explains each step. Copy this folder, implement every function and remove its
-// FILL_IN(). board.h documents the functions; boards/qemu_mps2 is a complete board. Your folder also needs
+// A skeleton of a board; docs/PORTING.md explains each step. Copy this folder. In each function put your code in place of the
+// line FILL_IN(STEP, ...) and of the lines behind it, which only make the skeleton compile. board.h documents the functions;
+// boards/qemu_mps2 is a complete board. Your folder also needs
 //
 //   board.cmake  sets BOARD_CORE (options of the compiler, e.g. -mcpu=cortex-m4) and BOARD_NAME
 //   memory.ld    flash, RAM and stack; boards/qemu_mps2/memory.ld fits any Cortex-M
@@ -13,45 +14,50 @@
 //         -DTERN_SOURCES=$PWD/build/sources -DCMAKE_BUILD_TYPE=Release
 #include "board.h"
 
+// The step of docs/PORTING.md that you are at: 4, later 5, 6 and 7. Functions of later steps may stay as they are.
+#define STEP 4
+
 // The build of Tern sets this macro to check that the template matches board.h. Your build does not.
 #ifdef TERN_TEMPLATE_IS_CHECKED
-#define FILL_IN(text)
+#define FILL_IN(step, text)
 #else
-#define FILL_IN(text) _Static_assert(0, "fill in: " text)
+#define FILL_IN(step, text)                                                                        \
+    _Static_assert((step) > STEP, "write this function in place of its FILL_IN line: " text)
 #endif
 
 void tern_board_start(void)
 {
-    FILL_IN("clocks, memory, the console, and a timer that interrupts every millisecond");
+    FILL_IN(4, "clocks, memory, the console, and a timer that interrupts every millisecond");
 }
 
 uint64_t tern_board_monotonic_ms(void)
 {
-    FILL_IN("count the timer's interrupts in 64 bits; read them twice, as one may come in between");
+    FILL_IN(4,
+            "count the timer's interrupts in 64 bits; read them twice, as one may come in between");
     return 0;
 }
 
 uint64_t tern_board_unix_seconds(void)
 {
-    FILL_IN("a real-time clock, or what the network said; 0 while unknown is an answer");
+    FILL_IN(4, "a real-time clock, or what the network said; 0 while unknown is an answer");
     return 0;
 }
 
 void tern_board_idle(uint32_t ms)
 {
-    FILL_IN("sleep until an interrupt, of the timer or of the link: on a Cortex-M, WFI");
+    FILL_IN(4, "sleep until an interrupt, of the timer or of the link: on a Cortex-M, WFI");
     (void)ms;
 }
 
 void tern_board_log(const char *line)
 {
-    FILL_IN("write it to a UART and end the line, or do nothing in a product");
+    FILL_IN(4, "write it to a UART and end the line, or do nothing in a product");
     (void)line;
 }
 
 _Noreturn void tern_board_stop(bool failed, const char *why)
 {
-    FILL_IN("log why, wait some seconds, restart: all state is in flash");
+    FILL_IN(4, "log why, wait some seconds, restart: all state is in flash");
     (void)failed;
     (void)why;
     for (;;) {
@@ -60,14 +66,14 @@ _Noreturn void tern_board_stop(bool failed, const char *why)
 
 size_t tern_board_stack_used(size_t *given)
 {
-    FILL_IN("search the painted stack for the first word that is no paint, as startup.c does");
+    FILL_IN(4, "search the painted stack for the first word that is no paint, as startup.c does");
     *given = 0;
     return 0;
 }
 
 bool tern_board_entropy(void *dst, size_t len)
 {
-    FILL_IN("the hardware's generator of random numbers, with its health tests on");
+    FILL_IN(5, "the hardware's generator of random numbers, with its health tests on");
     (void)dst;
     (void)len;
     return false;
@@ -75,21 +81,21 @@ bool tern_board_entropy(void *dst, size_t len)
 
 bool tern_board_link_start(const uint8_t mac[6])
 {
-    FILL_IN("reset the Ethernet controller, set its address, switch receiving and sending on");
+    FILL_IN(5, "reset the Ethernet controller, set its address, switch receiving and sending on");
     (void)mac;
     return false;
 }
 
 size_t tern_board_link_receive(uint8_t *frame)
 {
-    FILL_IN("take one frame, without its checksum; 0 when there is none");
+    FILL_IN(5, "take one frame, without its checksum; 0 when there is none");
     (void)frame;
     return 0;
 }
 
 bool tern_board_link_send(const uint8_t *frame, size_t len)
 {
-    FILL_IN("copy the frame to the controller; false when it has no room");
+    FILL_IN(5, "copy the frame to the controller; false when it has no room");
     (void)frame;
     (void)len;
     return false;
@@ -100,7 +106,7 @@ bool tern_board_link_send(const uint8_t *frame, size_t len)
 
 static enum tern_result read_flash(void *ctx, uint32_t offset, void *dst, size_t len)
 {
-    FILL_IN("copy from the region; most flash is mapped into memory");
+    FILL_IN(7, "copy from the region; most flash is mapped into memory");
     (void)ctx;
     (void)offset;
     (void)dst;
@@ -110,7 +116,7 @@ static enum tern_result read_flash(void *ctx, uint32_t offset, void *dst, size_t
 
 static enum tern_result program_flash(void *ctx, uint32_t offset, const void *src, size_t len)
 {
-    FILL_IN("program unit by unit and wait for each; return when all are in the chip");
+    FILL_IN(7, "program unit by unit and wait for each; return when all are in the chip");
     (void)ctx;
     (void)offset;
     (void)src;
@@ -120,7 +126,7 @@ static enum tern_result program_flash(void *ctx, uint32_t offset, const void *sr
 
 static enum tern_result erase_flash(void *ctx, uint32_t offset)
 {
-    FILL_IN("erase one block, and wait");
+    FILL_IN(7, "erase one block, and wait");
     (void)ctx;
     (void)offset;
     return TERN_ERR_IO;
@@ -128,7 +134,7 @@ static enum tern_result erase_flash(void *ctx, uint32_t offset)
 
 const struct tern_flash *tern_board_flash(void)
 {
-    FILL_IN("size, block_size and program_size of the region");
+    FILL_IN(7, "size, block_size and program_size of the region");
     static const struct tern_flash flash = {
         .size = 0,
         .block_size = 4096,
@@ -142,7 +148,7 @@ const struct tern_flash *tern_board_flash(void)
 
 const struct tern_board_settings *tern_board_settings(void)
 {
-    FILL_IN("what the factory wrote beside the program, and the sensor's data set");
+    FILL_IN(5, "what the factory wrote beside the program, and the sensor's data set");
     static const struct tern_board_settings settings = {.board = TERN_BOARD_NAME};
     return &settings;
 }

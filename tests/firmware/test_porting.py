@@ -1,5 +1,5 @@
-"""What docs/PORTING.md tells a porter to run first, as it stands but for the port; the device says
-what it says there. Figures that depend on the network and on time may differ, the used memory by a tenth."""
+"""The template and the reasons of a stop are those of docs/PORTING.md; so is what it tells a porter to run first, as it stands
+but for the port; the device says what it says there. Figures that depend on the network and on time may differ, the used memory by a tenth."""
 import os
 import pathlib
 import re
@@ -54,7 +54,45 @@ def used(lines):
     return {name: int(re.search(rf" {name}=(\d+)", lines)[1]) for name in ("stack", "tls")}
 
 
+def missing(image, step):
+    """The functions of the template that the compiler names at this step of the document."""
+    cache = (image.elf.parent / "CMakeCache.txt").read_text()
+    sources = re.search(r"^TERN_SOURCES:PATH=(.*)$", cache, re.M)[1]
+    code = (ROOT / "firmware_port/template/board_template.c").read_text()
+    check("#define STEP 4\n" in code, "the template does not begin at step 4")
+    folders = [ROOT / "firmware_port", ROOT / "shared", ROOT / "client", image.elf.parent / "generated", f"{sources}/nanopb"]
+    done = subprocess.run(["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-fsyntax-only", *(f"-I{folder}" for folder in folders),
+                           '-DTERN_BUILD_CONFIG="tern_build.h"', '-DTERN_BOARD_NAME="mine"', "-x", "c", "-"],
+                          input=code.replace("#define STEP 4", f"#define STEP {step}"), text=True, capture_output=True, check=False)
+    check("error" not in re.sub(r"error: static assertion failed", "", done.stderr), done.stderr)
+    return set(re.findall(r"In function '(\w+)'", done.stderr))
+
+
+def stops_are_those_of_the_firmware():
+    """The document's reasons of a stop, `the client: unauthorized`, begin as the firmware's do."""
+    main_c = (ROOT / "firmware_port/app/main.c").read_text()
+    reasons = set(re.findall(r"`(the [a-z ]+): [a-z-]+`", (ROOT / "docs/PORTING.md").read_text()))
+    check(len(reasons) > 3 and all(f'"{reason}")' in main_c for reason in reasons), f"not in app/main.c: {reasons}")
+
+
+def template_is_filled_in_by_steps():
+    """What a step adds is what its section names; the steps after it need not be written."""
+    document = (ROOT / "docs/PORTING.md").read_text()
+    image = next(image for image in images() if image.name == pathlib.Path(SHOWN).name)
+    before = missing(image, 3)
+    check(not before, f"before step 4: {before}")
+    for step in (4, 5, 7):
+        section = document.split(f"\n### {step}. ", 1)[1].split("\n### ", 1)[0]
+        added = missing(image, step) - before
+        named = {name for name in added if f"`{name}()`" in section}
+        others = {"tern_board_stack_used", "read_flash", "program_flash", "erase_flash"}  # step 3; of tern_board_flash()
+        check(added and added - named <= others, f"step {step} does not name {added - named}")
+        before |= added
+
+
 def test():
+    stops_are_those_of_the_firmware()
+    template_is_filled_in_by_steps()
     text = (ROOT / "docs/PORTING.md").read_text().split(STEP, 1)[1]
     chosen = [image for image in images() if image.name == pathlib.Path(SHOWN).name]
     check(chosen, f"there is no image {SHOWN}")
