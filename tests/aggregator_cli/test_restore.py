@@ -5,7 +5,7 @@ import os
 import sqlite3
 import stat
 
-from cli import FAILED, State, main
+from cli import FAILED, MODEL, State, main
 
 MADE = ".before-restore-"
 
@@ -106,7 +106,8 @@ def what_is_no_backup_of_it_changes_nothing():
         database.execute("PRAGMA user_version = 900")
     database.close()
     refuses(state, bad, says="nothing has changed")
-    other = State(rounds=2)
+    other = State()
+    other.run("init", "--model", MODEL)
     refuses(state, other.path / "tern.db", says="belongs to another federation")
     beside = backup.with_name("backup.db-wal")
     beside.write_bytes(b"x")
