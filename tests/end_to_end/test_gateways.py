@@ -212,6 +212,11 @@ class Tree:
         check(anomalies == {"none"}, f"error buffers are suspected: {anomalies}")
         return found
 
+def often(upstream):
+    """Returns the number of clients with more than 3 updates."""
+    with contextlib.closing(sqlite3.connect(f"file:{upstream.state / 'tern.db'}?mode=ro", uri=True, timeout=20)) as reader:
+        return reader.execute("SELECT count(*) FROM (SELECT client FROM updates GROUP BY client HAVING count(*) > 3)").fetchone()[0]
+
 def test_kills():
     rng = random.Random(20262)
     with Workspace() as workspace:
@@ -222,6 +227,7 @@ def test_kills():
         for one in tree.gateways:
             expect_progress(one, "after the kills")
         expect_progress(tree.upstream, "after the kills")
+        wait_for(lambda: often(tree.upstream) == len(tree.fleets), "a gateway or the direct client has no 4 updates upstream")
         tree.end()
         for one, (rounds, updates, left) in zip(tree.gateways, tree.check()):
             check(rounds >= updates > 3, f"{one.name}: {rounds} rounds, {updates} updates")
