@@ -27,7 +27,7 @@ from harness import Aggregator, Workspace, check
 
 
 def run(*command, **more):
-    done = subprocess.run([str(part) for part in command], text=True, check=False, timeout=250,
+    done = subprocess.run([str(part) for part in command], text=True, check=False, timeout=800,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
     if done.returncode != 0:
         sys.exit(f"FAILED: {command}:\n{done.stdout[-4000:]}")
