@@ -506,7 +506,7 @@ static enum tern_result label_best(struct tern_federation *federation, const str
     if (!can) {
         tern_log(TERN_LOG_WARN, "best-not-kept", "version=%u advice=%s", best->version,
                  TERN_LOG_TEXT("evaluators reported it after the next version was made, or the "
-                               "disk is low: its weights last until its updates are pruned"));
+                               "disk is low: it can be exported only while its updates are kept"));
         return TERN_OK;
     }
     label->version = best->version;
@@ -520,7 +520,7 @@ static enum tern_result label_best(struct tern_federation *federation, const str
 }
 
 #define RATED_LATE                                                                                 \
-    16 // newest versions that are compared one by one: weights of others are kept for the label alone
+    16 // newest versions that are compared one by one, as many as tern_db_pinned_drop_some() leaves
 
 // Labels the best version from `first` to `last` if it is better than the labelled one.
 static enum tern_result check_some(struct tern_federation *federation, uint32_t first,
@@ -559,7 +559,8 @@ static enum tern_result check_all(struct tern_federation *federation, uint64_t n
                : check_some(federation, 0, federation->merge.version, now);
 }
 
-// Compares the versions that evaluators reported. Another report on the labelled one may make it worse than any other.
+// Compares the versions that evaluators reported. Another report on the labelled one may make it worse than any other; the
+// weights of versions before the newest ones are gone.
 static enum tern_result check_rated(struct tern_federation *federation, uint64_t now)
 {
     const uint32_t first = federation->rated_first;
@@ -567,8 +568,9 @@ static enum tern_result check_rated(struct tern_federation *federation, uint64_t
     struct tern_db_label label;
     federation->is_rated = false;
     TERN_TRY(get_label(federation, &label));
-    federation->best_check_due |= first <= label.version && label.version <= last;
-    return check_some(federation, first, last, now);
+    return first <= label.version && label.version <= last
+               ? check_some(federation, 0, federation->merge.version, now)
+               : check_some(federation, first, last, now);
 }
 
 static bool is_pinned_with_each_version(const struct tern_federation *federation)

@@ -646,9 +646,9 @@ TERN_MUST_USE enum tern_result tern_db_order_drop(struct tern_db *db);
 
 // Pinned weights have a version and a name: "" for the version's own global weights. A label, an order or a restored round
 // must name them before the first part is stored, because tern_db_pinned_drop_some() deletes all others. While there are
-// evaluators, it leaves the weights of the newest versions, at most 16 of them and 16 MiB, of models with at most
-// TERN_DB_RECENT_VALUES values: one of them may prove the best.
-#define TERN_DB_RECENT_VALUES (UINT32_C(1) << 20)
+// evaluators, it leaves the weights of the 16 newest versions of models with at most TERN_DB_RECENT_VALUES values, which are
+// stored at once: one of them may prove the best.
+#define TERN_DB_RECENT_VALUES (UINT32_C(1) << 18)
 //
 // Stores the next 1 MiB, from the last part to the first, also in other transactions. *more: parts are missing, and
 // nothing finds the weights

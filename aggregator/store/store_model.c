@@ -324,8 +324,8 @@ enum tern_result tern_db_pinned_get(struct tern_db *db, const char *name, uint32
                  : TERN_ERR_NOT_FOUND;
 }
 
-#define RECENT_VERSIONS 16                // most newest versions that are kept for evaluators
-#define RECENT_VALUES (UINT64_C(4) << 20) // in all of them: 16 MiB
+#define RECENT_VERSIONS 16 // newest versions that are kept for evaluators
+static_assert(TERN_DB_RECENT_VALUES <= PART_VALUES, "a version's weights are stored at once");
 
 // The + keeps SQLite from reading all rounds, of which few are restored ones.
 static_assert(TERN_ROUND_RESTORED == 2, "SQL below has 2 for RESTORED");
@@ -337,17 +337,16 @@ enum tern_result tern_db_pinned_drop_some(struct tern_db *db, bool *more)
         "DELETE FROM weights WHERE (kind, name, version, part) IN (SELECT kind, name, version, part"
         " FROM weights WHERE kind = ?1"
         " AND NOT (name = '' AND version IN (SELECT version FROM labels))"
-        " AND NOT (name = '' AND weights.count <= ?2 AND EXISTS (SELECT 1 FROM clients WHERE "
-        "evaluator = 1)"
-        " AND weights.count * ((SELECT max(version) FROM versions) - version) <= ?3"
-        " AND version + ?4 > (SELECT max(version) FROM versions))"
+        " AND NOT (name = '' AND weights.count <= ?2"
+        " AND EXISTS (SELECT 1 FROM clients WHERE evaluator = 1)"
+        " AND version + ?3 > (SELECT max(version) FROM versions))"
         " AND NOT EXISTS (SELECT 1 FROM orders WHERE orders.restored = weights.version"
         " AND orders.strategy_parameters = weights.name)"
         " AND NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.mode = 2"
         " AND rounds.restored = weights.version AND rounds.strategy_parameters = weights.name"
         " AND +rounds.round > (SELECT rounds_pruned FROM totals))"
         " LIMIT " PARTS_AT_ONCE ")",
-        TERN_BIND(TERN_WEIGHTS_PINNED, TERN_DB_RECENT_VALUES, RECENT_VALUES, RECENT_VERSIONS));
+        TERN_BIND(TERN_WEIGHTS_PINNED, TERN_DB_RECENT_VALUES, RECENT_VERSIONS));
     const enum tern_result dropped = tern_query_run_one(query);
     *more = dropped == TERN_OK;
     return tern_db_may_miss(dropped);
