@@ -647,9 +647,13 @@ static void check_files(struct doctor *doctor, long process)
 }
 
 // Returns whether the federation has ended, so that only late clients need the service.
+// Whether the federation has ended, and no order waits.
 static bool has_ended(const struct doctor *doctor)
 {
-    return doctor->waiting.wait == TERN_WAIT_FINISHED || doctor->waiting.wait == TERN_WAIT_ENDED;
+    const struct tern_db_order *order = &doctor->status.order;
+    return (doctor->waiting.wait == TERN_WAIT_FINISHED ||
+            doctor->waiting.wait == TERN_WAIT_ENDED) &&
+           (order->strategy[0] == '\0' || !order->ready);
 }
 
 // Checks whether the service runs if it is needed, and the system's limits. Call after check_database().
