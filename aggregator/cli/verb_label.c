@@ -178,7 +178,7 @@ static int remove_label(struct tern_cli *cli, struct tern_db *db, const char *na
 {
     struct tern_db_label label = {.version = 0};
     uint32_t unused = 0;
-    TERN_CLI_TRY(check_name(cli, name));
+    TERN_CLI_TRY(tern_state_check_name(cli, "label", name, TERN_DB_NAME_MAX));
     TERN_CLI_TRY(tern_version_parse(cli, db, name, &unused));
     enum tern_result result = tern_db_begin(db);
     if (result == TERN_OK) {

@@ -30,20 +30,70 @@ static int find_label(struct tern_cli *cli, struct tern_db *db, const char *name
     return tern_cli_check(cli, found, "cannot read the labels: %s", tern_db_error(db));
 }
 
-// Finds the version that evaluators rate best, which may be newer than the label, whose weights are kept.
-static int find_best(struct tern_cli *cli, struct tern_db *db, uint32_t *version)
+// Whether a version's weights are stored, or can be replayed.
+static enum tern_result has_weights(struct tern_db *db, uint32_t version, bool *has)
+{
+    struct tern_db_version newest = {.version = 0};
+    uint32_t pruned = 0;
+    TERN_TRY(tern_db_prune_goal(db, 0, &pruned));
+    TERN_TRY(tern_db_may_miss(tern_db_version_last(db, &newest)));
+    *has = pruned == 0 || version == 0 || version == newest.version;
+    return *has ? TERN_OK : tern_db_pinned_is_whole(db, "", version, has);
+}
+
+// Finds the version that evaluators rate best, or if its weights are gone or nobody rates it any more, the version with the
+// label, which was the best of those whose weights are kept.
+static enum tern_result find_rated(struct tern_db *db, struct tern_best *best, uint32_t *labelled)
 {
     struct tern_best_found found;
-    TERN_CLI_TRY(tern_cli_check(cli, tern_best_by_evaluators(db, 0, UINT32_MAX, &found),
+    struct tern_db_label label = {.version = UINT32_MAX};
+    bool has = false;
+    TERN_TRY(tern_best_by_evaluators(db, 0, UINT32_MAX, &found));
+    TERN_TRY(tern_db_may_miss(tern_db_label_get(db, TERN_LABEL_BEST, &label)));
+    *best = found.any;
+    *labelled = label.version;
+    if (best->by != TERN_BEST_NONE) {
+        TERN_TRY(has_weights(db, best->version, &has));
+    }
+    if (has) {
+        *labelled = UINT32_MAX;
+    }
+    return TERN_OK;
+}
+
+// The version is rated by its replica where evaluators do not measure the global model: both differ by what no download has
+// brought yet.
+static int find_best(struct tern_cli *cli, struct tern_db *db, uint32_t *version)
+{
+    struct tern_best best = {.by = TERN_BEST_NONE};
+    uint32_t labelled = UINT32_MAX;
+    TERN_CLI_TRY(tern_cli_check(cli, find_rated(db, &best, &labelled),
                                 "cannot read the evaluations: %s", tern_db_error(db)));
-    if (found.any.by == TERN_BEST_NONE) {
+    *version = labelled != UINT32_MAX ? labelled : best.version;
+    if (best.by == TERN_BEST_NONE && labelled == UINT32_MAX) {
         return tern_cli_fail(cli, TERN_ERR_NOT_FOUND,
                              "no version is the best: at least half of the evaluators have to "
                              "report it (enroll-code --evaluator). Give a number or a label");
     }
-    *version = found.any.version;
-    fprintf(stderr, "tern-aggregator: version %" PRIu32 " is best by its evaluators' %s, %.4f\n",
-            *version, found.any.by == TERN_BEST_BY_ACCURACY ? "accuracy" : "loss", found.any.value);
+    if (best.by == TERN_BEST_NONE) {
+        fprintf(stderr,
+                "tern-aggregator: version %" PRIu32 " has the label best; no evaluator that is "
+                "left rates it\n",
+                *version);
+        return TERN_EXIT_OK;
+    }
+    fprintf(stderr,
+            "tern-aggregator: version %" PRIu32 " is best by its evaluators' %s, %.4f, of its %s\n",
+            best.version, best.by == TERN_BEST_BY_ACCURACY ? "accuracy" : "loss", best.value,
+            best.model == TERN_EVALUATED_GLOBAL
+                ? "global model"
+                : "replica; the weights of its global model follow");
+    if (*version != best.version) {
+        fprintf(stderr,
+                "tern-aggregator: its weights were pruned: version %" PRIu32
+                " is the best of those that are kept\n",
+                *version);
+    }
     return TERN_EXIT_OK;
 }
 

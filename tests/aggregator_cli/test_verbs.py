@@ -814,6 +814,14 @@ def prune_drops_old_updates_only():
     state.run("export", "-", "--format", "f32", "--version", 0)
     state.run("export", "-", "--format", "f32", "--version", 4, code=FAILED,
               says="the updates of rounds 1 to 3 were pruned. Kept: 0, 3 (best) and 5.")
+    with sqlite3.connect(state.path / "tern.db") as database:
+        evaluate(database, 2, 0.95)
+    state.run("export", best, "--version", "best", "--global",
+              says="its weights were pruned: version 3 is the best of those that are kept")
+    with sqlite3.connect(state.path / "tern.db") as database:
+        database.execute("DELETE FROM evaluations")
+    state.run("export", best, "--version", "best", "--global", says="version 3 has the label best; no evaluator that is left rates it")
+    assert best.read_bytes() == rated, "best is another version than its label says"
     verified = state.json("verify")
     assert verified["ok"] and verified["pruned_rounds"] == 3 and verified["rounds"] == 0
     assert verified["model_sha256"] == status["model_sha256"]

@@ -227,12 +227,12 @@ def best_version():
             check(f"version {other} has no weights: the updates of rounds 1 to" in refused
                   and f"Kept: 0, {best['version']} (best) and 6. Choose one of these" in refused, refused)
         aggregator.verb("label", "best", "best", ok=(2,))
-        aggregator.verb("label", "--remove", "best", ok=(2,))
         aggregator.verb("label", "best", "release")
         aggregator.verb("rollback", "--version", "best", "--why", "the others are worse", "--abandon-round")
         aggregator.start()
         wait_until("no version was restored", lambda: aggregator.json("status")["version"] == 7)
         check(model(aggregator, "--version", "7", "--global") == before, "version 7 is not the best one")
+        aggregator.verb("label", "--remove", "best")
 
 
 def change_byte(aggregator):
