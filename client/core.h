@@ -204,14 +204,14 @@ static inline bool tern_secure_has_task(const tern_Task *task)
 // TERN_ERR_ARGUMENT  the helper's code is missing or too long, or the client is an evaluator
 TERN_MUST_USE enum tern_result tern_secure_init(const struct tern_client *client);
 
-// Loads the ticket from its record, if there is a valid one. Errors of the store.
+// Loads the ticket, and whether it is due, from the record if there is a valid one. Errors of the store.
 TERN_MUST_USE enum tern_result tern_secure_restore(struct tern_client *client);
 
 // Adds the ticket and the unsettled round to a check-in, and removes what it would reveal about the error buffer.
 void tern_secure_fill_checkin(const struct tern_client *client, tern_CheckinRequest *message);
 
 // Handles the settlement and the helper's key in an answer of the aggregator. TERN_AGAIN: the client must check in again before
-// it accepts a task; the next step is due then.
+// it accepts a task or waits; unless a failure was reported, the next step is due at once.
 TERN_MUST_USE enum tern_result tern_secure_handle_reply(struct tern_client *client,
                                                         const tern_CheckinReply *reply);
 

@@ -72,12 +72,14 @@ struct upload_head {
     uint32_t masked; // bytes of the facts about the last masked update, which follow the update
 };
 
+#define TICKET_DUE 0x80000000u // bit of ticket_record.size: the next check-in sends the ticket
+
 struct ticket_record {
     struct owned_head owned;
     uint32_t epoch;
-    uint32_t size;
+    uint32_t size; // bytes of the ticket, and TICKET_DUE
     uint8_t secret[TERN_SECRET_SIZE];
-    uint8_t sealed[TERN_SECURE_TICKET_MAX]; // `size` bytes, then zeros
+    uint8_t sealed[TERN_SECURE_TICKET_MAX]; // the ticket, then zeros
 };
 
 struct settled_record {
@@ -359,7 +361,7 @@ enum tern_result tern_record_save_ticket(struct tern_client *client)
     struct ticket_record record = {
         .owned = make_owned_head(client, FORMAT_TICKET),
         .epoch = ticket->epoch,
-        .size = ticket->size,
+        .size = ticket->size | (client->ticket_due ? TICKET_DUE : 0),
     };
     memcpy(record.secret, ticket->secret, sizeof record.secret);
     memcpy(record.sealed, ticket->sealed, ticket->size);
@@ -375,13 +377,15 @@ enum tern_result tern_record_load_ticket(struct tern_client *client)
     struct tern_client_ticket *ticket = &client->ticket;
     size_t len = 0;
     TERN_TRY(load_owned(client, TERN_RECORD_SECURE, FORMAT_TICKET, &record, sizeof record, &len));
-    if (len != sizeof record || record.epoch == 0 || record.size > sizeof ticket->sealed) {
+    const uint32_t size = record.size & ~TICKET_DUE;
+    if (len != sizeof record || record.epoch == 0 || size > sizeof ticket->sealed) {
         return TERN_ERR_CORRUPT;
     }
     ticket->epoch = record.epoch;
-    ticket->size = record.size;
+    ticket->size = size;
+    client->ticket_due = (record.size & TICKET_DUE) != 0;
     memcpy(ticket->secret, record.secret, sizeof record.secret);
-    memcpy(ticket->sealed, record.sealed, record.size);
+    memcpy(ticket->sealed, record.sealed, size);
     tern_secret_erase(&record, sizeof record);
     return TERN_OK;
 }

@@ -41,9 +41,19 @@ enum tern_result tern_secure_restore(struct tern_client *client)
 {
     client->ticket_due = false;
     client->ticket.epoch = 0;
-    const enum tern_result result = tern_record_load_ticket(client);
+    const enum tern_result result = tern_record_load_ticket(client); // also ticket_due
     // Without the record the client seals another secret, which it then uses for later rounds.
     return result == TERN_ERR_IO ? result : TERN_OK;
+}
+
+// Notes whether the next check-in sends the ticket, also in the record, so that a restart does not forget it.
+static enum tern_result set_ticket_due(struct tern_client *client, bool due)
+{
+    if (client->ticket_due == due) {
+        return TERN_OK;
+    }
+    client->ticket_due = due;
+    return tern_record_save_ticket(client);
 }
 
 void tern_secure_fill_checkin(const struct tern_client *client, tern_CheckinRequest *message)
@@ -76,6 +86,7 @@ static enum tern_result seal_ticket(struct tern_client *client, const tern_Helpe
     tern_secret_erase(ephemeral, sizeof ephemeral);
     ticket.size = (uint32_t)(TERN_HPKE_OVERHEAD + TERN_SECRET_SIZE + strlen(code));
     client->ticket = ticket;
+    client->ticket_due = true;
     return tern_record_save_ticket(client);
 }
 
@@ -88,24 +99,28 @@ static bool is_signed_by_helper(const struct tern_client *client, const tern_Hel
            TERN_OK;
 }
 
-// Makes a ticket for the helper's key, unless the client has one of this epoch already.
-static enum tern_result handle_helper_key(struct tern_client *client, const tern_HelperKey *helper)
+// Makes a ticket for the helper's key, unless the client has one of this epoch already. The aggregator lacks an admitted ticket.
+// TERN_AGAIN, without an event: the next check-in brings the ticket at once, since a client that leaves ends with the event of a
+// wait. A ticket that was just sent waits for the next regular check-in.
+static enum tern_result handle_helper_key(struct tern_client *client,
+                                          const tern_CheckinReply *reply)
 {
+    const tern_HelperKey *helper = &reply->helper;
+    const bool sent = client->ticket_due;
     uint8_t federation[TERN_SHA256_SIZE];
     get_federation(client, federation);
-    client->ticket_due = true; // the aggregator lacks an admitted ticket
     if (helper->epoch == client->ticket.epoch) {
-        return TERN_OK;
+        TERN_TRY(set_ticket_due(client, true));
+        return sent || reply->has_task ? TERN_OK : TERN_AGAIN;
     }
+    TERN_TRY(set_ticket_due(client, false));
     if (!is_signed_by_helper(client, helper, federation)) {
-        client->ticket_due = false;
         return tern_client_retry_later(
             client, TERN_ERR_UNAUTHORIZED,
             TERN_WHY("the helper's key is not signed by secure.helper_key, so the client made no "
                      "ticket for it"));
     }
     if (helper->epoch < client->ticket.epoch) {
-        client->ticket_due = false;
         return tern_client_retry_later(
             client, TERN_ERR_CONFLICT,
             TERN_WHY("the helper's key is of an earlier epoch than this client's ticket"));
@@ -113,8 +128,7 @@ static enum tern_result handle_helper_key(struct tern_client *client, const tern
     TERN_TRY(seal_ticket(client, helper, federation));
     const struct tern_client_event event = {.kind = TERN_EVENT_TICKET, .epoch = helper->epoch};
     tern_client_emit(client, &event);
-    return tern_client_wait(client, 0,
-                            TERN_WHY("the next check-in brings the ticket for the helper"));
+    return TERN_AGAIN;
 }
 
 // --- Checks of tasks
@@ -454,17 +468,18 @@ static enum tern_result settle(struct tern_client *client, bool counted)
 enum tern_result tern_secure_handle_reply(struct tern_client *client,
                                           const tern_CheckinReply *reply)
 {
-    client->ticket_due = false;
+    if (!reply->has_helper) {
+        TERN_TRY(set_ticket_due(client, false));
+    }
     if (client->unsettled.len > 0 && reply->has_settled &&
         reply->settled.round == client->unsettled.round) {
         TERN_TRY(settle(client, reply->settled.counted));
-        // Giving back has overwritten the answer, with the downloads of a task, in the blob.
+        // Giving back has overwritten the answer, with the downloads of a task, in the blob. The client asks for the task again.
         if (!reply->settled.counted && reply->has_task) {
-            return tern_client_wait(
-                client, 0, TERN_WHY("the client checks in again after giving an update back"));
+            return TERN_AGAIN;
         }
     }
-    return reply->has_helper ? handle_helper_key(client, &reply->helper) : TERN_OK;
+    return reply->has_helper ? handle_helper_key(client, reply) : TERN_OK;
 }
 
 #endif

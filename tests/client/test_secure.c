@@ -21,6 +21,7 @@ static struct {
     uint64_t log_count; // entries of the helper's log
     uint8_t log_fork;   // which of several logs it shows
     bool admitted;      // the ticket of the last check-in was opened
+    bool never_admits;  // the helper takes no ticket
     uint8_t secret[TERN_SECRET_SIZE];
     uint8_t sealed_hash[TERN_SHA256_SIZE];
     char code[TERN_SECURE_CODE_MAX + 1];
@@ -95,7 +96,8 @@ static void open_ticket(const tern_CheckinRequest *checkin)
                                               checkin->ticket_epoch};
     const struct tern_bytes_view sealed = {checkin->ticket.bytes, checkin->ticket.size};
     party.admitted = tern_secure_ticket_open(&ticket, party.private_key, sealed, party.secret,
-                                             party.code) == TERN_OK;
+                                             party.code) == TERN_OK &&
+                     !party.never_admits;
     tern_sha256(sealed.data, sealed.size, party.sealed_hash);
     party.tickets++;
 }
@@ -306,6 +308,38 @@ TEST(a_ticket_survives_a_restart_and_is_sent_again_when_the_aggregator_lacks_it)
     assert_int_equal(party.tickets, 2);
     assert_memory_equal(hash, party.sealed_hash, sizeof hash);
     assert_int_equal(world_count_events(&world, TERN_EVENT_TICKET), 1);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_WAITING), 0); // in the same visit
+}
+
+TEST(a_ticket_is_sent_in_the_visit_that_seals_it)
+{
+    world.config.leaves = true;
+    boot();
+    run_until(TERN_EVENT_TASK, NULL);
+    assert_int_equal(party.tickets, 1);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_WAITING), 0);
+}
+
+TEST(a_ticket_that_was_not_sent_is_due_after_a_restart)
+{
+    run_until(TERN_EVENT_TICKET, NULL);
+    boot();
+    assert_int_equal(tern_client_step(&world.client), TERN_OK);
+    assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_DOWNLOAD);
+    assert_int_equal(party.tickets, 1);
+    for (int i = 0; i < 2; i++) { // a ticket that was admitted is not sent again
+        run_until(TERN_EVENT_UPLOADED, NULL);
+        boot();
+    }
+    assert_int_equal(party.tickets, 1);
+}
+
+TEST(a_ticket_that_is_not_admitted_does_not_keep_the_client_busy)
+{
+    party.never_admits = true;
+    run_until(TERN_EVENT_WAITING, NULL);
+    assert_int_equal(party.tickets, 1);
+    assert_in_range(tern_client_next_ms(&world.client), 1000, 1100);
 }
 
 TEST(a_new_epoch_gets_another_secret)
@@ -470,6 +504,18 @@ TEST(an_update_that_is_given_back_returns_to_the_error_buffer_after_a_restart)
     run_until(TERN_EVENT_TASK, NULL);
     assert_true(server->last_checkin.has_error); // of a buffer that is not zero
     assert_true(server->last_checkin.error.norm == 0 && server->last_checkin.error.maximum == 0);
+}
+
+TEST(a_task_beside_an_update_that_is_given_back_is_taken_in_the_same_visit)
+{
+    world.config.leaves = true;
+    boot();
+    party.counts = false;
+    run_until(TERN_EVENT_UPLOADED, NULL);
+    boot();
+    run_until(TERN_EVENT_SETTLED, NULL);
+    run_until(TERN_EVENT_TASK, NULL);
+    assert_int_equal(world_count_events(&world, TERN_EVENT_WAITING), 0);
 }
 
 TEST(no_task_is_accepted_before_the_settlement)

@@ -109,7 +109,33 @@ def federate(groups):
         check_log(helper, command(1, "status", "--json"))
 
 
+def visit(command):
+    """The event that ended a visit of `once`, as a timer runs it: nothing is held, and every visit is a new process."""
+    done = subprocess.run([*command, "--json", "--set", "client.wait=0"], capture_output=True, text=True, timeout=PATIENCE)
+    check(done.returncode in (0, 4), f"once exited {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)["ended_by"], done.stderr
+
+
+def visits_of_a_timer():
+    """Devices that run `tern-client once` do secure rounds: the first visit brings the ticket that it has sealed."""
+    with Workspace() as workspace:
+        helper = Helper(workspace, min_clients=2).start()
+        sections = settings(helper, 1)
+        sections["round"] |= {"min_clients": 3, "cohort": 3, "rounds": 2}
+        aggregator = Aggregator(workspace, sections).start()
+        code = aggregator.join_code(uses=3)
+        for number in range(3):
+            run(*masked_client(workspace, aggregator, helper, number, "enroll", code))
+        visits = [visit(masked_client(workspace, aggregator, helper, number, "once")) for _ in range(8) for number in range(3)]
+        for number, (_, log) in enumerate(visits):
+            check(("event=ticket" in log) == (number < 3), f"visit {number}: {log}")
+        rounds = [row for row in aggregator.json("rounds") if row["state"] == "committed"]
+        check(len(rounds) == 2, f"rounds {rounds} after {[ended for ended, _ in visits]}")
+        check([ended for ended, _ in visits].count("uploaded") == 6, f"{visits}")
+
+
 def test():
+    visits_of_a_timer()
     federate(1)
     federate(3)
 
