@@ -537,6 +537,11 @@ void tern_client_cancel(struct tern_client *client);
 // Returns the milliseconds until tern_client_step() has something to do; 0: now; UINT32_MAX: the federation has finished.
 uint32_t tern_client_next_ms(const struct tern_client *client);
 
+// Returns the milliseconds after which a failed tern_client_enroll() or tern_client_manifest() may succeed: retry_min_ms or, if
+// that is longer, the Retry-After of its response. UINT32_MAX: only a change of the program, its settings or the federation
+// helps, which `result` alone decides, also for tern_client_step().
+uint32_t tern_client_again_ms(const struct tern_client *client, enum tern_result result);
+
 // Saves the meter at once; the client itself saves it once a round.
 TERN_MUST_USE enum tern_result tern_client_save_meter(struct tern_client *client);
 

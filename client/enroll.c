@@ -12,6 +12,8 @@ static enum tern_result prepare(struct tern_client *client, const char *join_cod
 {
     tern_EnrollRequest message;
     memset(&message, 0, sizeof message);
+    // Also forgets the last response, which an error must not be explained by.
+    tern_client_request(client, TERN_PURPOSE_ENROLL, "POST", TERN_PATH_ENROLL);
     if (strlen(join_code) >= sizeof message.join_code) {
         return TERN_ERR_ARGUMENT;
     }
@@ -19,7 +21,6 @@ static enum tern_result prepare(struct tern_client *client, const char *join_cod
     strncpy(message.name, client->config.name, sizeof message.name - 1);
     strncpy(message.platform, client->config.platform, sizeof message.platform - 1);
     message.evaluator = client->config.evaluator;
-    tern_client_request(client, TERN_PURPOSE_ENROLL, "POST", TERN_PATH_ENROLL);
     client->request.token = NULL; // an earlier identity plays no role in enrolment
     client->request.body = client->message;
     return tern_wire_encode_enroll_request(&message, client->message, sizeof client->message,

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#define RETRY_AFTER_MAX_S 86400
+
 void tern_client_request(struct tern_client *client, enum tern_purpose purpose, const char *method,
                          const char *path)
 {
@@ -80,4 +82,28 @@ enum tern_result tern_client_answer_result(const struct tern_client *client)
         return response->status >= 400 && response->status <= 499 ? refusal_reason(response)
                                                                   : TERN_ERR_HTTP;
     }
+}
+
+// Returns whether time alone may end the cause of a result: the network, the load, one damaged answer, one round's training.
+static bool may_pass(enum tern_result result)
+{
+    static const enum tern_result passing[] = {
+        TERN_ERR_NETWORK,    TERN_ERR_BUSY,          TERN_ERR_HTTP,          TERN_ERR_CORRUPT,
+        TERN_ERR_NON_FINITE, TERN_ERR_NORM_LIMIT,    TERN_ERR_TRAINER,       TERN_ERR_LATE,
+        TERN_ERR_CANCELLED,  TERN_ERR_UNKNOWN_ROUND, TERN_ERR_WRONG_REPLICA, TERN_ERR_NOT_IN_COHORT,
+    };
+    for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++) {
+        if (result == passing[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t tern_client_again_ms(const struct tern_client *client, enum tern_result result)
+{
+    const uint32_t least = client->config.retry_min_ms;
+    const uint32_t asked_s = client->response.retry_after_s;
+    const uint32_t asked = (asked_s < RETRY_AFTER_MAX_S ? asked_s : RETRY_AFTER_MAX_S) * 1000u;
+    return !may_pass(result) ? UINT32_MAX : asked > least ? asked : least;
 }
