@@ -41,6 +41,7 @@ import java.util.List;
 import java.util.Random;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
@@ -78,6 +79,12 @@ public final class Scenarios {
             break;
         case "predict":
             scenarios.predict();
+            break;
+        case "refused":
+            scenarios.refused();
+            break;
+        case "upload":
+            scenarios.upload();
             break;
         case "misuse":
             scenarios.misuse();
@@ -249,8 +256,11 @@ public final class Scenarios {
         }
 
         @Override
-        public void open(Model model) {
+        public void open(Model model) throws InterruptedException {
             opened++;
+            if (fails.equals("open")) {
+                throw new InterruptedException();
+            }
             check(model.spec.equals("softmax:8-3") && model.count == 27 && model.trained == 27, model.spec);
             check(model.tensors.size() == 2 && model.tensors.get(0).name.equals("fc1.weight")
                     && model.tensors.get(0).dims[0] == CLASSES && model.tensors.get(0).dims[1] == COLUMNS
@@ -363,6 +373,7 @@ public final class Scenarios {
         private int exchanges;
         private SocketAddress silent;
         private final Semaphore waits = new Semaphore(0);
+        private final Semaphore failed = new Semaphore(0);
 
         Carrier(File ca) throws Exception {
             KeyStore trusted = KeyStore.getInstance(KeyStore.getDefaultType());
@@ -381,6 +392,7 @@ public final class Scenarios {
         public Response exchange(Request request) throws IOException {
             exchanges++;
             if (fails.equals("io")) {
+                failed.release();
                 throw new IOException("the airplane mode is on");
             }
             if (fails.equals("bug")) {
@@ -533,16 +545,18 @@ public final class Scenarios {
         try (TernClient client = builder.build()) {
             self[0] = client;
             carrier.fails = "trust";
-            expect(TernException.class, "PKIX", () -> {
+            TernException untrusted = expect(TernException.class, "PKIX", () -> {
                 client.enroll(code);
                 return null;
             });
+            check(!untrusted.isRetryable(), untrusted);
             carrier.fails = "";
             client.enroll(code);
             check(events.stream().anyMatch(event -> event.kind == Event.Kind.ENROLLED), events);
             failing(client, trainer, carrier, events);
             unanswered(client, carrier);
             interrupted(client, trainer, events);
+            interruptedWait(client, carrier);
             float first = accepted(client).loss;
             float last = accepted(client).loss;
             check(events.get(events.size() - 1).kind != Event.Kind.TASK, "the last call has taken a task that it did not train");
@@ -686,6 +700,128 @@ public final class Scenarios {
             int begun = trainer.begun;
             accepted(client);
             check(trainer.begun > begun, "the task did not begin again");
+        }
+    }
+
+    // An interrupt while the client waits to repeat a request cancels this call, and no other.
+    private static void interruptedWait(TernClient client, Carrier carrier) throws Exception {
+        carrier.fails = "io";
+        Thread caller = Thread.currentThread();
+        carrier.failed.drainPermits();
+        Thread other = new Thread(() -> {
+            carrier.failed.acquireUninterruptibly();
+            try {
+                Thread.sleep(100); // into the wait of about a second
+            } catch (InterruptedException interrupt) {
+                throw new IllegalStateException(interrupt);
+            }
+            caller.interrupt();
+        });
+        other.start();
+        Round round = client.runRound();
+        for (int i = 0; i < 500 && round.outcome == Round.Outcome.WAITING; i++) {
+            Thread.sleep(10);
+            round = client.runRound();
+        }
+        check(Thread.interrupted(), "the interrupt is lost");
+        other.join();
+        check(round.outcome == Round.Outcome.CANCELLED, round);
+        carrier.fails = "";
+        accepted(client);
+    }
+
+    // --- Failures that pass by themselves, and others
+
+    private static TernException enrolFails(TernClient.Builder builder, String result, long waitMs) throws Exception {
+        try (TernClient client = builder.build()) {
+            TernException failure = expect(TernException.class, "", () -> {
+                client.enroll("aaaa-bbbb-cccc-dddd");
+                return null;
+            });
+            check(failure.result().equals(result), failure.result() + ", not " + result + ": " + failure);
+            check(failure.isRetryable() == waitMs > 0 && failure.waitMs() == Math.max(0, waitMs),
+                    result + ": wait " + failure.waitMs() + ", not " + waitMs);
+            return failure;
+        }
+    }
+
+    private void refused() throws Throwable {
+        Dataset data = read(arguments[0], true);
+        String busy = arguments[1];
+        String resets = arguments[2];
+        File other = new File(arguments[3]);
+        for (boolean own : new boolean[] {false, true}) {
+            enrolFails(at(busy, ca, own).data(data, null), "busy", 30000);
+            enrolFails(at(resets, ca, own).data(data, null), "network", 1000);
+            enrolFails(at(server, other, own).data(data, null), "tls", -1);
+        }
+        try (TernClient client = builder("columns").data(data, null).build()) {
+            expect(TernException.class, "HTTP 401", () -> {
+                client.enroll("aaaa-bbbb-cccc-dddd");
+                return null;
+            });
+            TernException argument = expect(TernException.class, "the join code is longer", () -> {
+                client.enroll("a".repeat(300));
+                return null;
+            });
+            check(argument.result().equals("bad-argument") && !argument.isRetryable(), argument);
+            client.enroll(code);
+            TernException config = expect(TernException.class, "statistics.columns", () -> {
+                while (client.runRound().outcome == Round.Outcome.WAITING) {
+                    Thread.sleep(10);
+                }
+                return null;
+            });
+            check(config.result().equals("config") && !config.isRetryable() && config.waitMs() == 0, config + " " + config.waitMs());
+        }
+        interruptedOpening();
+    }
+
+    private TernClient.Builder at(String url, File trusted, boolean own) throws Exception {
+        TernClient.Builder builder = TernClient.builder(url, new File(folder, "refused")).ca(trusted);
+        return own ? builder.transport(new Carrier(trusted)) : builder;
+    }
+
+    private void interruptedOpening() throws Exception {
+        Softmax trainer = new Softmax(arguments[0]);
+        trainer.fails = "open";
+        try (TernClient client = builder("opening").trainer(trainer).build()) {
+            client.enroll(code);
+            Round round = client.runRound();
+            check(round.outcome == Round.Outcome.CANCELLED && Thread.interrupted(), round);
+            trainer.fails = "";
+            client.weights();
+            check(trainer.opened == 2, "the trainer was not opened again");
+        }
+    }
+
+    // --- A long update by an app's transport, while the device's state changes
+
+    private void upload() throws Throwable {
+        List<Event> events = new ArrayList<>();
+        AtomicInteger reads = new AtomicInteger(-1); // since the update was encoded; negative: not counted
+        try (TernClient client = builder("upload").data(read(arguments[0], true), null).transport(new Carrier(ca))
+                .conditions(() -> {
+                    boolean metered = reads.get() >= 0 && reads.incrementAndGet() > 2;
+                    return new Conditions.State(true, !metered, true, 50, 2);
+                }).onlyWhile(false, true, false).listener(event -> {
+                    events.add(event);
+                    if (event.kind == Event.Kind.ENCODED) {
+                        reads.set(0);
+                    }
+                }).build()) {
+            client.enroll(code);
+            long before = client.wireBytes();
+            Round round = client.runRound();
+            check(round.outcome == Round.Outcome.PAUSED && round.why.equals("the link is metered"), round);
+            long sent = client.wireBytes() - before;
+            check(sent > 16384 && sent < 65536, "the update went on for " + sent + " bytes");
+            reads.set(-1);
+            events.clear();
+            round = client.runRound();
+            check(round.outcome == Round.Outcome.ACCEPTED && round.updateBytes > 400000, round);
+            check(events.stream().anyMatch(event -> event.kind == Event.Kind.PROGRESS && event.up
+                    && event.bytes == event.bytesTotal && event.bytes > 400000), events);
         }
     }
 

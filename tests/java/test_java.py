@@ -14,8 +14,9 @@ import zipfile
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "end_to_end"))
-from harness import BIN, NIGHT, SANITIZED, Aggregator, Workspace, check, main, run, within  # noqa: E402
+from harness import BIN, NIGHT, SANITIZED, Aggregator, Workspace, check, main, make_certificates, run, within  # noqa: E402
 from history import history  # noqa: E402
+from refusing_front import RefusingFront  # noqa: E402
 
 SCENARIO, CLASSES, LIBRARY, JAVA = sys.argv[1:5]
 COLUMNS = 8
@@ -157,6 +158,28 @@ def misuse():
         java("misuse", aggregator, write_table(workspace.path / "table", 90, 5) / "table.csv", ",".join(names))
 
 
+def refused_calls():
+    """A busy server, a reset handshake, another CA, and a federation whose statistics this client lacks: by the built-in
+    transport and an app's."""
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, {**settings("softmax:8-3", 2), "statistics": {"columns": "clients"}}).start()
+        other = workspace.path / "other"
+        other.mkdir()
+        make_certificates(other)
+        fronts = [RefusingFront(workspace.path, resets=resets).url for resets in (False, True)]
+        java("refused", aggregator, write_table(workspace.path / "table", 90, 5) / "table.csv", *fronts, other / "ca.crt")
+
+
+def upload():
+    """An update of 430 KB through an app's transport ends within 64 KB after the link has become metered, and goes on later."""
+    with Workspace() as workspace:
+        aggregator = Aggregator(workspace, settings("mlp:8-9000-3", 1, train={"local_steps": 1},
+                                                    codec={"codec": "float32", "codec_down": "float32"})).start()
+        java("upload", aggregator, write_table(workspace.path / "table", 90, 5) / "table.csv")
+        aggregator.verb("verify")
+        check(aggregator.json("status")["rounds_committed"] == 1, "the update did not arrive")
+
+
 def android():
     """Files for Android are of the one package that docs/MOBILE.md and Gradle name; the tests compile HttpsTransport in it."""
     tree = HERE.parent.parent
@@ -169,6 +192,8 @@ def android():
     check(package in text and (pathlib.Path(CLASSES.split(":")[0]) / package.replace(".", "/") / "HttpsTransport.class").is_file(),
           f"{package}: not in docs/MOBILE.md, or HttpsTransport is not compiled in it")
     check("android.permission.INTERNET" in text, "docs/MOBILE.md does not name the permission")
+    worker = (tree / "docs/examples/android/TernWorker.kt").read_text()
+    check("ExistingPeriodicWorkPolicy.UPDATE" in worker, "schedule() drops another join code")
 
 
 def size():
@@ -179,6 +204,9 @@ def size():
         parts = [workspace.path / "stripped", pathlib.Path(CLASSES.rsplit(":", 1)[1])]
         total = sum(part.stat().st_size for part in parts)
         print(f"{total} bytes, at most {most}")
+        shown = re.search(r"^\| `tern.jar` \| (\d+) KB \|$", (HERE.parent.parent / "docs/MOBILE.md").read_text(), re.M)
+        kb = parts[1].stat().st_size / 1000
+        check(shown and abs(kb - int(shown[1])) <= 0.05 * kb, f"tern.jar has {kb:.1f} KB; docs/MOBILE.md gives {shown}")
         check(SANITIZED or total <= most, f"tern.jar and libternjni have {total} bytes, at most {most}")
 
 
@@ -206,4 +234,5 @@ def example():
         check(aggregator.json("status")["rounds_committed"] == 5, "the aggregator says otherwise")
 
 
-main({"rounds": rounds, "cancel": cancel, "app": app, "predict": predict, "misuse": misuse, "example": example}[SCENARIO])
+main({"rounds": rounds, "cancel": cancel, "app": app, "predict": predict, "misuse": misuse, "refused": refused_calls,
+      "upload": upload, "example": example}[SCENARIO])

@@ -286,10 +286,41 @@ struct tern_trainer java_trainer_port(struct java_client *java)
 
 // --- The app's transport
 
-static bool watch(const struct java_client *java, enum tern_direction direction, uint64_t done)
+// Adds an estimate of the bytes that have moved since the last call: only the app's HTTP stack could count them.
+static void estimate(struct java_client *java, enum tern_direction direction, uint64_t moved)
+{
+    const uint64_t more = moved - java->moved[direction];
+    const uint64_t wire = tern_price(TERN_PRICE_KEPT, 1, 2 * moved) / 2;
+    const uint64_t new_wire = wire - java->counted[direction];
+    const struct tern_bytes added = {.http = more, .tls = new_wire, .wire = new_wire};
+    tern_bytes_add(&java->meter.bytes[java->request->purpose][direction], &added);
+    java->moved[direction] = moved;
+    java->counted[direction] = wire;
+}
+
+// Counts the bytes of an exchange that do not depend on its bodies.
+static void begin_estimate(struct java_client *java)
+{
+    for (int d = 0; d < TERN_DIRECTION_COUNT; d++) {
+        java->moved[d] = java->counted[d] = 0;
+        estimate(java, (enum tern_direction)d, 0);
+        if (!java->connected) {
+            const struct tern_bytes opening = {.tls = TERN_PRICE_FULL / 2,
+                                               .wire = TERN_PRICE_FULL / 2};
+            tern_bytes_add(&java->meter.bytes[TERN_PURPOSE_HANDSHAKE][d], &opening);
+        }
+    }
+}
+
+bool java_watch(struct java_client *java, enum tern_direction direction, uint64_t moved)
 {
     const struct tern_request *request = java->request;
-    return request->watch == NULL || request->watch(request->watch_ctx, direction, done, 0);
+    const uint64_t total = direction == TERN_UP ? request->body_len : 0; // 0: unknown
+    estimate(java, direction, moved);
+    if (request->watch != NULL && !request->watch(request->watch_ctx, direction, moved, total)) {
+        java->stopped = true;
+    }
+    return !java->stopped;
 }
 
 enum tern_result java_receive(struct java_client *java, int status, int retry_after_s,
@@ -300,11 +331,10 @@ enum tern_result java_receive(struct java_client *java, int status, int retry_af
     if (retry_after_s >= 0) {
         response->retry_after_s = (uint32_t)retry_after_s;
     }
-    java->received += len;
     if (len == 0) {
         return TERN_OK;
     }
-    if (!watch(java, TERN_DOWN, java->received)) {
+    if (!java_watch(java, TERN_DOWN, java->moved[TERN_DOWN] + len)) {
         return TERN_ERR_CANCELLED;
     }
     if (response->take != NULL && status >= 200 && status <= 299) {
@@ -316,23 +346,6 @@ enum tern_result java_receive(struct java_client *java, int status, int retry_af
     memcpy(response->body + response->body_len, data, len);
     response->body_len += len;
     return TERN_OK;
-}
-
-// Adds estimates of an exchange: only the app's HTTP stack could count its bytes.
-static void estimate(struct java_client *java, const struct tern_request *request)
-{
-    const uint64_t bodies[TERN_DIRECTION_COUNT] = {
-        [TERN_UP] = request->body_len, [TERN_DOWN] = java->received};
-    for (int d = 0; d < TERN_DIRECTION_COUNT; d++) {
-        const uint64_t wire = tern_price(TERN_PRICE_KEPT, 1, 2 * bodies[d]) / 2;
-        const struct tern_bytes half = {.http = bodies[d], .tls = wire, .wire = wire};
-        tern_bytes_add(&java->meter.bytes[request->purpose][d], &half);
-        if (!java->connected) {
-            const struct tern_bytes opening = {.tls = TERN_PRICE_FULL / 2,
-                                               .wire = TERN_PRICE_FULL / 2};
-            tern_bytes_add(&java->meter.bytes[TERN_PURPOSE_HANDSHAKE][d], &opening);
-        }
-    }
 }
 
 #define UNVERIFIED (-2) // TernClient.exchange(): the server's certificate was refused
@@ -366,12 +379,14 @@ static enum tern_result exchange(void *ctx, const struct tern_request *request,
     }
     java->request = request;
     java->response = response;
-    java->received = 0;
+    java->stopped = false;
+    begin_estimate(java);
     const jint result = call_exchange(java, request);
-    estimate(java, request);
     java->connected = result >= 0;
     java->response = NULL;
-    if (result < 0 && !watch(java, TERN_UP, 0)) { // cancel() has ended it
+    // Without new bytes java_watch() finds a cancel() alone.
+    const enum tern_direction last = java->moved[TERN_DOWN] > 0 ? TERN_DOWN : TERN_UP;
+    if (java->stopped || (result < 0 && !java_watch(java, last, java->moved[last]))) {
         (void)leave(env);
         return TERN_ERR_CANCELLED;
     }

@@ -53,9 +53,11 @@ struct java_client {
     char blocked[JAVA_WHY_MAX];         // reason why conditions do not allow work
     const struct tern_request *request; // the exchange in progress of the app's transport
     struct tern_response *response;
-    struct tern_meter meter; // estimates of what the app's transport moves
-    uint64_t received;       // bytes of the response's body
-    bool connected;          // the app's transport may have an open connection
+    struct tern_meter meter;                // estimates of what the app's transport moves
+    uint64_t moved[TERN_DIRECTION_COUNT];   // bytes of the bodies of this exchange
+    uint64_t counted[TERN_DIRECTION_COUNT]; // their bytes on the wire that `meter` already has
+    bool stopped;                           // the client has ended this exchange
+    bool connected;                         // the app's transport may have an open connection
 };
 
 // Finds the methods of TernClient that the ports call. Returns false if one is missing.
@@ -67,6 +69,9 @@ struct tern_trainer java_trainer_port(struct java_client *java);
 
 // Passes an event to TernClient.onEvent() (tern_client_config.on_event).
 void java_on_event(void *ctx, const struct tern_client_event *event);
+
+// Notes the bytes of a body that have moved, and returns whether the exchange of the app's transport may go on.
+bool java_watch(struct java_client *java, enum tern_direction direction, uint64_t moved);
 
 // Takes a block of a response's body, and its status and Retry-After in seconds (negative: unchanged).
 enum tern_result java_receive(struct java_client *java, int status, int retry_after_s,

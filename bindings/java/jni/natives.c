@@ -251,7 +251,9 @@ static jint JNICALL native_enroll(JNIEnv *env, jobject self, jlong handle, jbyte
     const enum tern_result result =
         text != NULL ? tern_client_enroll(&java->client, text) : TERN_ERR_NO_MEMORY;
     free(text);
-    return (jint)result;
+    return result == TERN_ERR_ARGUMENT
+               ? (jint)explain(java, result, "the join code is longer than any: check the code")
+               : (jint)result;
 }
 
 // --- The model
@@ -563,6 +565,16 @@ static jlong JNICALL native_next_ms(JNIEnv *env, jclass class, jlong handle)
     return (jlong)tern_client_next_ms(&((struct java_client *)(uintptr_t)handle)->client);
 }
 
+// Returns the milliseconds after which a call that failed with this result may succeed; negative: never.
+static jlong JNICALL native_again_ms(JNIEnv *env, jclass class, jlong handle, jint result)
+{
+    const struct java_client *java = (struct java_client *)(uintptr_t)handle;
+    (void)env;
+    (void)class;
+    const uint32_t ms = tern_client_again_ms(&java->client, (enum tern_result)result);
+    return ms != UINT32_MAX ? (jlong)ms : -1;
+}
+
 static jboolean JNICALL native_is_stopped(JNIEnv *env, jclass class, jlong handle)
 {
     (void)env;
@@ -578,6 +590,14 @@ static jlong JNICALL native_wire_bytes(JNIEnv *env, jclass class, jlong handle)
     const struct tern_meter *meter =
         tern_client_meter_all(&((struct java_client *)(uintptr_t)handle)->client);
     return (jlong)(tern_meter_total(meter, TERN_UP).wire + tern_meter_total(meter, TERN_DOWN).wire);
+}
+
+// Called where the app's transport wants to send more of the request's body, of which it has taken `moved` bytes.
+static jboolean JNICALL native_may_send(JNIEnv *env, jobject self, jlong handle, jint moved)
+{
+    (void)env;
+    (void)self;
+    return java_watch((struct java_client *)(uintptr_t)handle, TERN_UP, (uint64_t)moved);
 }
 
 static jint JNICALL native_receive(JNIEnv *env, jobject self, jlong handle, jint status,
@@ -653,9 +673,11 @@ static const struct native {
     {"predict", "(JLio/tern/Dataset;[I[F[F)I", (void *)native_predict},
     {"step", "(J)I", (void *)native_step},
     {"end", "(J)I", (void *)native_end},
+    {"againMs", "(JI)J", (void *)native_again_ms},
     {"isStopped", "(J)Z", (void *)native_is_stopped},
     {"nextMs", "(J)J", (void *)native_next_ms},
     {"wireBytes", "(J)J", (void *)native_wire_bytes},
+    {"maySend", "(JI)Z", (void *)native_may_send},
     {"receive", "(JII[BI)I", (void *)native_receive},
     {"cancel", "(J)V", (void *)native_cancel},
     {"why", "(JI)[B", (void *)native_why},

@@ -5,6 +5,7 @@ import io.tern.Transport;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.net.URL;
 import java.util.Map;
 import javax.net.ssl.HttpsURLConnection;
@@ -34,15 +35,28 @@ public final class HttpsTransport implements Transport {
         for (Map.Entry<String, String> header : request.headers.entrySet()) {
             link.setRequestProperty(header.getKey(), header.getValue());
         }
-        if (request.body.length > 0) {
+        if (request.bodyLength > 0) {
             link.setDoOutput(true);
-            link.setFixedLengthStreamingMode(request.body.length); // so that it is never sent twice
-            link.getOutputStream().write(request.body);
+            link.setFixedLengthStreamingMode(request.bodyLength); // so that it is never sent twice
+            send(request.body, link);
         }
         int status = link.getResponseCode();
         InputStream body = status < 400 ? link.getInputStream() : link.getErrorStream();
         return new Response(status, link.getHeaderField("Retry-After"),
                 body != null ? body : new ByteArrayInputStream(new byte[0]));
+    }
+
+    private static void send(InputStream body, HttpsURLConnection link) throws IOException {
+        byte[] block = new byte[16384];
+        OutputStream out = link.getOutputStream();
+        try {
+            for (int got = body.read(block); got >= 0; got = body.read(block)) {
+                out.write(block, 0, got);
+            }
+        } catch (IOException ended) { // by the client or the network
+            link.disconnect();
+            throw ended;
+        }
     }
 
     @Override

@@ -17,7 +17,10 @@ public final class Round {
         PAUSED,
         /** A byte budget is spent. */
         BUDGET,
-        /** cancel() was called or the thread was interrupted; the next call continues the round. */
+        /**
+         * cancel() was called, or the thread was interrupted, whose flag then stays set: clear it by Thread.interrupted().
+         * The next call continues the round.
+         */
         CANCELLED,
         /** The federation has completed its rounds. */
         FINISHED

@@ -1,11 +1,12 @@
 package io.tern;
 
+import java.io.EOFException;
 import java.io.File;
 import java.io.IOException;
+import java.net.SocketException;
 import java.nio.FloatBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Objects;
-import java.util.Set;
 import java.util.concurrent.locks.ReentrantLock;
 import javax.net.ssl.SSLHandshakeException;
 import javax.net.ssl.SSLPeerUnverifiedException;
@@ -26,8 +27,6 @@ import javax.net.ssl.SSLPeerUnverifiedException;
 public final class TernClient implements AutoCloseable {
     private static final int OK = 0;
     private static final int AGAIN = 1;
-    private static final long RETRY_MS = 1000; // after a failed enroll() or model()
-    private static final Set<String> PASSING = Set.of("network", "tls", "busy", "http"); // results of requests, not of the state
     private static final long CONDITIONS_FRESH_NS = 1_000_000_000L;
     private static final long FINISHED_MS = 0xFFFFFFFFL; // nextMs() of a federation that has completed its rounds
     private static final int BLOCK = 16384;
@@ -181,7 +180,8 @@ public final class TernClient implements AutoCloseable {
 
     /**
      * Ends the call in progress within a second or, if none is, the next one: one call ends as cancelled. What was sent and
-     * trained stays, and a later call continues there. May be called from any thread.
+     * trained stays, and a later call continues there. May be called from any thread. An interrupt of the calling thread ends
+     * the call, too; its flag stays set and ends each further call, until the app clears it by Thread.interrupted().
      */
     public void cancel() {
         synchronized (guard) {
@@ -263,8 +263,7 @@ public final class TernClient implements AutoCloseable {
     private void advance() throws TernException {
         while (outcome == null) {
             if (Thread.currentThread().isInterrupted()) {
-                outcome = Round.Outcome.CANCELLED;
-                return;
+                cancel(handle); // which the step reports and forgets, with an earlier cancel()
             }
             int result = step(handle);
             throwPending();
@@ -286,7 +285,9 @@ public final class TernClient implements AutoCloseable {
     }
 
     private TernException gaveUp(int result) {
-        return new TernException(text(resultName(result)), failedWhy + ": " + failure(result).getMessage(), null, nextMs(handle));
+        TernException failure = failure(result);
+        return new TernException(failure.result(), failedWhy + ": " + failure.getMessage(), null,
+                failure.isRetryable() ? nextMs(handle) : TernException.NEVER);
     }
 
     private static void atLeastZero(long value, String name) {
@@ -335,8 +336,6 @@ public final class TernClient implements AutoCloseable {
                 }
             } catch (InterruptedException interrupt) {
                 Thread.currentThread().interrupt();
-                cancelled = true;
-                cancel(handle);
             }
         }
     }
@@ -387,6 +386,9 @@ public final class TernClient implements AutoCloseable {
                 made.trainer.open(built);
                 opened = built;
             } catch (Exception e) {
+                if (isInterrupt(e)) {
+                    throw new TernException("cancelled", "the thread was interrupted while the trainer opened the model", e, 0);
+                }
                 throw new TernException("model-mismatch", "the trainer refuses the model \"" + built.spec + "\": " + e, e);
             }
         }
@@ -420,7 +422,7 @@ public final class TernClient implements AutoCloseable {
         String name = text(resultName(result));
         boolean unreached = name.equals("network") || name.equals("tls");
         return new TernException(name, unreached && !transportWhy.isEmpty() ? transportWhy : text(why(handle, result)),
-                null, PASSING.contains(name) ? RETRY_MS : -1);
+                null, againMs(handle, result));
     }
 
     // Throws what the app has thrown in a callback.
@@ -546,16 +548,24 @@ public final class TernClient implements AutoCloseable {
 
     // Returns whether an interrupt has ended the trainer's method. The round is then cancelled; the trainer may have changed a part
     // of the weights, so the next call begins the task again. Keeps any other failure.
-    private boolean isInterrupt(Throwable failure) {
-        boolean flagged = Thread.currentThread().isInterrupted() && failure instanceof Exception;
-        if (!flagged && !(failure instanceof InterruptedException)) {
+    private boolean endsByInterrupt(Throwable failure) {
+        if (!isInterrupt(failure)) {
             keep(failure);
             return false;
         }
-        Thread.currentThread().interrupt();
         outcome = Round.Outcome.CANCELLED;
         prepared = false;
         return true;
+    }
+
+    // Returns whether an interrupt has ended a method of the app, and keeps the thread's flag.
+    private static boolean isInterrupt(Throwable failure) {
+        boolean flagged = Thread.currentThread().isInterrupted() && failure instanceof Exception;
+        if (flagged || failure instanceof InterruptedException) {
+            Thread.currentThread().interrupt();
+            return true;
+        }
+        return false;
     }
 
     private boolean beginTraining(int[] numbers, float[] rates, long seed) {
@@ -564,7 +574,7 @@ public final class TernClient implements AutoCloseable {
             made.trainer.begin(task, weights.asReadOnlyBuffer(), trained.duplicate());
             return true;
         } catch (Throwable failure) {
-            return isInterrupt(failure);
+            return endsByInterrupt(failure);
         }
     }
 
@@ -580,7 +590,7 @@ public final class TernClient implements AutoCloseable {
             meanLoss[0] = done.loss;
             return OK;
         } catch (Throwable failure) {
-            return isInterrupt(failure) ? AGAIN : -1;
+            return endsByInterrupt(failure) ? AGAIN : -1;
         }
     }
 
@@ -596,7 +606,7 @@ public final class TernClient implements AutoCloseable {
             figures[1] = done.accuracy;
             return OK;
         } catch (Throwable failure) {
-            return isInterrupt(failure) ? AGAIN : -1;
+            return endsByInterrupt(failure) ? AGAIN : -1;
         }
     }
 
@@ -604,12 +614,12 @@ public final class TernClient implements AutoCloseable {
     private int exchange(byte[] method, byte[] path, @Nullable byte[] token, byte[] body, long rangeFrom, int timeoutMs) {
         transportWhy = "";
         abandoned = false;
+        Exchange exchange = new Exchange(this, made.transport, body);
         Transport.Request request = new Transport.Request(text(method), made.server + text(path),
-                token != null ? text(token) : null, body, rangeFrom, timeoutMs);
-        Exchange exchange = new Exchange(this);
+                token != null ? text(token) : null, exchange.body(), body.length, rangeFrom, timeoutMs);
         try {
             try {
-                Transport.Response response = exchange.send(made.transport, request);
+                Transport.Response response = exchange.send(request);
                 byte[] block = new byte[BLOCK];
                 int result = receive(handle, response.status, seconds(response.retryAfter), block, 0);
                 for (int got = exchange.read(block); result == OK && got >= 0; got = exchange.read(block)) {
@@ -620,17 +630,32 @@ public final class TernClient implements AutoCloseable {
                 abandoned = exchange.isAbandoned();
                 exchange.end();
             }
-        } catch (SSLHandshakeException | SSLPeerUnverifiedException refused) {
-            transportWhy = refused.toString();
-            return -2;
         } catch (IOException broken) {
             transportWhy = broken.toString();
-            return -1;
+            return isRefusal(broken) ? -2 : -1;
         } catch (Throwable failure) {
             transportWhy = failure.toString();
             keep(failure);
             return -1;
         }
+    }
+
+    // Returns whether TLS has refused the server or this client, and not merely lost the connection. A JDK reports both by
+    // SSLHandshakeException; Android's TLS names a lost connection by its message alone.
+    private static boolean isRefusal(IOException failure) {
+        for (Throwable cause = failure.getCause(); cause != null; cause = cause.getCause()) {
+            if (cause instanceof EOFException || cause instanceof SocketException) {
+                return false;
+            }
+        }
+        String why = String.valueOf(failure.getMessage());
+        boolean isCut = why.contains("Connection closed by peer") || why.contains("I/O error during system call");
+        return !isCut && (failure instanceof SSLHandshakeException || failure instanceof SSLPeerUnverifiedException);
+    }
+
+    // Notes the bytes of the request's body that are sent, and returns whether the exchange may go on.
+    boolean maySend(int moved) {
+        return maySend(handle, moved);
     }
 
     private void closeTransport() {
@@ -668,7 +693,11 @@ public final class TernClient implements AutoCloseable {
 
     private native int end(long handle);
 
+    private static native long againMs(long handle, int result);
+
     private static native boolean isStopped(long handle);
+
+    private native boolean maySend(long handle, int moved);
 
     private native int receive(long handle, int status, int retryAfterSeconds, byte[] block, int len);
 

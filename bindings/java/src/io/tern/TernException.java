@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets;
 public final class TernException extends Exception {
     private static final long serialVersionUID = 1L;
 
-    private static final long NEVER = -1;
+    static final long NEVER = -1;
 
     private final String result;
     private final long waitMs;
@@ -31,12 +31,15 @@ public final class TernException extends Exception {
         return result;
     }
 
-    /** Returns whether the same call may succeed later: the network was down, or the aggregator busy. Others need a change. */
+    /**
+     * Returns whether the same call may succeed later: the network was down, the aggregator busy, one training failed. Others,
+     * such as a server that TLS refuses, need a change of the app or by the operator.
+     */
     public boolean isRetryable() {
         return waitMs != NEVER;
     }
 
-    /** Returns the milliseconds after which to call again, if isRetryable(): longer after each failure in a row. */
+    /** Returns the milliseconds after which to call again, if isRetryable(): longer after each failure in a row, and at least what the aggregator has asked for. */
     public long waitMs() {
         return Math.max(0, waitMs);
     }

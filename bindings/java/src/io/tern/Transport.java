@@ -15,7 +15,8 @@ import java.util.Objects;
 public interface Transport {
     /**
      * Sends a request and returns its response with any status. An IOException means that no whole response arrived: the
-     * client tries again later. Called in a thread of Tern, and so are reads of the body.
+     * client tries again later. Called in a thread of Tern, and so are reads of the response's body. The transport sends the
+     * request's body as it reads it, block by block: an IOException of a read ends the exchange and must end its connection.
      */
     Response exchange(Request request) throws IOException;
 
@@ -36,26 +37,30 @@ public interface Transport {
         public final String url;
         /** Names and values of all headers that the request must have. */
         public final Map<String, String> headers;
-        /** Empty for GET. */
-        public final byte[] body;
+        /** Body to send; empty for GET. A read may wait while the app's conditions are read. Any one thread may read it. */
+        public final InputStream body;
+        /** Bytes of the body. */
+        public final int bodyLength;
         /** The exchange fails after this time without any byte in either direction. */
         public final int timeoutMs;
 
-        Request(String method, String url, @Nullable String token, byte[] body, long rangeFrom, int timeoutMs) {
+        Request(String method, String url, @Nullable String token, InputStream body, int bodyLength, long rangeFrom,
+                int timeoutMs) {
             Map<String, String> all = new LinkedHashMap<>();
             if (token != null) {
                 all.put("Authorization", "Bearer " + token);
             }
-            if (rangeFrom > 0 && body.length == 0) {
+            if (rangeFrom > 0 && bodyLength == 0) {
                 all.put("Range", "bytes=" + rangeFrom + "-");
             } else if (rangeFrom > 0) {
-                long end = rangeFrom + body.length;
+                long end = rangeFrom + bodyLength;
                 all.put("Content-Range", "bytes " + rangeFrom + "-" + (end - 1) + "/" + end);
             }
             this.method = method;
             this.url = url;
             headers = Collections.unmodifiableMap(all);
             this.body = body;
+            this.bodyLength = bodyLength;
             this.timeoutMs = timeoutMs;
         }
     }
