@@ -1,4 +1,5 @@
-// Calls the C interface of bindings/swift as TernClient.swift does: app SERVER CA-FILE FOLDER CODE.
+// Calls the C interface of bindings/swift as TernClient.swift does: app SERVER CA-FILE FOLDER CODE BUSY-SERVER
+// RESETTING-SERVER OTHER-CA-FILE.
 #include "tern_app.h"
 
 #include <stdio.h>
@@ -27,13 +28,42 @@ static int fail(const char *what, const char *why)
     return 1;
 }
 
+// Enrols a new client, and compares the result and the time to come back.
+static bool enroll_fails(const char *server, const char *ca_file, const char *folder,
+                         const char *result, uint32_t wait_ms)
+{
+    static const float row[] = {0.9f, 0.1f};
+    static const uint16_t label[] = {0};
+    char why[512] = "";
+    tern_app *app =
+        tern_app_open(server, ca_file, folder, row, label, 1, 2, 2, NULL, NULL, why, sizeof why);
+    const bool right =
+        app != NULL && tern_app_enroll(app, "aaaa-bbbb-cccc-dddd") == TERN_APP_FAILED &&
+        strcmp(tern_app_result(app), result) == 0 && tern_app_wait_ms(app) == wait_ms;
+    if (!right) {
+        printf("not %s, %u ms but %s, %u ms: %s\n", result, (unsigned)wait_ms,
+               app != NULL ? tern_app_result(app) : why,
+               app != NULL ? (unsigned)tern_app_wait_ms(app) : 0,
+               app != NULL ? tern_app_why(app) : "");
+    }
+    if (app != NULL) {
+        tern_app_close(app);
+    }
+    return right;
+}
+
 int main(int argc, char **argv)
 {
     static const float rows[] = {0.9f, 0.1f, 0.2f, 0.8f, 0.7f, 0.3f, 0.1f, 0.9f};
     static const uint16_t labels[] = {0, 1, 0, 1};
     char why[512] = "";
-    if (argc != 5) {
+    if (argc != 8) {
         return 2;
+    }
+    if (!enroll_fails(argv[5], argv[2], argv[3], "busy", 30000) ||
+        !enroll_fails(argv[6], argv[2], argv[3], "network", 1000) ||
+        !enroll_fails(argv[1], argv[7], argv[3], "tls", UINT32_MAX)) {
+        return 1;
     }
     tern_app *app = tern_app_open(argv[1], argv[2], argv[3], rows, labels, 4, 2, 2, on_event,
                                   &uploads, why, sizeof why);
@@ -47,6 +77,14 @@ int main(int argc, char **argv)
     if (tern_app_enroll(app, "aaaa-bbbb-cccc-dddd") != TERN_APP_FAILED ||
         strstr(tern_app_why(app), "HTTP 4") == NULL || tern_app_wait_ms(app) != UINT32_MAX) {
         return fail("a wrong code", tern_app_why(app));
+    }
+    char longest[300];
+    memset(longest, 'a', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    if (tern_app_enroll(app, longest) != TERN_APP_FAILED ||
+        strstr(tern_app_why(app), "the join code is longer") == NULL ||
+        tern_app_wait_ms(app) != UINT32_MAX) {
+        return fail("a long code", tern_app_why(app));
     }
     if (tern_app_enroll(app, argv[4]) != TERN_APP_DONE || !tern_app_is_enrolled(app)) {
         return fail("enroll", tern_app_why(app));

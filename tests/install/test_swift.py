@@ -9,7 +9,8 @@ import subprocess
 import sys
 
 from prefix import TREE, Prefix, check, main, need_programs
-from harness import Aggregator, Workspace
+from harness import Aggregator, Workspace, make_certificates
+from refusing_front import RefusingFront
 
 SWIFT = TREE / "bindings" / "swift" / "Sources" / "CTern"
 HEADER = SWIFT / "include" / "tern_app.h"
@@ -38,6 +39,11 @@ def imports():
           source="@import CTern;\ntern_app *_Nullable app;\nenum tern_app_outcome last = TERN_APP_DONE;\n")
     swift = (TREE / "bindings/swift/Sources/Tern/TernClient.swift").read_text()
     declared = set(re.findall(r"\b(?:tern_app_\w+|TERN_APP_[A-Z]+)\b", HEADER.read_text()))
+    package = (TREE / "bindings/swift/Package.swift").read_text()
+    check('.systemLibrary(name: "CTernClient", pkgConfig: "tern-client")' in package and
+          (TREE / "bindings/swift/Sources/CTernClient/module.modulemap").is_file(), "Package.swift names no folder of libtern-client")
+    examples = (TREE / "bindings/swift/Examples/BackgroundRound.swift").read_text()
+    check("enroll(code:" in examples and "retryAfter" in examples, "BackgroundRound.swift does not enrol or come back in time")
     used = set(re.findall(r"\b(?:tern_app_\w+|TERN_APP_[A-Z]+)\b", swift))
     check(used <= declared and len(used) > 12, f"TernClient.swift uses {used - declared}")
 
@@ -51,7 +57,12 @@ def test():
         aggregator = Aggregator(workspace, {
             "federation": {"model": "softmax:2-2"},
             "round": {"rounds": 3, "min_clients": 1, "cohort": 1, "come_back_min": "10ms", "come_back_max": "1h"}}).start()
-        said = prefix.call(program, aggregator.url, str(aggregator.ca), str(workspace.path / "app"), aggregator.join_code())
+        other = workspace.path / "other"
+        other.mkdir()
+        make_certificates(other)
+        fronts = [RefusingFront(workspace.path, resets=resets).url for resets in (False, True)]
+        said = prefix.call(program, aggregator.url, str(aggregator.ca), str(workspace.path / "app"), aggregator.join_code(),
+                           *fronts, str(other / "ca.crt"))
         check(said.startswith("outcome=6 uploads=3 wire="), said)
         check(aggregator.json("status")["rounds_committed"] == 3, "the aggregator says otherwise")
 

@@ -12,8 +12,6 @@
 
 #define WHY_MAX 512
 #define SLICE_MS 200 // a cancelled wait ends within this time
-#define RETRY_MS 1000
-#define NEVER_MS UINT32_MAX
 
 struct tern_app {
     struct tern_client client;
@@ -172,19 +170,17 @@ static enum tern_app_outcome finish(struct tern_app *app, enum tern_result resul
     return TERN_APP_FAILED;
 }
 
-static bool passes(enum tern_result result)
-{
-    return result == TERN_ERR_NETWORK || result == TERN_ERR_TLS || result == TERN_ERR_BUSY ||
-           result == TERN_ERR_HTTP;
-}
-
 enum tern_app_outcome tern_app_enroll(tern_app *app, const char *code)
 {
     app->why[0] = '\0';
     app->restored = false;
     const enum tern_result result = tern_client_enroll(&app->client, code);
     const bool at_once = result == TERN_OK || result == TERN_ERR_CANCELLED;
-    return finish(app, result, TERN_APP_DONE, at_once ? 0 : passes(result) ? RETRY_MS : NEVER_MS);
+    if (result == TERN_ERR_ARGUMENT) {
+        snprintf(app->why, sizeof app->why, "the join code is longer than any: check the code");
+    }
+    return finish(app, result, TERN_APP_DONE,
+                  at_once ? 0 : tern_client_again_ms(&app->client, result));
 }
 
 static void free_memory(struct tern_app *app)
@@ -261,8 +257,10 @@ enum tern_app_outcome tern_app_run_round(tern_app *app)
         result = run(app);
         app->restored = tern_client_phase(&app->client) != TERN_PHASE_STOPPED;
     }
+    const bool may_pass =
+        result == TERN_OK || tern_client_again_ms(&app->client, result) != UINT32_MAX;
     return finish(app, result, app->outcome,
-                  app->restored ? tern_client_next_ms(&app->client) : NEVER_MS);
+                  app->restored && may_pass ? tern_client_next_ms(&app->client) : UINT32_MAX);
 }
 
 void tern_app_cancel(tern_app *app)

@@ -98,8 +98,11 @@ public actor TernClient {
 
     public var wireBytes: UInt64 { tern_app_wire_bytes(handle.app) }
 
+    // Throws CancellationError after cancel().
     public func enroll(code: String) throws {
-        _ = try outcome(of: tern_app_enroll(handle.app, code))
+        if try outcome(of: tern_app_enroll(handle.app, code)) == .cancelled {
+            throw CancellationError()
+        }
     }
 
     // Blocks a thread for the time of a round.
