@@ -31,7 +31,7 @@ java_sizes() { # ARCH LIBRARY
 # The document gives the size for the compiler and libraries of Debian 12.
 java_hold_document() { # ARCH LIBRARY
     [ "$ARCHIVE_SUITE" != bookworm ] ||
-        "$PYTHON" -B "$TERN_ROOT/tests/cross/check_sizes.py" "$TERN_ROOT" "$1" java "$2" "$(cross_tool "$1" strip)" ||
+        "$PYTHON" -B "$TERN_ROOT/tests/cross/check_sizes.py" "$TERN_ROOT" "$1" java-static "$2" "$(cross_tool "$1" strip)" ||
         fail "docs/MOBILE.md has an old size of libternjni.so for $1: write the size above"
 }
 

@@ -1,6 +1,6 @@
 """Holds documents to the sizes of programs that are built.
 
-    check_sizes.py SOURCE_DIR ARCH static|dynamic|release|java PROGRAM [STRIP]
+    check_sizes.py SOURCE_DIR ARCH static|dynamic|release|java|java-static PROGRAM [STRIP]
 
 Strips a copy of PROGRAM by STRIP (strip where left out), and compares its bytes with every figure that
 the documents give of a program of that name, variant and architecture. A figure may differ by 3 percent. Prints
@@ -25,8 +25,9 @@ def patterns(arch, variant, program):
         yield "docs/PORTING.md", rf"^{arch}, stripped .*\n(?:  .*\n)*?  {program}, static +(\d+)()"
     if (variant, program) == ("static", "tern-client"):
         yield "README.md", rf"^The static client is .*?\b([\d.]+) (MB) on {arch}"
-    if variant == "java":
-        yield "docs/MOBILE.md", rf"^\| `{program}`[^|]*, {arch} \|[^|\n]*?\b([\d,]+)() bytes stripped"
+    made = {"java": "on Linux", "java-static": rf"by `./tern java {arch}`"}.get(variant)
+    if made is not None:
+        yield "docs/MOBILE.md", rf"^\| `{program}` {made}, {arch} \|[^|\n]*?\b([\d,]+)() bytes stripped"
     if (variant, arch) == ("release", "amd64"):
         yield "docs/BENCHMARKS.md", rf"^\| stripped {program} of the release build[^|]*\|[^|]*\| ([\d.]+) (KB)"
 

@@ -35,16 +35,18 @@ class TernWorker(context: Context, parameters: WorkerParameters) : Worker(contex
     }
 
     companion object {
+        /** Another code takes the place of a used-up one from the next night on. */
         fun schedule(context: Context, code: String) {
             val nightly = PeriodicWorkRequestBuilder<TernWorker>(1, TimeUnit.DAYS)
                 .setConstraints(Constraints.Builder()
                     .setRequiredNetworkType(NetworkType.UNMETERED)
                     .setRequiresCharging(true)
                     .build())
+                .setBackoffCriteria(BackoffPolicy.EXPONENTIAL, 1, TimeUnit.MINUTES) // a busy aggregator asks for up to a minute
                 .setInputData(workDataOf("code" to code))
                 .build()
             WorkManager.getInstance(context)
-                .enqueueUniquePeriodicWork("tern", ExistingPeriodicWorkPolicy.KEEP, nightly)
+                .enqueueUniquePeriodicWork("tern", ExistingPeriodicWorkPolicy.UPDATE, nightly)
         }
     }
 }
