@@ -446,10 +446,11 @@ static const char rollback_help[] =
     "Exit code 4: nothing would change, or no order waits.\n";
 
 static const char reject_help[] =
-    "Replays all rounds from the stored updates without those that a client sent for some rounds,\n"
+    "Replays the rounds from the stored updates without those that a client sent for some rounds,\n"
     "prints how far the result is from the newest version, and makes the result the next version,\n"
-    "as rollback does. Other clients trained from models that had these updates; that stays.\n"
-    "Refused when updates were pruned, and for secure rounds, whose updates are masked.\n"
+    "as rollback does. Earlier rejects and rollbacks stay. Other clients trained from models that\n"
+    "had these updates; that stays. Refused when updates were pruned, and for secure rounds,\n"
+    "whose updates are masked.\n"
     "\n"
     "  tern-aggregator reject --client 7 --rounds 3..9 --dry-run --state /var/lib/tern\n"
     "  tern-aggregator reject --client 7 --rounds 3..9 --why 'wrong labels' --abandon-round\n"

@@ -482,7 +482,7 @@ int tern_cli_rollback(struct tern_cli *cli)
 
 struct rejection {
     struct undo *undo;
-    struct tern_rejection of;
+    struct tern_db_rejection of;
     uint32_t updates; // hidden updates that count
     uint32_t empty;   // rounds that have no other update
 };
@@ -537,55 +537,19 @@ static int check_secure(const struct rejection *rejection, const struct tern_db_
                          round->round);
 }
 
-// Sets *unclean to the last restored round whose weights may have the client's updates. A later round that restores older
-// weights leaves nothing of it in the model; then unclean->round is 0.
-static enum tern_result find_unclean(const struct rejection *rejection,
-                                     const struct tern_db_round *round,
-                                     struct tern_db_round *unclean)
-{
-    struct tern_db_version source;
-    if (round->mode != TERN_ROUND_RESTORED) {
-        return TERN_OK;
-    }
-    TERN_TRY(tern_db_version_get(rejection->undo->db, round->restored, &source));
-    *unclean = source.round >= rejection->of.first ? *round : (struct tern_db_round){.round = 0};
-    return TERN_OK;
-}
-
-// Refuses restored weights that may have the client's updates. Names the last version that has none of them.
-static int refuse_unclean(const struct rejection *rejection, const struct tern_db_round *unclean)
-{
-    const struct undo *undo = rejection->undo;
-    struct tern_db_version last = undo->newest;
-    enum tern_result result = TERN_OK;
-    while (result == TERN_OK && last.round >= rejection->of.first) {
-        result = tern_db_version_get(undo->db, last.version - 1, &last);
-    }
-    TERN_CLI_TRY(
-        tern_cli_check(undo->cli, result, "cannot read the versions: %s", tern_db_error(undo->db)));
-    return tern_cli_fail(undo->cli, TERN_ERR_STATE,
-                         "round %" PRIu32 " restored version %" PRIu32
-                         ", which may have updates of the client. Use rollback --version %" PRIu32
-                         ": the last version before round %" PRIu32,
-                         unclean->round, unclean->restored, last.version, rejection->of.first);
-}
-
 static int check_rounds(const struct rejection *rejection)
 {
     struct tern_db_round round;
-    struct tern_db_round unclean = {.round = 0};
     struct tern_db *db = rejection->undo->db;
     struct tern_db_rows *rows = tern_db_rounds_after(db, rejection->of.first - 1, UINT32_MAX);
     int code = TERN_EXIT_OK;
     while (code == TERN_EXIT_OK && tern_db_next(rows, &round)) {
-        tern_db_check_row(rows, find_unclean(rejection, &round, &unclean));
         code = check_secure(rejection, &round);
     }
     const enum tern_result result = tern_db_end(rows);
     TERN_CLI_TRY(code);
-    TERN_CLI_TRY(tern_cli_check(rejection->undo->cli, result, "cannot read the rounds: %s",
-                                tern_db_error(db)));
-    return unclean.round > 0 ? refuse_unclean(rejection, &unclean) : TERN_EXIT_OK;
+    return tern_cli_check(rejection->undo->cli, result, "cannot read the rounds: %s",
+                          tern_db_error(db));
 }
 
 // Counts the updates to leave out that count in some version.
@@ -617,7 +581,6 @@ static int count_updates(struct rejection *rejection)
     return TERN_EXIT_OK;
 }
 
-// Replays all rounds from version 0 without the client's updates.
 static int replay_without(struct rejection *rejection)
 {
     struct undo *undo = rejection->undo;

@@ -942,9 +942,7 @@ static enum tern_result load_pinned(struct tern_merge *merge, struct tern_db *db
 }
 
 // Begins without states and without an averaged model, because both contain the versions that are undone.
-static enum tern_result restore_pinned(struct tern_merge *merge, struct tern_db *db,
-                                       const struct tern_db_round *round,
-                                       struct tern_merge_next *next)
+static void begin_anew(struct tern_merge *merge, struct tern_merge_next *next)
 {
     tern_merge_stop(merge);
     tern_update_bounds_clear(&merge->bounds);
@@ -953,7 +951,6 @@ static enum tern_result restore_pinned(struct tern_merge *merge, struct tern_db 
     merge->averaged = 0;
     memset(&next->totals, 0, sizeof next->totals);
     memset(&next->report, 0, sizeof next->report);
-    return load_pinned(merge, db, round);
 }
 
 static enum tern_result merge_stored(struct tern_merge *merge, struct tern_db *db,
@@ -967,29 +964,48 @@ static enum tern_result merge_stored(struct tern_merge *merge, struct tern_db *d
     return apply_round(merge, db, round, &next->totals, &next->report);
 }
 
-enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
-                                 const struct tern_db_round *round,
-                                 const struct tern_strategy_totals *totals,
-                                 struct tern_merge_next *next)
+// Makes the download, norms and hash of the changed global model. rule: NULL = of a restored round
+static enum tern_result make_version(struct tern_merge *merge, const struct tern_db_round *round,
+                                     const struct tern_strategy_rule *rule,
+                                     struct tern_merge_next *next)
 {
-    const bool restores = round->mode == TERN_ROUND_RESTORED;
     struct tern_codec codec;
     if (tern_codec_parse(round->codec_down, &codec, NULL) != TERN_OK) {
         return TERN_ERR_UNKNOWN;
     }
-    TERN_TRY(restores ? restore_pinned(merge, db, round, next)
-                      : merge_stored(merge, db, round, totals, next));
     drop_file_pages(merge);
     TERN_TRY(make_delta(merge, &codec, &next->made));
-    const struct tern_strategy *strategy = restores ? NULL : totals->rule.strategy;
-    if (strategy != NULL && strategy->damp_stale_updates != NULL) {
-        strategy->damp_stale_updates(&totals->rule, merge->global, merge->replica,
-                                     merge->model.count, merge->states);
+    if (rule != NULL && rule->strategy->damp_stale_updates != NULL) {
+        rule->strategy->damp_stale_updates(rule, merge->global, merge->replica, merge->model.count,
+                                           merge->states);
     }
     next->norm = tern_distance(merge->global, NULL, merge->model.count);
     next->residual = tern_distance(merge->global, merge->replica, merge->model.count);
     drop_file_pages(merge);
     tern_merge_hash(merge->global, merge->model.count, next->model_sha256);
+    return TERN_OK;
+}
+
+enum tern_result tern_merge_make(struct tern_merge *merge, struct tern_db *db,
+                                 const struct tern_db_round *round,
+                                 const struct tern_strategy_totals *totals,
+                                 struct tern_merge_next *next)
+{
+    if (round->mode == TERN_ROUND_RESTORED) {
+        begin_anew(merge, next);
+        TERN_TRY(load_pinned(merge, db, round));
+        return make_version(merge, round, NULL, next);
+    }
+    TERN_TRY(merge_stored(merge, db, round, totals, next));
+    return make_version(merge, round, &totals->rule, next);
+}
+
+enum tern_result tern_merge_restore(struct tern_merge *merge, const struct tern_db_round *round)
+{
+    struct tern_merge_next next;
+    begin_anew(merge, &next);
+    TERN_TRY(make_version(merge, round, NULL, &next));
+    tern_merge_adopt(merge, &next);
     return TERN_OK;
 }
 

@@ -167,6 +167,10 @@ TERN_MUST_USE enum tern_result tern_merge_round(struct tern_merge *merge, struct
                                                 struct tern_download_made *made,
                                                 struct tern_strategy_report *report);
 
+// Makes the weights in *merge, instead of the pinned ones, the version of a restored round. Errors as above
+TERN_MUST_USE enum tern_result tern_merge_restore(struct tern_merge *merge,
+                                                  const struct tern_db_round *round);
+
 // Merges a round in two steps, from totals of the updates' claims. tern_merge_make() takes long; another thread may call it,
 // with a tern_db of its own. Until it returns, nothing else may use the weights, states, sums or buffers; model, seed,
 // version and its two hashes may be read. It merges and forgets the arrived updates.

@@ -6,14 +6,14 @@
 
 // --- Without what one client sent
 
-void tern_rejection_format(const struct tern_rejection *rejection,
+void tern_rejection_format(const struct tern_db_rejection *rejection,
                            char text[TERN_DB_PARAMETERS_MAX])
 {
     snprintf(text, TERN_DB_PARAMETERS_MAX, "client=%" PRIu64 ",rounds=%" PRIu32 "..%" PRIu32,
              rejection->client, rejection->first, rejection->last);
 }
 
-static bool parse_rejection(const char *text, struct tern_rejection *rejection)
+static bool parse_rejection(const char *text, struct tern_db_rejection *rejection)
 {
     char same[TERN_DB_PARAMETERS_MAX] = "";
     if (sscanf(text, "client=%" SCNu64 ",rounds=%" SCNu32 "..%" SCNu32, &rejection->client,
@@ -23,48 +23,143 @@ static bool parse_rejection(const char *text, struct tern_rejection *rejection)
     return strcmp(text, same) == 0;
 }
 
-// Merges a round without the hidden updates.
-static enum tern_result merge_without(struct tern_merge *merge, struct tern_db *db,
-                                      struct tern_db_round *round, uint32_t *empty)
+// A replay without hidden updates.
+struct partial {
+    struct tern_db *db;
+    struct tern_merge *merge;
+    uint32_t pruned;  // last round whose updates were pruned
+    uint32_t *empty;  // counts rounds without other updates
+    uint32_t *failed; // round that cannot be replayed
+};
+
+static enum tern_result merge_without(const struct partial *partial, struct tern_db_round *round)
 {
-    struct tern_strategy_totals totals = {.updates = 0};
+    struct tern_merge *merge = partial->merge;
+    struct tern_strategy_totals totals;
     struct tern_download_made made;
     struct tern_strategy_report report;
-    if (round->mode != TERN_ROUND_RESTORED) {
-        TERN_TRY(tern_merge_count(db, round, &totals, &merge->bounds));
-        if (totals.updates == 0) {
-            (*empty)++;
-            return TERN_OK;
-        }
+    if (round->round <= partial->pruned) {
+        return TERN_ERR_NOT_FOUND; // without its rows a pruned round looks like one without other updates
+    }
+    TERN_TRY(tern_merge_count(partial->db, round, &totals, &merge->bounds));
+    if (totals.updates == 0) {
+        (*partial->empty)++;
+        return TERN_OK;
     }
     // After a round that was left out, the averaged model has one version less.
     round->averaged =
         round->averaged <= merge->averaged + 1 ? round->averaged : merge->averaged + 1;
-    return tern_merge_round(merge, db, round, &made, &report);
+    return tern_merge_round(merge, partial->db, round, &made, &report);
 }
 
-enum tern_result tern_replay_without(struct tern_db *db, struct tern_merge *merge,
-                                     const struct tern_rejection *rejection, uint32_t until,
-                                     uint32_t *empty, uint32_t *failed)
+// Merges the committed rounds between `after` and `until`, none of which is a restored one.
+static enum tern_result merge_between(const struct partial *partial, uint32_t after, uint32_t until)
 {
-    struct tern_db_round round = {.round = 0};
-    uint32_t pruned = 0;
-    *empty = 0;
-    tern_db_hide_updates(db, rejection->client, rejection->first, rejection->last);
-    enum tern_result result = tern_db_prune_goal(db, 0, &pruned);
-    result = result == TERN_OK ? tern_merge_first(merge, db) : result;
-    struct tern_db_rows *rows = tern_db_rounds(db);
+    struct tern_db_round round;
+    enum tern_result result = TERN_OK;
+    struct tern_db_rows *rows = tern_db_rounds_after(partial->db, after, UINT32_MAX);
     while (result == TERN_OK && tern_db_next(rows, &round) && round.round < until) {
+        *partial->failed = round.round;
         if (round.state == TERN_ROUND_COMMITTED) {
-            // Without its rows a pruned round looks like one that has no other update.
-            result = round.round <= pruned ? TERN_ERR_NOT_FOUND
-                                           : merge_without(merge, db, &round, empty);
+            result = merge_without(partial, &round);
         }
     }
     const enum tern_result ended = tern_db_end(rows);
-    tern_db_hide_updates(db, 0, 0, 0);
-    *failed = round.round;
     return result != TERN_OK ? result : ended;
+}
+
+// Finds the last restored round before `until`. restored->round is 0 if there is none.
+static enum tern_result find_restored(struct tern_db *db, uint32_t until,
+                                      struct tern_db_round *restored)
+{
+    struct tern_db_round round;
+    struct tern_db_rows *rows = tern_db_rounds(db);
+    restored->round = 0;
+    while (tern_db_next(rows, &round) && round.round < until) {
+        if (round.state == TERN_ROUND_COMMITTED && round.mode == TERN_ROUND_RESTORED) {
+            *restored = round;
+        }
+    }
+    return tern_db_end(rows);
+}
+
+// Whether the version that this round made may have hidden updates.
+static bool may_have(uint32_t round, const struct tern_db_rejection *hidden)
+{
+    while (hidden != NULL && round < hidden->first) {
+        hidden = hidden->next;
+    }
+    return hidden != NULL;
+}
+
+static enum tern_result replay_until(const struct partial *partial, uint32_t until,
+                                     const struct tern_db_rejection *hidden);
+
+// Loads the weights that the round restored. The rounds before it, which may have been pruned, are not needed.
+static enum tern_result restore_stored(const struct partial *partial,
+                                       const struct tern_db_round *round)
+{
+    struct tern_download_made made;
+    struct tern_strategy_report report;
+    *partial->failed = round->round;
+    if (round->round <= partial->pruned) {
+        return TERN_ERR_NOT_FOUND;
+    }
+    TERN_TRY(tern_merge_first(partial->merge, partial->db));
+    return tern_merge_round(partial->merge, partial->db, round, &made, &report);
+}
+
+// Restores what the round would have restored without the hidden updates: for a rollback the version that it names, for a
+// rejection the weights without both the rejected and the hidden updates.
+static enum tern_result restore_without(const struct partial *partial,
+                                        const struct tern_db_round *round,
+                                        const struct tern_db_rejection *hidden)
+{
+    struct tern_db_version source;
+    struct tern_db_rejection rejection;
+    const bool is_rollback = round->strategy_parameters[0] == '\0';
+    *partial->failed = round->round;
+    TERN_TRY(tern_db_version_get(partial->db, round->restored, &source));
+    if (source.round >= round->round) {
+        return TERN_ERR_CORRUPT;
+    }
+    if (!may_have(source.round, hidden)) {
+        return restore_stored(partial, round);
+    }
+    if (!is_rollback && !parse_rejection(round->strategy_parameters, &rejection)) {
+        return TERN_ERR_UNKNOWN;
+    }
+    rejection.next = hidden;
+    TERN_TRY(is_rollback ? replay_until(partial, source.round + 1, hidden)
+                         : replay_until(partial, round->round, &rejection));
+    *partial->failed = round->round;
+    return tern_merge_restore(partial->merge, round);
+}
+
+// Begins with the last restored round before `until`, or with version 0. It recurses once for each restored round that may
+// have hidden updates.
+static enum tern_result replay_until(const struct partial *partial, uint32_t until,
+                                     const struct tern_db_rejection *hidden)
+{
+    struct tern_db_round restored;
+    TERN_TRY(find_restored(partial->db, until, &restored));
+    TERN_TRY(restored.round > 0 ? restore_without(partial, &restored, hidden)
+                                : tern_merge_first(partial->merge, partial->db));
+    tern_db_hide_updates(partial->db, hidden);
+    const enum tern_result result = merge_between(partial, restored.round, until);
+    tern_db_hide_updates(partial->db, NULL);
+    return result;
+}
+
+enum tern_result tern_replay_without(struct tern_db *db, struct tern_merge *merge,
+                                     const struct tern_db_rejection *rejection, uint32_t until,
+                                     uint32_t *empty, uint32_t *failed)
+{
+    struct partial partial = {.db = db, .merge = merge, .empty = empty, .failed = failed};
+    *empty = 0;
+    *failed = 0;
+    TERN_TRY(tern_db_prune_goal(db, 0, &partial.pruned));
+    return replay_until(&partial, until, rejection);
 }
 
 // --- The whole history
@@ -124,7 +219,7 @@ static enum tern_result compare(struct replay *replay)
 
 // Replays the rejection whose result the round restored, and compares both.
 static enum tern_result compare_rejection(struct replay *replay, const struct tern_db_round *round,
-                                          const struct tern_rejection *rejection)
+                                          const struct tern_db_rejection *rejection)
 {
     struct tern_db_federation federation;
     struct tern_merge without;
@@ -153,7 +248,7 @@ static enum tern_result compare_rejection(struct replay *replay, const struct te
 // Checks a restored round. Weights of an earlier version were compared with its hash by the merge.
 static enum tern_result check_restored(struct replay *replay, const struct tern_db_round *round)
 {
-    struct tern_rejection rejection;
+    struct tern_db_rejection rejection = {.next = NULL};
     if (round->mode != TERN_ROUND_RESTORED || round->strategy_parameters[0] == '\0') {
         return TERN_OK;
     }

@@ -15,21 +15,17 @@ struct tern_replay_report {
     uint8_t model_sha256[TERN_SHA256_SIZE]; // of the last version replayed
 };
 
-// The updates that `reject` leaves out. A restored round keeps them as its strategy_parameters: "client=7,rounds=3..9".
-struct tern_rejection {
-    uint64_t client;
-    uint32_t first; // rounds
-    uint32_t last;
-};
-
-void tern_rejection_format(const struct tern_rejection *rejection,
+// Writes a rejection as a restored round's strategy_parameters have it: "client=7,rounds=3..9".
+void tern_rejection_format(const struct tern_db_rejection *rejection,
                            char text[TERN_DB_PARAMETERS_MAX]);
 
-// Replays the committed rounds before the round `until` into *merge, from version 0, without the rejected updates. A round
-// without other updates leaves the model as it is; *empty counts such rounds. *failed: the round that cannot be replayed.
+// Replays the committed rounds before the round `until` into *merge without the rejected updates (a list). A round without
+// other updates leaves the model as it is; *empty counts such rounds. Earlier rollbacks and rejections stay: a round that
+// restored weights with rejected updates restores them as they are without. Rounds whose versions were undone are not
+// replayed. *failed: the round that cannot be replayed.
 // TERN_ERR_NOT_FOUND  the round's updates were pruned; and errors as of tern_replay()
 TERN_MUST_USE enum tern_result tern_replay_without(struct tern_db *db, struct tern_merge *merge,
-                                                   const struct tern_rejection *rejection,
+                                                   const struct tern_db_rejection *rejection,
                                                    uint32_t until, uint32_t *empty,
                                                    uint32_t *failed);
 

@@ -665,8 +665,16 @@ TERN_MUST_USE enum tern_result tern_db_pinned_is_whole(struct tern_db *db, const
 // pruned needs none. *more: parts may be left
 TERN_MUST_USE enum tern_result tern_db_pinned_drop_some(struct tern_db *db, bool *more);
 
-// While client is not 0, this connection reads updates as if the client had sent none for the rounds first to last.
-void tern_db_hide_updates(struct tern_db *db, uint64_t client, uint32_t first, uint32_t last);
+// Updates that `reject` leaves out: those of a client for the rounds first to last.
+struct tern_db_rejection {
+    uint64_t client;
+    uint32_t first;
+    uint32_t last;
+    const struct tern_db_rejection *next; // of a list; NULL = the last one
+};
+
+// This connection reads updates as if those in the list had not been sent. The caller owns the list, and ends this by NULL.
+void tern_db_hide_updates(struct tern_db *db, const struct tern_db_rejection *hidden);
 
 // --- Downloads
 

@@ -248,17 +248,19 @@ static enum tern_result show_update(struct tern_db *db, struct tern_db_update *u
     return result == TERN_OK ? visited : result;
 }
 
-void tern_db_hide_updates(struct tern_db *db, uint64_t client, uint32_t first, uint32_t last)
+void tern_db_hide_updates(struct tern_db *db, const struct tern_db_rejection *hidden)
 {
-    db->hidden_client = client;
-    db->hidden_first = first;
-    db->hidden_last = last;
+    db->hidden = hidden;
 }
 
 static bool is_hidden(const struct tern_db *db, const struct tern_db_update *update)
 {
-    return db->hidden_client != 0 && update->client == db->hidden_client &&
-           update->round >= db->hidden_first && update->round <= db->hidden_last;
+    const struct tern_db_rejection *hidden = db->hidden;
+    while (hidden != NULL && (update->client != hidden->client || update->round < hidden->first ||
+                              update->round > hidden->last)) {
+        hidden = hidden->next;
+    }
+    return hidden != NULL;
 }
 
 static enum tern_result show_each(struct tern_db *db, struct tern_query *query,

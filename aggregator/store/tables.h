@@ -111,12 +111,9 @@ struct tern_db {
     bool knows_evaluators; // `evaluators` were read
     uint64_t *evaluators;  // their ids, ascending
     size_t evaluator_count;
-    uint64_t next_update;       // id of the next update; 0 = not read
-    struct tern_db_actor actor; // who: "" = none
-    // tern_db_hide_updates()
-    uint64_t hidden_client;
-    uint32_t hidden_first;
-    uint32_t hidden_last;
+    uint64_t next_update;                   // id of the next update; 0 = not read
+    struct tern_db_actor actor;             // who: "" = none
+    const struct tern_db_rejection *hidden; // tern_db_hide_updates()
 };
 
 // Selects all columns of the rows that `tail` names: "WHERE id = ? ORDER BY ...". tail: a literal, because it is kept as

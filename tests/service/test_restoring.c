@@ -28,7 +28,7 @@ static void do_rounds(uint32_t count)
 }
 
 // Momentum, and downloads that lag behind the model.
-static void begin(void)
+static void begin_with(uint32_t clients)
 {
     harness.config.federation.strategy = &tern_strategy_fedavgm;
     harness.config.federation.server_learning_rate = tern_strategy_fedavgm.server_learning_rate;
@@ -37,28 +37,45 @@ static void begin(void)
     assert_int_equal(
         tern_codec_parse("density:p=0.1", &harness.config.federation.downloads.codec, NULL),
         TERN_OK);
-    harness_start_with(&harness, 2);
+    harness_start_with(&harness, clients);
+}
+
+static void begin(void)
+{
+    begin_with(2);
+}
+
+static struct tern_merge merge;
+
+static void begin_merge(struct tern_db *db)
+{
+    struct tern_db_federation about;
+    assert_int_equal(tern_db_federation(db, &about), TERN_OK);
+    assert_int_equal(tern_merge_init(&merge, &about, NULL), TERN_OK);
+}
+
+// Stores the weights in `merge`.
+static void pin(struct tern_db *db, const char *name, uint32_t version)
+{
+    bool more = true;
+    while (more) {
+        assert_int_equal(
+            tern_db_pinned_put_some(db, name, version, merge.global, merge.model.count, &more),
+            TERN_OK);
+    }
 }
 
 // Pins the newest version's weights, as `label` does.
 static uint32_t pin_newest(struct tern_db *db, const char *label)
 {
-    static struct tern_merge merge;
-    struct tern_db_federation about;
-    bool more = true;
-    assert_int_equal(tern_db_federation(db, &about), TERN_OK);
-    assert_int_equal(tern_merge_init(&merge, &about, NULL), TERN_OK);
+    begin_merge(db);
     assert_int_equal(tern_merge_load(&merge, db), TERN_OK);
     const uint32_t version = merge.version;
     struct tern_db_label row = {.version = version};
     strcpy(row.name, label);
     assert_int_equal(tern_db_begin(db), TERN_OK);
     assert_int_equal(tern_db_label_put(db, &row), TERN_OK);
-    while (more) {
-        assert_int_equal(
-            tern_db_pinned_put_some(db, "", version, merge.global, merge.model.count, &more),
-            TERN_OK);
-    }
+    pin(db, "", version);
     assert_int_equal(tern_db_commit(db), TERN_OK);
     tern_merge_free(&merge);
     return version;
@@ -187,8 +204,6 @@ TEST(test_a_client_that_was_away_catches_up)
     uint8_t replica[TERN_SHA256_SIZE];
     uint8_t named[TERN_SHA256_SIZE];
     float *weights = calloc(harness.model.count, sizeof *weights);
-    static struct tern_merge merge;
-    struct tern_db_federation about;
     assert_non_null(weights);
     begin();
     seed_replica(&harness, replica, weights);
@@ -213,8 +228,7 @@ TEST(test_a_client_that_was_away_catches_up)
     assert_true(whole_id(harness.db, next.task.base.bytes, named));
     assert_memory_equal(named, replica, TERN_SHA256_SIZE);
     // On the trunk the aggregator's own replica has these bits.
-    assert_int_equal(tern_db_federation(harness.db, &about), TERN_OK);
-    assert_int_equal(tern_merge_init(&merge, &about, NULL), TERN_OK);
+    begin_merge(harness.db);
     assert_int_equal(tern_merge_load(&merge, harness.db), TERN_OK);
     if (memcmp(merge.replica_id, replica, TERN_SHA256_SIZE) == 0) {
         assert_memory_equal(merge.replica, weights, harness.model.count * sizeof *weights);
@@ -378,6 +392,129 @@ static void await_version(uint32_t version)
         assert_int_equal(tern_db_version_last(db, &row), TERN_OK);
     }
     tern_db_close(db);
+}
+
+// --- Rejections
+
+static uint32_t members; // clients 1 to this one take part in each round
+
+static void set_members(uint32_t count)
+{
+    members = count;
+    harness.config.federation.round.cohort = count;
+    harness.config.federation.min_clients = count;
+}
+
+static void do_rounds_of_members(uint32_t count)
+{
+    harness_start(&harness);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t client = 1; client <= members; client++) {
+            do_round(&harness, client, NULL, (float)(client * client + i));
+        }
+    }
+    open_store();
+}
+
+// Orders what `reject` orders, for all rounds of the last member, and revokes it.
+static void reject_last_member(void)
+{
+    const struct tern_db_rejection rejection = {members, 1, 99, NULL};
+    struct tern_db_order order = {
+        .strategy = "reject", .reason = "test", .restored = newest(), .base_version = newest()};
+    uint32_t empty;
+    uint32_t failed;
+    begin_merge(harness.db);
+    assert_int_equal(
+        tern_replay_without(harness.db, &merge, &rejection, UINT32_MAX, &empty, &failed), TERN_OK);
+    assert_int_equal(empty, 0);
+    tern_rejection_format(&rejection, order.strategy_parameters);
+    order.ready = true;
+    assert_int_equal(tern_db_begin(harness.db), TERN_OK);
+    assert_int_equal(tern_db_order_put(harness.db, &order), TERN_OK);
+    pin(harness.db, order.strategy_parameters, order.restored);
+    assert_int_equal(tern_db_client_revoke(harness.db, members), TERN_OK);
+    assert_int_equal(tern_db_commit(harness.db), TERN_OK);
+    tern_merge_free(&merge);
+    set_members(members - 1);
+}
+
+static void await_restored(uint32_t version)
+{
+    harness_start(&harness);
+    await_version(version);
+    open_store();
+}
+
+static void begin_with_members(uint32_t count)
+{
+    set_members(count);
+    begin_with(count);
+    open_store();
+}
+
+static void expect_model(uint32_t version, const uint8_t model[TERN_SHA256_SIZE])
+{
+    assert_int_equal(newest(), version);
+    assert_memory_equal(version_row(version).model_sha256, model, TERN_SHA256_SIZE);
+}
+
+static void expect_rejections(uint32_t count)
+{
+    struct tern_replay_report report;
+    char why[256];
+    if (tern_replay(harness.db, NULL, NULL, &report, why) != TERN_OK) {
+        fail_msg("%s", why);
+    }
+    assert_int_equal(report.rejections, count);
+}
+
+// Ends this federation, and begins another one with two more clients. Returns the newest version.
+static struct tern_db_version begin_another(void)
+{
+    const struct tern_db_version last = version_row(newest());
+    teardown(NULL);
+    setup(NULL);
+    begin_with_members(3);
+    return last;
+}
+
+TEST(test_two_clients_are_rejected_one_after_the_other)
+{
+    begin_with_members(1);
+    do_rounds_of_members(4);
+    const struct tern_db_version wanted = begin_another();
+    do_rounds_of_members(4);
+    reject_last_member();
+    await_restored(5);
+    reject_last_member();
+    await_restored(6);
+    expect_model(6, wanted.model_sha256);
+    expect_rejections(2);
+}
+
+// A rollback to the result of a rejection, and rounds after both.
+TEST(test_a_client_is_rejected_after_a_rollback)
+{
+    begin_with_members(1);
+    do_rounds_of_members(4);
+    pin_newest(harness.db, "four");
+    put_order(harness.db, 4, true);
+    await_restored(5); // momentum begins anew, as after a rejection
+    do_rounds_of_members(1);
+    const struct tern_db_version wanted = begin_another();
+    do_rounds_of_members(4);
+    reject_last_member();
+    await_restored(5);
+    pin_newest(harness.db, "five");
+    do_rounds_of_members(2);
+    put_order(harness.db, 5, true);
+    await_restored(8);
+    do_rounds_of_members(1);
+    reject_last_member();
+    await_restored(10);
+    expect_model(10, wanted.model_sha256);
+    expect_rejections(2);
 }
 
 // --- After the last round
