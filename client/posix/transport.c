@@ -1030,7 +1030,14 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
         return TERN_ERR_NETWORK;
     }
     // With TLS 1.3 the aggregator can reject our certificate after our handshake has completed.
-    return code != CURLE_OK && was_alerted(curl) ? TERN_ERR_TLS : result_of(code);
+    if (code != CURLE_OK && was_alerted(curl)) {
+        return TERN_ERR_TLS;
+    }
+    // The connection broke during the handshake, since nothing was wrong with a certificate and no alert has arrived.
+    if (code == CURLE_SSL_CONNECT_ERROR && tern_curl_tls_why(curl->tls)[0] == '\0') {
+        return TERN_ERR_NETWORK;
+    }
+    return result_of(code);
 }
 
 static enum tern_result exchange(void *ctx, const struct tern_request *request,
