@@ -132,12 +132,14 @@ struct tern_client_config {
     const char *platform; // e.g. "linux-arm64 tern-client/0.1.0"; at most 63 bytes; NULL: ""
     bool evaluator;       // enrol as an evaluator, which evaluates every version and never trains
     // The program ends after one round, or rests after tern_client_end() and continues later. The answer to an update or an
-    // evaluation brings no task, which nobody would do before the program runs again. tern_client_step() repeats a failed
-    // request once, within ten seconds. It returns the result of a second failure in a row, of one with a longer wait, and of
-    // TERN_ERR_TLS; tern_client_next_ms() then is the time after which the program should run again. Small builds ignore it.
+    // evaluation brings no task, which nobody would do before the program runs again. tern_client_step() repeats what fails
+    // after the usual waits, for leaves_patience_s. It returns the result of a failure whose wait would end later than that
+    // after the first failure in a row, and of TERN_ERR_TLS; tern_client_next_ms() then is the time after which the program
+    // should run again. Small builds ignore it.
     bool leaves;
     // A gateway, which passes a reset of the error buffer on to its devices: it gets the order with an empty buffer, too.
     bool passes_resets;
+    uint8_t leaves_patience_s; // with `leaves`: how many seconds failures are repeated; 0: 10
 
     // Durations in milliseconds. Except for wait_ms, 0 means the default in defaults.h.
 
@@ -328,12 +330,13 @@ struct tern_client_watch {
 // reach them by short instructions.
 struct tern_client {
     enum tern_client_phase phase;
-    bool identified;   // `identity` is valid
-    bool in_flight;    // an exchange is incomplete
-    bool returns;      // the next step begins at once
-    uint32_t version;  // of the replica
-    uint32_t failures; // failed attempts in a row
-    uint64_t due_ms;   // monotonic time of the next step
+    bool identified;           // `identity` is valid
+    bool in_flight;            // an exchange is incomplete
+    bool returns;              // the next step begins at once
+    uint32_t version;          // of the replica
+    uint32_t failures;         // failed attempts in a row
+    uint32_t failing_since_ms; // monotonic time of the first one, modulo 2^32
+    uint64_t due_ms;           // monotonic time of the next step
 
     // The replica and the download in progress.
     uint32_t download_index; // in task.downloads
@@ -347,6 +350,7 @@ struct tern_client {
     bool download_refetched; // the stored part was damaged, and the whole download is fetched again
     bool final;          // the task is the download of the global model of a finished federation
     bool final_mismatch; // the received global model did not match final_hash
+    uint8_t unanswered;  // check-ins among the last `failures` that the aggregator did not handle
     size_t container_offset; // offset of the container in the partial download
     uint64_t unsaved_bytes;  // applied downloads that the replica's record lacks
     // bytes of the manifest in the caller's memory after a broken connection

@@ -165,6 +165,7 @@ enum tern_result tern_client_restore(struct tern_client *client,
     client->failures = 0;
     if (!TERN_SMALL) {
         client->returns = false;
+        client->unanswered = 0;
         client->stopped_by = TERN_OK;
     }
     client->unsent_round = 0;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define LEAVES_PATIENCE_S 10
+
 // Returns whether the port for partial downloads has all functions or none.
 static bool partial_complete(const struct tern_ports *ports)
 {
@@ -36,6 +38,9 @@ static void set_defaults(struct tern_client_config *config)
     config->retry_max_ms = or_default(config->retry_max_ms, TERN_CLIENT_RETRY_MAX(TERN_AS_MS));
     config->budget_wait_ms =
         or_default(config->budget_wait_ms, TERN_CLIENT_BUDGET_WAIT(TERN_AS_MS));
+    if (!TERN_SMALL && config->leaves_patience_s == 0) {
+        config->leaves_patience_s = LEAVES_PATIENCE_S;
+    }
     config->look_again_ms = or_default(config->look_again_ms, TERN_CLIENT_LOOK_AGAIN(TERN_AS_MS));
 }
 

@@ -386,6 +386,16 @@ static enum tern_result read_helper(struct session *session)
                                       : TERN_OK;
 }
 
+// How long a program that leaves repeats what fails, so that a restart of the aggregator costs no visit of a timer.
+#define LEAVES_PATIENCE_S 120
+
+// Returns that time, or client.retry_max if it is less.
+static uint8_t leaves_patience_s(const struct tern_client_settings *settings)
+{
+    const uint64_t s = (settings->client_retry_max + 999) / 1000;
+    return s < LEAVES_PATIENCE_S ? (uint8_t)s : LEAVES_PATIENCE_S;
+}
+
 static enum tern_result init_client(struct session *session,
                                     const struct session_listener *listener)
 {
@@ -429,6 +439,7 @@ static enum tern_result init_client(struct session *session,
         config.on_event = on_event;
         config.ctx = session;
         config.leaves = listener->leaves;
+        config.leaves_patience_s = leaves_patience_s(settings);
     }
     const enum tern_result result = tern_client_init(&session->client, &config);
     if (is_aborted(session)) { // before there was a client to cancel

@@ -568,6 +568,13 @@ static void print_once(const struct tern_cli *cli, const struct event_logger *lo
         cJSON_AddNumberToObject(root, "bytes", (double)last->bytes);
         cJSON_AddNumberToObject(root, "round_wire_bytes", (double)last->round_bytes);
     }
+    if (logger->ended && last->kind == TERN_EVENT_FAILURE) {
+        cJSON_AddStringToObject(root, "result", tern_result_name(last->result));
+        cJSON_AddNumberToObject(root, "status", last->status);
+    }
+    if (logger->ended && last->wait_ms > 0) {
+        cJSON_AddNumberToObject(root, "wait_ms", last->wait_ms);
+    }
     if (logger->why[0] != '\0') {
         cJSON_AddStringToObject(root, "why", logger->why);
     }

@@ -142,13 +142,35 @@ static enum tern_result report_no_answer(struct tern_client *client, enum tern_r
                                                 &error) == TERN_OK &&
                          error.sentence[0] != '\0';
     if (!refused) {
-        return tern_client_retry_later(client, result, TERN_WHY("the check-in got no answer"));
+        return tern_client_retry_later(
+            client, result,
+            client->response.status >= 400
+                ? TERN_WHY("the aggregator answered the check-in with an error")
+                : TERN_WHY("the check-in got no answer"));
     }
     // The event outlives this call.
     enum { ROOM = sizeof client->message, SIZE = sizeof error.sentence };
     _Static_assert(!TERN_FOR_PEOPLE || ROOM >= SIZE, "the sentence fits");
     memcpy(client->message, error.sentence, ROOM < SIZE ? ROOM : SIZE);
     return tern_client_retry_later(client, result, (const char *)client->message);
+}
+
+// Notes that the aggregator did not handle a check-in. Refusals are failures of the client until an update is accepted.
+static void count_unanswered(struct tern_client *client, enum tern_result result)
+{
+    const bool unhandled =
+        result == TERN_ERR_NETWORK || result == TERN_ERR_BUSY || client->response.status >= 500;
+    if (unhandled && client->unanswered < UINT8_MAX) {
+        client->unanswered++;
+    }
+}
+
+// Ends the row of check-ins that the aggregator did not handle. The failures of earlier tasks remain.
+static void end_unanswered(struct tern_client *client)
+{
+    client->failures -=
+        client->unanswered < client->failures ? client->unanswered : client->failures;
+    client->unanswered = 0;
 }
 
 enum tern_result tern_phase_checkin(struct tern_client *client)
@@ -167,7 +189,13 @@ enum tern_result tern_phase_checkin(struct tern_client *client)
         return result;
     }
     if (result != TERN_OK) {
+        if (!TERN_SMALL) {
+            count_unanswered(client, result);
+        }
         return report_no_answer(client, result);
+    }
+    if (!TERN_SMALL) {
+        end_unanswered(client);
     }
     tern_CheckinReply reply;
     struct tern_span downloads;

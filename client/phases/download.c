@@ -38,7 +38,7 @@ static enum tern_result prepare(struct tern_client *client)
     return TERN_OK;
 }
 
-static const char *failure_reason(enum tern_result result)
+static const char *failure_reason(const struct tern_client *client, enum tern_result result)
 {
     if (TERN_PARTIALS && result == TERN_ERR_NO_SPACE) {
         return TERN_WHY("the store has no space for the download");
@@ -46,7 +46,9 @@ static const char *failure_reason(enum tern_result result)
     if (TERN_PARTIALS && result == TERN_ERR_IO) {
         return TERN_WHY("the store cannot keep the download");
     }
-    return TERN_WHY("the request for a download got no answer");
+    return client->response.status >= 400
+               ? TERN_WHY("the aggregator answered the request for a download with an error")
+               : TERN_WHY("the request for a download got no answer");
 }
 
 // Handles a response that is missing or incomplete: keeps the received bytes, and requests the missing ones later, unless the
@@ -65,7 +67,7 @@ static enum tern_result handle_partial_answer(struct tern_client *client, enum t
         return tern_client_drop_task(client, result,
                                      TERN_WHY("the round's window passed while downloading"));
     }
-    return tern_client_retry_later(client, result, failure_reason(result));
+    return tern_client_retry_later(client, result, failure_reason(client, result));
 }
 
 // Deletes an unusable download, and drops the task.

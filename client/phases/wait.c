@@ -5,7 +5,6 @@
 #define WAIT_MIN_MS 100
 #define WAIT_MAX_MS 86400000
 #define RETRY_AFTER_MAX_S 86400
-#define PATIENCE_MS 10000 // longest time after which a client that leaves repeats a request
 
 static void sleep_until(struct tern_client *client, uint32_t ms)
 {
@@ -90,12 +89,13 @@ static enum tern_result end_request(struct tern_client *client)
     return TERN_AGAIN;
 }
 
-// Returns whether the program of a client that leaves should run again later, instead of the client trying again. An untrusted
-// server stays so.
+// Returns whether the program of a client that leaves should run again later, instead of the client trying again after wait_ms.
+// An untrusted server stays so.
 static bool gives_up(const struct tern_client *client, enum tern_result result, uint32_t wait_ms)
 {
-    return !TERN_SMALL && client->config.leaves &&
-           (result == TERN_ERR_TLS || client->failures > 1 || wait_ms > PATIENCE_MS);
+    const uint32_t failing_ms = (uint32_t)tern_client_now_ms(client) - client->failing_since_ms;
+    return result == TERN_ERR_TLS ||
+           (uint64_t)failing_ms + wait_ms > client->config.leaves_patience_s * 1000u;
 }
 
 enum tern_result tern_client_retry_later(struct tern_client *client, enum tern_result result,
@@ -105,6 +105,9 @@ enum tern_result tern_client_retry_later(struct tern_client *client, enum tern_r
         return end_request(client);
     }
     uint32_t ms = backoff(client);
+    if (!TERN_SMALL && client->failures == 0) {
+        client->failing_since_ms = (uint32_t)tern_client_now_ms(client);
+    }
     if (client->response.retry_after_s > 0) {
         const uint32_t asked = retry_after_ms(client);
         ms = asked > ms ? asked : ms;
@@ -120,7 +123,7 @@ enum tern_result tern_client_retry_later(struct tern_client *client, enum tern_r
         .why = why,
     };
     tern_client_emit(client, &event);
-    if (gives_up(client, result, ms)) {
+    if (!TERN_SMALL && client->config.leaves && gives_up(client, result, ms)) {
         client->stopped_by = result;
     }
     return TERN_AGAIN;

@@ -112,7 +112,7 @@ def test():
             expect_named(said, why)
             check(said.count("event=failure result=network") == 1 and "answer=accepted" in said, f"it did not try again: {said}")
             said = device.run(portal, "once", code=1, blocks=99)
-            check(portal.seen == 2, f"{portal.seen} connections of a device that should come back later: {said}")
+            check(2 <= portal.seen <= 9, f"{portal.seen} connections of a device that should come back later: {said}")
 
 
 main(test)

@@ -420,31 +420,104 @@ TEST(client_that_leaves_reports_so)
     assert_int_equal(world.server.last_checkin.abilities & TERN_WIRE_LEAVES, TERN_WIRE_LEAVES);
 }
 
-TEST(client_that_leaves_repeats_a_request_once)
+// Steps until the client gives up, sleeping through all waits. Returns how long that took in ms.
+static uint64_t fail_until_it_gives_up(enum tern_result expected)
+{
+    const uint64_t began_ms = world.now_ms;
+    enum tern_result result = TERN_AGAIN;
+    for (int i = 0; i < 100 && (result == TERN_OK || result == TERN_AGAIN); i++) {
+        world.now_ms += tern_client_next_ms(&world.client);
+        result = tern_client_step(&world.client);
+    }
+    assert_int_equal(result, expected);
+    return world.now_ms - began_ms;
+}
+
+TEST(client_that_leaves_repeats_what_fails_until_its_patience_ends)
+{
+    static const struct {
+        uint8_t patience_s;
+        uint64_t least_ms;
+        uint64_t most_ms;
+        size_t least;
+        size_t most;
+    } cases[] = {{0, 3000, 10000, 4, 6}, {120, 60000, 120000, 7, 9}};
+    world.config.leaves = true;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        world.config.leaves_patience_s = cases[i].patience_s;
+        world.down = false;
+        boot();
+        const size_t before = world.exchanges;
+        world.down = true;
+        assert_in_range(fail_until_it_gives_up(TERN_ERR_NETWORK), cases[i].least_ms,
+                        cases[i].most_ms);
+        assert_in_range(world.exchanges - before, cases[i].least, cases[i].most);
+    }
+}
+
+TEST(client_that_leaves_continues_later)
 {
     world.config.leaves = true;
     boot();
-    const size_t before = world.exchanges;
     world.down = true;
-    assert_int_equal(tern_client_step(&world.client), TERN_AGAIN);
-    assert_in_range(tern_client_next_ms(&world.client), 1, 1000);
-    world.now_ms += tern_client_next_ms(&world.client);
-    assert_int_equal(tern_client_step(&world.client), TERN_ERR_NETWORK);
+    (void)fail_until_it_gives_up(TERN_ERR_NETWORK);
+    const size_t before = world.exchanges;
     assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_CHECKIN);
     const uint32_t wait_ms = tern_client_next_ms(&world.client);
     assert_int_equal(tern_client_step(&world.client), TERN_AGAIN); // it has not ended yet
-    assert_int_equal(world.exchanges - before, 2);
+    assert_int_equal(world.exchanges - before, 0);
     for (int i = 0; i < 4; i++) { // further calls make one attempt each
+        world.now_ms += 10000;
         assert_int_equal(tern_client_end(&world.client), TERN_OK);
         assert_int_equal(tern_client_step(&world.client), TERN_ERR_NETWORK);
     }
-    assert_int_equal(world.exchanges - before, 6);
+    assert_int_equal(world.exchanges - before, 4);
     assert_true(tern_client_next_ms(&world.client) > wait_ms);
     world.down = false;
     const uint64_t now_ms = world.now_ms;
     assert_int_equal(tern_client_end(&world.client), TERN_OK);
     run_until(TERN_EVENT_UPLOADED, NULL);
     assert_true(world.now_ms - now_ms < 1000);
+}
+
+// A row of failures ends with an answered check-in, so the first failure of the upload is the first of another row.
+TEST(client_that_leaves_counts_failures_in_a_row)
+{
+    struct tern_client_event event;
+    world.config.leaves = true;
+    boot();
+    world.down = true;
+    for (int i = 0; i < 2; i++) {
+        world.now_ms += tern_client_next_ms(&world.client);
+        assert_int_equal(tern_client_step(&world.client), TERN_AGAIN);
+    }
+    world.down = false;
+    world.now_ms += tern_client_next_ms(&world.client);
+    while (tern_client_phase(&world.client) != TERN_PHASE_UPLOAD) {
+        assert_int_equal(tern_client_step(&world.client), TERN_OK);
+        world.now_ms += 5000; // training takes longer than the client is patient
+    }
+    world.down = true;
+    assert_int_equal(tern_client_step(&world.client), TERN_AGAIN);
+    assert_in_range(tern_client_next_ms(&world.client), 500, 1000); // the first wait
+    world.down = false;
+    run_until(TERN_EVENT_UPLOADED, &event);
+    assert_int_equal(event.result, TERN_OK);
+}
+
+// The waits after failures of tasks grow although check-ins between them are answered.
+TEST(answered_checkins_do_not_end_a_row_of_failed_tasks)
+{
+    struct tern_client_event event;
+    world.config.leaves = true;
+    world.config.leaves_patience_s = 120;
+    world.train_diverges = true;
+    boot();
+    for (int i = 0; i < 6; i++) {
+        run_until(TERN_EVENT_FAILURE, &event);
+        assert_in_range(event.wait_ms, 500u << i, 1000u << i);
+    }
+    assert_in_range(fail_until_it_gives_up(TERN_ERR_NON_FINITE), 0, 120000);
 }
 
 TEST(client_that_leaves_does_not_sit_out_a_longer_wait)
@@ -459,6 +532,22 @@ TEST(client_that_leaves_does_not_sit_out_a_longer_wait)
         assert_int_equal(tern_client_phase(&world.client), TERN_PHASE_CHECKIN);
         assert_in_range(tern_client_next_ms(&world.client), 1000 * wait_s, 1500 * wait_s);
     }
+}
+
+// Retry-After is 30 s.
+TEST(client_that_leaves_sits_out_a_busy_aggregator)
+{
+    world.config.leaves = true;
+    world.config.leaves_patience_s = 120;
+    world.server.checkin_status = 503;
+    boot();
+    for (int i = 0; i < 2; i++) {
+        world.now_ms += tern_client_next_ms(&world.client);
+        assert_int_equal(tern_client_step(&world.client), TERN_AGAIN);
+        assert_in_range(tern_client_next_ms(&world.client), 30000, 45000);
+    }
+    world.server.checkin_status = 0;
+    run_until(TERN_EVENT_UPLOADED, NULL);
 }
 
 TEST(enrolment_tells_what_failed)

@@ -38,7 +38,7 @@ class Service:
     def start_client(self, *words):
         settings = (f"client.server=https://127.0.0.1:{self.aggregator.port}", f"client.ca={self.aggregator.ca}",
                     f"client.state_dir={self.path}/client", "client.wait=1s", "client.retry_min=100ms",
-                    "client.retry_max=1s", "data.source=digits:train=40,test=10,size=16")
+                    "client.retry_max=20s", "data.source=digits:train=40,test=10,size=16")
         return subprocess.Popen([BIN / "tern-client", *words, *(part for one in settings for part in ("--set", one))],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 

@@ -74,7 +74,7 @@ def every_failure_is_said_and_changes_nothing(client):
             ("renamed", "is not one of the model's")):
         said = client.once(trainer, code=1)
         check("event=failure result=trainer" in said and says in said, f"{trainer}: {said}")
-        check(said.count("event=failure") == 2, f"not tried again once: {said}")
+        check(said.count("event=failure") >= 2, f"not tried again: {said}")
         check(client.held() == before, f"{trainer}: the state changed")
     said = client.once("raises", code=1)
     check('event=trainer-output line="ValueError: my own mistake"' in said, f"said {said}")
