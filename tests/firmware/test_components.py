@@ -126,6 +126,8 @@ def esp_idf_files():
           "the example has no partition for records")
     version = re.search(r"^project\(tern VERSION ([\d.]+)", (TREE / "CMakeLists.txt").read_text(), re.M)[1]
     check(f'version: "{version}"' in (folder / "tern/idf_component.yml").read_text(), f"the component is not {version}")
+    check("while (esp_netif_sntp_sync_wait(" in (folder / "examples/tern/main/main.c").read_text(),
+          "the example enrols without a date, which TLS refuses for good")
     check("CONFIG_MBEDTLS_HAVE_TIME_DATE=y" in (folder / "sdkconfig.defaults").read_text(), "dates are not checked")
 
 

@@ -40,7 +40,7 @@ static void wait_ms(uint32_t ms)
     vTaskDelay(pdMS_TO_TICKS(ms) + 1);
 }
 
-// Without the date, certificates are refused.
+// Waits for the date as long as it takes: without it, certificates are refused, and enrolling would end the example.
 static void connect_and_set_date(void)
 {
     const esp_sntp_config_t sntp = ESP_NETIF_SNTP_DEFAULT_CONFIG("pool.ntp.org");
@@ -49,7 +49,7 @@ static void connect_and_set_date(void)
     ESP_ERROR_CHECK(esp_event_loop_create_default());
     ESP_ERROR_CHECK(example_connect());
     ESP_ERROR_CHECK(esp_netif_sntp_init(&sntp));
-    if (esp_netif_sntp_sync_wait(pdMS_TO_TICKS(EXAMPLE_SNTP_MS)) != ESP_OK) {
+    while (esp_netif_sntp_sync_wait(pdMS_TO_TICKS(EXAMPLE_SNTP_MS)) != ESP_OK) {
         print("no date from SNTP yet\n");
     }
 }
