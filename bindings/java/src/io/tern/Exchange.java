@@ -3,7 +3,6 @@ package io.tern;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InterruptedIOException;
-import java.util.Objects;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
@@ -60,12 +59,11 @@ final class Exchange {
 
         @Override
         public int read(byte[] to, int from, int most) throws IOException {
-            Objects.checkFromIndexSize(from, most, to.length);
             int left = sends.length - sent;
             if (most == 0 || left == 0) {
                 return most == 0 ? 0 : -1;
             }
-            // A block begins where its predecessor has certainly been taken.
+            // Blocks end at multiples of BLOCK, and each but the first needs a permit.
             int room = BLOCK - sent % BLOCK;
             if (sent > 0 && room == BLOCK) {
                 awaitPermit();
