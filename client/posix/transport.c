@@ -903,19 +903,6 @@ static bool was_alerted(const struct tern_curl *curl)
            strcmp(curl->error, "SSL certificate verification failed") == 0;
 }
 
-// Returns whether the connection broke in the handshake, by libcurl's message from OpenSSL or mbedTLS. That has refused nobody.
-static bool was_cut(const struct tern_curl *curl)
-{
-    static const char *const messages[] = {"Connection reset", "SSL_ERROR_SYSCALL",
-                                           "unexpected eof", "(-0x7280)", "(-0x0001)"};
-    for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++) {
-        if (strstr(curl->error, messages[i]) != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // Adds advice to the message about an alert. An aggregator that requires client certificates sends one if the certificate is
 // missing or untrusted.
 static void advise_about_certificate(struct tern_curl *curl)
@@ -1025,8 +1012,7 @@ static enum tern_result perform(struct tern_curl *curl, const struct tern_reques
     }
     // Where something else answers in the aggregator's place, the client waits as without a network.
     if (curl->connecting && result_of(code) == TERN_ERR_TLS &&
-        ((code == CURLE_SSL_CONNECT_ERROR && was_cut(curl)) ||
-         tern_curl_tls_is_intercepted(curl->tls, curl->easy))) {
+        tern_curl_tls_is_intercepted(curl->tls, curl->easy)) {
         return TERN_ERR_NETWORK;
     }
     // With TLS 1.3 the aggregator can reject our certificate after our handshake has completed.

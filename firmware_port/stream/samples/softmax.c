@@ -91,17 +91,11 @@ static enum tern_result restore(void)
     return tern_client_restore(&client, &workspace);
 }
 
-static bool may_pass(enum tern_result result)
-{
-    return result == TERN_ERR_NETWORK || result == TERN_ERR_BUSY || result == TERN_ERR_TLS;
-}
-
-// Enrols unless flash has an identity. Waits for the network as long as it takes, and for the date, without which certificates
-// are refused.
+// Enrols unless flash has an identity. Waits for the network as long as it takes.
 static enum tern_result identify(const struct tern_sample *sample)
 {
     enum tern_result result = tern_client_identify(&client);
-    while (result == TERN_ERR_NOT_FOUND || may_pass(result)) {
+    while (result == TERN_ERR_NOT_FOUND || result == TERN_ERR_NETWORK || result == TERN_ERR_BUSY) {
         if (result != TERN_ERR_NOT_FOUND) {
             sample->print("enrolling: %s", tern_result_name(result));
             sample->explain();
