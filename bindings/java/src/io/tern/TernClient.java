@@ -146,8 +146,8 @@ public final class TernClient implements AutoCloseable {
 
     /**
      * Takes part in one round: fetches what is missing of the model, trains and sends the update. Returns when the aggregator
-     * has answered, has no task, or the client may not work. Repeats a failed request once, after about a second; a second failure
-     * in a row, or one for which the aggregator wants a longer wait, is thrown, and the next call tries at once.
+     * has answered, has no task, or the client may not work. Repeats failed requests for ten seconds; then, or if the aggregator
+     * wants a longer wait, the failure is thrown, and the next call tries at once.
      */
     public Round runRound() throws TernException {
         enter();
