@@ -54,6 +54,7 @@ static const struct most limits[] = {
     {"round_totals", 2, 2}, // outside of any round, too; of who trains and others
     {"purpose_totals", 4 * TERN_PURPOSE_COUNT, 0},
     {"totals", 1, 0},
+    {"labels", 1, 0}, // the label best
     // Rows that operators and other aggregators write.
     {"federation", 1, 0},
     {"files", 2, 0},
@@ -62,7 +63,6 @@ static const struct most limits[] = {
     {"node_settings", 1, 0},
     {"tokens", 0, 0}, // people make these
     {"audit", 0, 0},
-    {"labels", 0, 0},
     {"orders", 0, 0},
 };
 
